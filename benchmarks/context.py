@@ -24,7 +24,7 @@ from side_by_side import Contestant, print_table
 COMMON = """
 import sys, time, resource
 import numpy as np, torch
-from prepcli.commands.extend_context_audio.copies import Segments
+from prepcli.commands.extend_context_audio.bundle import Segments
 from prepcli.commands.extend_context_audio.bundle import select_contexts
 count = int(sys.argv[1])
 embeddings = torch.nn.functional.normalize(torch.randn(count, 192, generator=torch.Generator().manual_seed(0)), dim=1)

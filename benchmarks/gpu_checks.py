@@ -11,8 +11,7 @@ import numpy as np
 from gpu_models import Command, Samples, codec_file, corpus, load_codec, load_speaker, mini_corpus, speaker_file
 from gpu_report import Bench
 
-from prepcli.commands.extend_context_audio.bundle import select_contexts
-from prepcli.commands.extend_context_audio.copies import Segments
+from prepcli.commands.extend_context_audio.bundle import Segments, select_contexts
 from prepcli.models.codecs import mixes_lengths
 from prepcli.models.devices import use_full_float32, use_same_algorithms, use_tf32
 from prepcli.models.protocols import Codec, Precision, SpeakerEncoder

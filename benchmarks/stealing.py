@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.job import Advance
-from prepcli.engine.run.run import RunOptions, run_job
-from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.run.job import RunOptions, UnitJob
+from prepcli.engine.run.run import run_job
+from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan, Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.processes.ranks import Rank

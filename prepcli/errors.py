@@ -16,7 +16,7 @@ FAULTS_OF_THE_MACHINE = frozenset(
         *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT),
     }
 )
-"""Errors that say nothing about a call or a record: the same command succeeds when they are gone."""
+"""Errors that say nothing about a call or a record: the same command succeeds when their cause is gone."""
 _WRONG_PATH = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 
@@ -35,19 +35,19 @@ class UsageError(PrepcliError):
 
 
 def wrong_path(error: OSError) -> UsageError | None:
-    """An error of the operating system as wrong use, if a path that the user gave, or one below it, is the reason."""
+    """Turn an error of the operating system into wrong use, if it is due to a path of the user or one below it."""
     if error.errno not in _WRONG_PATH or error.filename is None:
         return None
     return UsageError(f"{os.fsdecode(error.filename)}: {error.strerror}; check the path and its permissions")
 
 
 def cannot_write(error: OSError, message: str) -> PrepcliError:
-    """The error for a file or folder that cannot be written: wrong use, unless the machine is the reason."""
+    """The error for a file or folder that cannot be written: wrong use, unless the machine is the cause."""
     return PrepcliError(message) if error.errno in FAULTS_OF_THE_MACHINE else UsageError(message)
 
 
 def named(error: OSError, path: str | os.PathLike[str]) -> OSError:
-    """The error, which names `path` from now on if it named no file: those of reading, writing and flushing do not."""
+    """Set the file name of an error to `path` if it has none: errors of reading, writing and flushing have none."""
     if error.filename is None and error.errno is not None:
         error.filename = os.fspath(path)
     return error
@@ -118,7 +118,7 @@ class RejectReason(str, Enum):
 
     @property
     def asked_for(self) -> bool:
-        """Whether an option of the user asked for the record to be left out."""
+        """Whether the user asked by an option to leave the record out."""
         return self in _ASKED_FOR
 
 
@@ -139,7 +139,7 @@ class RecordRejected(Exception):  # noqa: N818 - it is an outcome, not an error
     """One record cannot be used. Jobs catch this, list the record with its reason, and continue."""
 
     def __init__(self, reason: RejectReason, detail: str) -> None:
-        super().__init__(reason, detail)  # both, so that it survives pickling between processes
+        super().__init__(reason, detail)  # both arguments, so that pickling between processes keeps them
         self.reason = reason
         self.detail = detail
 

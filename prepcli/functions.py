@@ -8,7 +8,7 @@ from prepcli.interface.from_python import call
 
 if TYPE_CHECKING:
     from prepcli.commands.blend.command import BlendReport as BlendReport
-    from prepcli.commands.download.command import DownloadReport as DownloadReport
+    from prepcli.commands.download.job import DownloadReport as DownloadReport
     from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
     from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
@@ -629,7 +629,7 @@ def estimate_batch_sizes(
 
     Returns:
         The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
-        in `buckets` what each number is based on; `is_estimate` says whether they are estimates.
+        in `buckets` the basis of each number; `is_estimate` says whether they are estimates.
 
     Raises:
         UsageError: options that do not go together, or a model that cannot be loaded.
@@ -1103,7 +1103,7 @@ def extend_text_context(
         The report of the run; `outputs` has `cuts`, and the `target_audio` to read them with.
 
     Raises:
-        UsageError: options that make no sense, or inputs that cannot be read.
+        UsageError: invalid options, or inputs that cannot be read.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more cuts were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -1220,7 +1220,7 @@ def index(
         progress: Show a progress bar and notes on stderr.
 
     Returns:
-        What was written and what is wrong; `configs` has the YAML for each set.
+        The written indexes and the problems; `configs` has the YAML for each set.
 
     Raises:
         UsageError: a path cannot be indexed.
@@ -1266,7 +1266,7 @@ def inspect(
         num_workers: Number of local worker processes. Default: available CPU cores.
 
     Returns:
-        What was found; durations in seconds, rates in Hz.
+        The facts that were found; durations in seconds, rates in Hz.
 
     Raises:
         UsageError: the path does not exist, is of an unknown kind, or is damaged.
@@ -1957,7 +1957,7 @@ def verify(
             ranks share. Default: the current folder.
 
     Returns:
-        What was checked. If nothing is wrong, `problems` is empty and `status` is `ok`.
+        The counts of the checked data. If nothing is wrong, `problems` is empty and `status` is `ok`.
 
     Raises:
         UsageError: the directory holds no data set.

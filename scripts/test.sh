@@ -13,8 +13,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf 'test: %s\n' "$*"; }
 
 chosen=(-m "not slow")
+kinds=(torch store)
 if [[ ${1:-} == --all ]]; then
     chosen=()
+    kinds=(nemo torch store)
     shift
 fi
 
@@ -53,8 +55,30 @@ else
     say "shellcheck: not installed, skipped"
 fi
 
-# tests/support/scheduling.py says which process runs which tests.
-step pytest "$python" -m pytest -n auto --maxprocesses 8 ${chosen[@]+"${chosen[@]}"} "$@"
+# One call of pytest per kind of test (KINDS in tests/conftest.py), all at once; what is light is shared by a few processes.
+pytest_by_kind() {
+    local kind code result=0 started=() cores
+    logs=$(mktemp -d)
+    cores=$(nproc)
+    export PREPCLI_TEST_SEED=${PREPCLI_TEST_SEED:-$RANDOM}
+    trap 'kill "${started[@]}" 2>/dev/null || true; rm -rf "$logs"; exit 1' INT TERM
+    for kind in "${kinds[@]}"; do
+        "$python" -m pytest --kind "$kind" "$@" >"$logs/$kind" 2>&1 &
+        started+=($!)
+    done
+    "$python" -m pytest --kind light --dist loadfile --no-loadscope-reorder -n $((cores < 8 ? cores + 1 : 8)) "$@" || result=$?
+    for kind in "${!kinds[@]}"; do
+        code=0
+        wait "${started[kind]}" || code=$?
+        say "pytest --kind ${kinds[kind]}:"
+        cat "$logs/${kinds[kind]}"
+        if ((code && code != 5)); then result=$code; fi # 5: none of the tests is of this kind
+    done
+    rm -rf "$logs"
+    trap - INT TERM
+    return $((result == 5 ? 0 : result))
+}
+step pytest pytest_by_kind ${chosen[@]+"${chosen[@]}"} "$@"
 
 if ((${#failed[@]})); then
     printf -v list '%s, ' "${failed[@]}"

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from prepcli.audio.segments import POLICIES
 from prepcli.engine.run.options import JobOptions
 from prepcli.interface.commands import COMMANDS, PUBLIC_NAMES, Command
 from prepcli.interface.from_python import in_python
@@ -24,6 +25,7 @@ WIDTH = 112
 JOB = {one.name for one in declared(JobOptions)}
 BEGIN, END = "<!-- options: {} -->", "<!-- end of options -->"
 TABLE = re.compile(r"<!-- options: ([^>]*?) -->\n.*?<!-- end of options -->", re.DOTALL)
+TABLE_OF_SEGMENTS = re.compile(r"<!-- segments -->\n.*?<!-- end of segments -->", re.DOTALL)
 TABLE_OF_FUNCTIONS = re.compile(r"<!-- functions -->\n.*?<!-- end of functions -->", re.DOTALL)
 RAISED_BY_JOBS = """\
 IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
@@ -147,7 +149,22 @@ def page(path: Path) -> str:
             lines += ["", "And the [options of every job](every_job.md#options-of-every-job)."]
         return "\n".join([BEGIN.format(found[1]), *lines, END])
 
-    return TABLE_OF_FUNCTIONS.sub(lambda _: _table_of_functions(), TABLE.sub(table, text))
+    text = TABLE_OF_SEGMENTS.sub(lambda _: _table_of_segments(), TABLE.sub(table, text))
+    return TABLE_OF_FUNCTIONS.sub(lambda _: _table_of_functions(), text)
+
+
+def _table_of_segments() -> str:
+    """The table of what each writer makes of a segment."""
+    rows = [
+        [f"`{one.writer}`", one.samples.value, one.channels.value, one.rate, one.again.value, one.why]
+        for one in POLICIES
+    ]
+    lines = [
+        "| writer | samples | of several channels | sampling rate | format, if it is not copied | why |",
+        "|---|---|---|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+    return "\n".join(["<!-- segments -->", *lines, "<!-- end of segments -->"])
 
 
 def _table_of_functions() -> str:

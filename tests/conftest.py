@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,18 +18,28 @@ from tests.fuzz import examples as fuzzing
 from tests.support import seeds
 from tests.support.one_process import forking as forking_workers
 from tests.support.running import Outcome, prepcli
-from tests.support.scheduling import APART, FAST_TIER, ROOT, group_of_test
-from tests.support.scheduling import pytest_xdist_auto_num_workers as pytest_xdist_auto_num_workers  # hooks
-from tests.support.scheduling import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from tests.support.tools import pytest_terminal_summary as pytest_terminal_summary  # pytest looks for its hooks here
+
+if TYPE_CHECKING:
+    from tests.storage.object_store import ObjectStore
 
 # Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
 # those of the other tests.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 DATA = Path(__file__).parent / "data"
-NEMO_FIXTURES = frozenset({"speaker_model", "codec_model"})
-"""Fixtures that import NeMo."""
+KINDS = {
+    "nemo": {"speaker_model", "codec_model"},
+    "torch": {"one_thread", "toy_voice"},
+    "store": {"object_store"},
+}
+"""Marks of tests that need a process of their kind, and the fixtures that give a test this mark; all others are light.
+
+`scripts/test.sh` calls pytest once per kind. NeMo and PyTorch take seconds to import and make each fork of their
+process ten times dearer; a store takes seconds to start.
+"""
+FAST_TIER = "not slow"
+"""The expression for marks of `scripts/test.sh`."""
 MINI_CORPUS = DATA / "mini_corpus"
 SHORT_CORPUS = DATA / "short_corpus"
 """The records of the mini corpus with the first tenth of each recording: for tests that only need records."""
@@ -98,28 +108,29 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kind", choices=[*KINDS, "light"], help="run only the tests of this kind")
+
+
+def kind_of(item: pytest.Item) -> str:
+    """The kind of process that runs a test in `scripts/test.sh`."""
+    return next((kind for kind in KINDS if item.get_closest_marker(kind)), "light")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use a fixture with NeMo are marked `nemo`, all such tests `slow`; the long groups come first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by their fixtures, and those of NeMo `slow`; files with slow tests come first."""
     for item in items:
-        if NEMO_FIXTURES.intersection(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.nemo)
+        for kind, fixtures in KINDS.items():
+            if fixtures.intersection(getattr(item, "fixturenames", ())):
+                item.add_marker(kind)
         if item.get_closest_marker("nemo"):
-            item.add_marker(pytest.mark.slow)
-            test = f"{item.path.relative_to(ROOT).as_posix()}::{item.nodeid.partition('::')[2]}"
-            if group_of_test(test) != "nemo":
-                raise pytest.UsageError(f"{test} is marked nemo: tests/support/torch_tests.py has no sign of it")
+            item.add_marker("slow")
+    wanted = config.getoption("kind")
+    config.hook.pytest_deselected(items=[item for item in items if wanted not in (None, kind_of(item))])
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-
-    def turn(item: pytest.Item) -> tuple[int, bool]:
-        group = _group(item)
-        return (("nemo", "models").index(group) if group in ("nemo", "models") else 2, item.path not in slow)
-
-    items.sort(key=turn)
-
-
-def _group(item: pytest.Item) -> str:
-    return group_of_test(f"{item.path.relative_to(ROOT).as_posix()}::{item.nodeid.partition('::')[2]}")
+    wanted_items = (item for item in items if wanted in (None, kind_of(item)))
+    items[:] = sorted(wanted_items, key=lambda item: item.path not in slow)
 
 
 def pytest_collection_finish() -> None:
@@ -132,17 +143,16 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Refuse imports that make each later fork of this process dearer: NeMo's is for slow tests, PyTorch's for few."""
+    """Refuse imports of NeMo and PyTorch by tests that are not marked so: their processes are others."""
     result = yield  # a stand-in of a test is gone then
-    known = item.config.stash.setdefault(IMPORTED, set())
-    new = {name for name in ("nemo.core", "torch") if sys.modules.get(name)} - known
-    known |= new
-    if not fuzzing.examples_only or not new:
+    imported = item.config.stash.setdefault(IMPORTED, set())
+    if not fuzzing.examples_only:
         return result
-    if "nemo.core" in new:
-        pytest.fail("the test has imported NeMo: mark it nemo", pytrace=False)
-    if _group(item) not in APART:
-        pytest.fail('the test has imported PyTorch: it needs the fixture "one_thread"', pytrace=False)
+    for module, kinds in (("nemo.core", ("nemo",)), ("torch", ("torch", "nemo"))):
+        if sys.modules.get(module) and module not in imported:
+            imported.add(module)
+            if kind_of(item) not in kinds:
+                pytest.fail(f"the test has imported {module}: mark it {kinds[0]}", pytrace=False)
     return result
 
 
@@ -175,6 +185,19 @@ def codec_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.support.codec_models import save_codec
 
     return save_codec(tmp_path_factory.mktemp("model") / "small codec.nemo")
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator["ObjectStore"]:
+    """A running store, started once per process that runs tests of it."""
+    from tests.storage.object_store import ObjectStore
+
+    store = ObjectStore(tmp_path_factory.mktemp("store"))
+    try:
+        store.start()
+        yield store
+    finally:
+        store.kill()
 
 
 @pytest.fixture(scope="module")

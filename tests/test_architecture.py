@@ -1,6 +1,7 @@
 """The modules of prepcli import each other in one direction: no cycles, no package imports one above it."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
@@ -35,6 +36,8 @@ LAYERS = (
 `prepcli` is `prepcli/__init__.py`. It and `functions` know commands by name only, and load a command when it is called.
 """
 _PUBLISHED = "prepcli.commands.download.published."
+_OF_SETS = re.compile(r"""bucket(\*|\[0|\(?\\d)|["']type["']\]?(:| =) ["'](nemo_tarred|lhotse_shar)""")
+"""A pattern for the folders of buckets, or the node of a set in an `input_cfg`."""
 SPEECH = {"audio", "formats", "manifest", "models", "tokenizers"}
 
 
@@ -77,7 +80,12 @@ def test_the_published_corpora_are_imported_by_their_commands_only() -> None:
         if found.startswith("prepcli.commands.download.published.")
         and not module.startswith("prepcli.commands.download.published.")
     }
-    assert importing == {"prepcli.commands.download.command"}
+    assert importing == {"prepcli.commands.download.job"}
+
+
+def test_one_module_finds_the_parts_of_sets_and_makes_their_nodes() -> None:
+    found = {module for module, path in modules().items() if _OF_SETS.search(path.read_text())}
+    assert found == {"prepcli.formats.sets"}
 
 
 def test_nemo_is_imported_in_models_only() -> None:

@@ -1,6 +1,9 @@
 """Phrases that readers stumbled over stay away from all that is read: help, messages, docs, comments, tests."""
 
+import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +31,15 @@ RULED_OUT = {
     r"\bwhy_none\b|\bof_config\b|\b_?(LEAST|MOST|LONGEST|KEPT)_[A-Z]\w*": "MAX_..., MIN_..., or a plain name",
 }
 """Patterns, each with what to write instead."""
+RULED_OUT_OF_CODE = {
+    r"(?:^|(?<=[.;:] )|(?<=\n))(?:Of|What|Where|Who|Whoever)\b": "begin with the noun: The ..., or with a verb",
+    r"\b(?:None|True|False|empty|[A-Z]+_[A-Z]+|raises `\w+`) where\b": "if, for a condition",
+    r"\bwhere (?:it|they|that|there|this|nothing|none|one|some|any|no|not|all|each)\b": "if, for a condition",
+    r"\bbeside\b(?!:)": "next to, or besides",
+    r"\b[Ww]hoever\b|\b[Nn]obody\b|\b[Ss]omebody\b": "name the process, the rank, the program or the user",
+    r"\bthat of\b[^.;:]*\bthat of\b[^.;:]*\bthat of\b": "name the noun once more",
+}
+"""Patterns for docstrings and comments of `prepcli`, which are read without the lines around them."""
 
 
 def texts() -> Iterator[Path]:
@@ -63,3 +75,35 @@ def test_ruled_out_phrases_stay_away(contents: dict[str, str], pattern: str) -> 
         for match in re.finditer(pattern, text)
     ]
     assert found == [], f"write: {RULED_OUT[pattern]}"
+
+
+def comments_and_docstrings() -> Iterator[tuple[str, str]]:
+    """The place and the text of each docstring and comment; not the help of commands, which tests compare."""
+    for file in sorted((REPOSITORY / "prepcli").rglob("*.py")):
+        place = str(file.relative_to(REPOSITORY))
+        source = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                text = node.value.value
+                if "Example: prepcli" not in text and file.name != "functions.py":
+                    paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+                    yield f"{place}:{node.lineno}", "\n".join(paragraphs)
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                yield f"{place}:{token.start[0]}", token.string.lstrip("# ")
+
+
+@pytest.fixture(scope="module")
+def read_alone() -> list[tuple[str, str]]:
+    return list(comments_and_docstrings())
+
+
+@pytest.mark.parametrize("pattern", RULED_OUT_OF_CODE)
+def test_docstrings_and_comments_are_understood_alone(read_alone: list[tuple[str, str]], pattern: str) -> None:
+    assert len(read_alone) > 4000
+    found = [f"{place}: {match[0]!r}" for place, text in read_alone for match in re.finditer(pattern, text)]
+    assert found == [], f"write: {RULED_OUT_OF_CODE[pattern]}"

@@ -116,6 +116,7 @@ def test_the_wheel_of_the_source_distribution_has_every_file_of_the_package(whee
     assert {"prepcli/py.typed", "prepcli/functions.py"} <= set(packed)
 
 
+@pytest.mark.torch
 def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
     folder = f"prepcli-{__version__}.dist-info"
     with zipfile.ZipFile(wheel) as archive:

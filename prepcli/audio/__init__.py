@@ -1,1 +1,1 @@
-"""Bytes to samples and back: probe, read a segment, encode, resample."""
+"""Converts bytes to samples and back: probing, reading of segments, encoding, resampling."""

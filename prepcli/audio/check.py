@@ -1,4 +1,4 @@
-"""Checks of encoded audio that is copied without decoding: is all of it undamaged, and not only its end?
+"""Checks encoded audio that is copied without decoding for damage anywhere in the file.
 
 `check_copy` takes 30 to 80 us for five seconds of audio, a tenth to a fifth of the time of copying. `check_decoded`
 takes several times as long as copying.
@@ -13,11 +13,11 @@ _FLOATS = {"FLOAT": ("<f4", 4), "DOUBLE": ("<f8", 8)}
 
 
 def check_copy(data: bytes, info: AudioInfo, name: str) -> None:
-    """Reject a damaged file where damage is cheap to find.
+    """Reject a damaged file if the damage can be found cheaply.
 
     Compares the checksums of all frames of FLAC and of all pages of Ogg, and finds floating-point samples that are not
-    numbers. MP3 and integer WAV have nothing to check. Where a checksum differs, or something follows the audio, the
-    file is decoded, and is rejected only if that fails.
+    numbers. MP3 and integer WAV have nothing to check. If a checksum differs, or other data follow the audio, the file
+    is decoded, and is rejected only if decoding fails.
 
     Args:
         data: the encoded file.
@@ -25,7 +25,8 @@ def check_copy(data: bytes, info: AudioInfo, name: str) -> None:
         name: for messages.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO where the file is damaged.
+        RecordRejected: UNREADABLE_AUDIO if the file is damaged.
+
     """
     if info.format == "flac":
         fits = flac.frames_fit(data)
@@ -50,10 +51,11 @@ def _are_numbers(data: bytes, info: AudioInfo) -> bool:
 
 
 def check_decoded(data: bytes, info: AudioInfo, name: str) -> None:
-    """Decode a whole file, and for FLAC compare the MD5 of the samples with the one in the header.
+    """Decode a whole file; for FLAC, compare the MD5 of the samples with that in the header.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO where the file is damaged.
+        RecordRejected: UNREADABLE_AUDIO if the file is damaged.
+
     """
     samples = read_segment(data, info, name=name)
     if info.format == "flac" and flac.is_other_audio(data, samples):

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from prepcli.audio.source import Source
 
-# libsndfile's log (`extra_info`) cannot replace this: it reports truncated AIFF, AU and W64, but neither CAF files that
-# lack a few bytes nor SPHERE, and it reports whole AIFF files that were written to a pipe.
-# Sizes that programs write to a pipe, where they cannot go back to correct the header.
+# Sizes that programs write to a pipe, because they cannot go back to correct the header. libsndfile's log
+# (`extra_info`) cannot replace these checks: it reports truncated AIFF, AU and W64, but neither CAF files that lack a
+# few bytes nor SPHERE, and it reports complete AIFF files that were written to a pipe.
 _UNKNOWN = frozenset({0, 0x7FFFFFFF, 0xFFFFFFFF, (1 << 64) - 1, (1 << 63) - 1})
-# In an AIFF file on a pipe sox writes 0x7F000000 bytes of audio, rounded down to whole samples, plus the header.
+# To a pipe, sox writes an AIFF header with a size of 0x7F000000 bytes of audio, rounded down to whole samples, plus the
+# header.
 _SOX_AIFF = range(0x7F000000 - 4096, 0x7F000000 + (1 << 16))
 _W64_RIFF = bytes.fromhex("726966662e91cf11a5d628db04c10000")
 _SPHERE_FIELD = re.compile(rb"^(\w+) -(?:i|s\d+) (\S+)", re.MULTILINE)
@@ -21,7 +22,7 @@ _ASF_FILE = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
 _MATROSKA, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 _MAX_CHUNKS = 1000
 _MAX_BOXES = 100_000
-"""The maximum of boxes that are looked at: an MP4 file in fragments has about two for each second."""
+"""Maximum number of boxes that are read: a fragmented MP4 file has about two per second."""
 
 
 def promised_bytes(head: bytes, source: Source) -> int | None:
@@ -32,8 +33,8 @@ def promised_bytes(head: bytes, source: Source) -> int | None:
         source: the file.
 
     Returns:
-        None where the header does not have a size, and for formats other than NIST SPHERE, AIFF, AU, Wave64, CAF, MP4,
-        WMA and WebM.
+        None if the header does not have a size, and for formats other than NIST SPHERE, AIFF, AU, Wave64, CAF, MP4, WMA
+        and WebM.
     """
     if head[:4] == b"FORM":
         size = int.from_bytes(head[4:8], "big")
@@ -77,7 +78,7 @@ def _caf(source: Source) -> int | None:
 
 
 class Box(NamedTuple):
-    """A box of an MP4 file: its type, and the bytes at which it, its content and the next box begin."""
+    """A box of an MP4 file: its type, and the offsets of the box, of its content and of the next box."""
 
     kind: bytes
     start: int
@@ -115,7 +116,7 @@ def _asf(head: bytes) -> int | None:
 
 
 def _matroska(head: bytes) -> int | None:
-    """The end of the segment, which is all of the file behind its header; None if its size is "unknown"."""
+    """The end of the segment, which is the whole file after its header; None if its size is "unknown"."""
     length, at = _element_size(head, 4)
     start = at + length
     if head[start : start + 4] != _SEGMENT:
@@ -126,7 +127,7 @@ def _matroska(head: bytes) -> int | None:
 
 
 def _element_size(head: bytes, at: int) -> tuple[int, int]:
-    """The size of an element of Matroska, and the byte after it: the zeros before the first 1 count its bytes."""
+    """The size of an element of Matroska, and the byte after it; leading zero bits give its number of bytes."""
     width = 9 - head[at].bit_length() if head[at : at + 1] else 1
     return int.from_bytes(head[at : at + width], "big") & (1 << 7 * width) - 1, at + width
 
@@ -143,7 +144,7 @@ class Sphere(NamedTuple):
 
 
 def sphere_header(head: bytes) -> Sphere | None:
-    """Return the fields of a NIST SPHERE header, None where one is missing or is not a number."""
+    """Return the fields of a NIST SPHERE header; None if a field is missing or not a number."""
     fields = dict(_SPHERE_FIELD.findall(head.partition(b"end_head")[0]))
     try:
         return Sphere(

@@ -23,12 +23,12 @@ _MPEG_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 _RATES = {"opus": _OPUS_RATES, "mp3": _MPEG_RATES}
 # Above 65,535 Hz a FLAC frame can only name multiples of 10 (RFC 9639, section 9.1.2).
 _MAX_ODD_FLAC_RATE, _MAX_FLAC_RATE = 65_535, 655_350
-# libvorbis has no settings for higher rates, and libsndfile crashes without them.
+# libvorbis has no settings for higher rates, and libsndfile crashes then.
 _MAX_VORBIS_RATE = 200_000
-# Samples per channel in one call of libsndfile: libvorbis puts all samples of a call onto the stack.
+# Samples per channel in one call of libsndfile: libvorbis puts all samples of a call on the stack.
 _BLOCK = 1 << 16
 
-# format -> libsndfile's container, its only encoding (None: the caller's choice), maximum of channels.
+# For each format: libsndfile's container, its only encoding (None: the caller chooses), maximum number of channels.
 _FORMATS: dict[str, tuple[str, str | None, int]] = {
     "flac": ("FLAC", None, 8),
     "wav": ("WAV", None, 65535),
@@ -37,9 +37,9 @@ _FORMATS: dict[str, tuple[str, str | None, int]] = {
     "mp3": ("MP3", "MPEG_LAYER_III", 2),
 }
 _DEFAULT_SUBTYPES = {"int16": "PCM_16", "int32": "PCM_24", "float32": "FLOAT", "float64": "FLOAT"}
-# Subtype -> format tag, bits: the encodings that are written here; libsndfile writes the others.
+# Subtype -> format tag, bits: the encodings that this module writes; libsndfile writes the others.
 _WAV_TAGS = {"PCM_16": (1, 16), "PCM_24": (1, 24), "PCM_32": (1, 32), "FLOAT": (3, 32)}
-# Sources of more than 16 bits. All others fit 16 bits or are lossy.
+# Sources of more than 16 bits; all others fit 16 bits or are lossy.
 _WIDE = {
     "flac": {"PCM_24": "PCM_24", "PCM_32": "PCM_24", "FLOAT": "PCM_24", "DOUBLE": "PCM_24"},
     "wav": {"PCM_24": "PCM_24", "PCM_32": "PCM_32", "FLOAT": "FLOAT", "DOUBLE": "FLOAT"},
@@ -48,10 +48,14 @@ _ALIASES = {"ALAC_20": "PCM_24", "ALAC_24": "PCM_24", "DWVW_24": "PCM_24", "ALAC
 _MAX_WAV_BYTES = 0xFFFFFFFF - 64
 
 
+WRITABLE, LOSSLESS = tuple(_FORMATS), tuple(_WIDE)
+"""The formats that are written here, and those among them that keep all samples."""
+
+
 def encodable_rate(format: str, rate: int) -> int:
     """Return the rate in Hz to resample to before encoding: the next higher rate of the format, or its highest.
 
-    WAV has all rates; FLAC and Ogg Vorbis have all usual ones.
+    WAV allows all rates; FLAC and Ogg Vorbis allow all usual rates.
     """
     if format == "flac" and rate > _MAX_ODD_FLAC_RATE:
         return min(-(-rate // 10) * 10, _MAX_FLAC_RATE)
@@ -64,7 +68,7 @@ def encodable_rate(format: str, rate: int) -> int:
 
 
 def lossless_subtype(info: AudioInfo, format: str) -> str | None:
-    """Return the subtype for `encode` that keeps the source's samples, None for lossy formats.
+    """Return the subtype for `encode` that keeps the source's samples; None for lossy formats.
 
     FLAC has up to 24 bits: 32-bit and floating-point sources lose the lower ones. Lossy codecs become PCM_16.
     """
@@ -80,7 +84,7 @@ def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: st
     Args:
         samples: shape (n,) or (n, channels); int16, int32 (the value in the upper bits), or floating point in [-1, 1).
             Values outside are clipped, and NaN becomes 0.
-        sampling_rate: in Hz; one that `encodable_rate` does not change.
+        sampling_rate: in Hz; a rate that `encodable_rate` does not change.
         format: "flac", "wav", "opus", "ogg" (Vorbis) or "mp3".
         subtype: libsndfile's name of the encoding. By default PCM_16 for int16 and PCM_24 for int32; floating point
             becomes FLOAT in WAV and PCM_16 in FLAC. The lossy formats have one encoding each, at libsndfile's default
@@ -88,7 +92,8 @@ def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: st
 
     Raises:
         ValueError: an unknown format, no samples, or a rate that the format does not have.
-        RecordRejected: UNREADABLE_AUDIO where the format cannot have that many channels or samples.
+        RecordRejected: UNREADABLE_AUDIO if the format cannot have that many channels or samples.
+
     """
     if format not in _FORMATS:
         raise ValueError(f"format {format!r} is not one of {', '.join(_FORMATS)}")
@@ -111,7 +116,7 @@ def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: st
             return _wav(samples, sampling_rate, subtype)
     else:
         subtype = only_subtype
-        # Never int16: libsndfile 1.2.2 turns half of a stereo MP3 into noise (libsndfile pull request 1106).
+        # Not int16: with it, libsndfile 1.2.2 turns half of a stereo MP3 into noise (libsndfile pull request 1106).
         samples = _convert(samples, "FLOAT", clip=True)
     data = _with_libsndfile(samples, sampling_rate, container, subtype)
     if container == "OGG":
@@ -135,7 +140,7 @@ def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDAr
         if kind != "f":
             return samples
         return np.clip(np.nan_to_num(samples, posinf=1, neginf=-1), -1, 1) if clip else samples
-    # libsndfile makes 8-bit and companded encodings of int16.
+    # libsndfile makes 8-bit and companded encodings from int16.
     bits = {"PCM_24": 24, "PCM_32": 32}.get(subtype, 16)
     target = np.int16 if bits == 16 else np.int32
     if kind == "f":
@@ -177,7 +182,7 @@ def _wav(samples: "NDArray[Any]", rate: int, subtype: str) -> bytes:
         quads = np.ascontiguousarray(samples, "<i4").view(np.uint8).reshape(-1, 4)
         body = quads[:, 1:].tobytes()
     else:
-        # Not copied here, but once, when the parts are joined.
+        # A view: the bytes are copied once, when the parts are joined.
         body = np.ascontiguousarray(samples, samples.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
     if len(body) > _MAX_WAV_BYTES:
         raise RecordRejected(

@@ -1,7 +1,7 @@
 """External programs for audio that libsndfile cannot decode: ffmpeg and sph2pipe.
 
-A program gets the open file as its standard input, and the name /dev/stdin. So it cannot take the name of a file for an
-option, a pattern or a playlist, and it judges the file by its content and not by its extension.
+A program gets the open file as its standard input, and the name /dev/stdin. So it cannot mistake a file name for an
+option, a pattern or a playlist, and it judges the file by content, not by extension.
 """
 
 import os
@@ -36,6 +36,6 @@ def run_tool(command: list[str], source: Source, output: IO[bytes] | int = subpr
         if not isinstance(stdin, int):
             stdin.close()
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    # ffmpeg names its parts with addresses in memory, which differ each time.
+    # The names of ffmpeg's parts contain memory addresses, which differ each time.
     message = _PLACE_IN_MEMORY.sub("", lines[0]) if lines else f"status {done.returncode}"
     return done.returncode, done.stdout or b"", message

@@ -1,8 +1,8 @@
 """Audio that ffmpeg decodes, if it is installed: AAC, MP4, WebM, WMA, AMR, raw GSM, and Speex in Ogg.
 
-A playlist is a file that names others, and ffmpeg would open these, also from addresses. So ffmpeg gets the bytes of
-the audio on its standard input and nothing else: the demuxer is chosen here, by the content of the file, and the only
-protocol is `pipe`. A file without the signature of one of `FORMATS` never gets to ffmpeg.
+A playlist names other files, and ffmpeg would open them, also from network addresses. So ffmpeg gets only the bytes of
+the audio on its standard input: this module selects the demuxer by the content of the file, and allows only the
+protocol `pipe`. A file without the signature of one of `FORMATS` is never passed to ffmpeg.
 """
 
 import os
@@ -29,13 +29,13 @@ THROUGH_FFMPEG = (
     "files, and in shards it is FLAC"
 )
 INSTALL = "ffmpeg reads it: install the Debian package ffmpeg"
-_MAX_FRAME = 8192  # bytes of a frame of AAC, and of ffmpeg's header
+_MAX_FRAME = 8192  # maximum bytes of an AAC frame, and of ffmpeg's header
 _GSM_FRAME = 33
 _MACHINES_FAULT = re.compile(r"No space left|Cannot allocate memory|Disk quota exceeded")
 
 
 def _is_adts(head: bytes) -> bool:
-    """Return whether `head` begins with a frame of AAC, and another one follows it, if `head` is as long."""
+    """Return whether `head` begins with a frame of AAC and, if `head` is long enough, another one follows."""
     if not _begins_frame(head):
         return False
     length = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5
@@ -43,17 +43,17 @@ def _is_adts(head: bytes) -> bool:
 
 
 def _begins_frame(data: bytes) -> bool:
-    """Return whether the first 12 bits are set and the layer is 0, by which AAC differs from MP3."""
+    """Return whether the first 12 bits are set and the layer is 0, unlike in MP3."""
     return len(data) >= 7 and data[0] == 0xFF and data[1] & 0xF6 == 0xF0
 
 
 def _is_gsm(data: bytes) -> bool:
-    """Return whether each frame of 33 bytes begins with the bits 1101, and there are at least two."""
+    """Return whether there are at least two frames of 33 bytes, and each begins with the bits 1101."""
     return len(data) >= 2 * _GSM_FRAME and all(byte >> 4 == 0xD for byte in data[::_GSM_FRAME])
 
 
 class Format(NamedTuple):
-    """A format: its name, ffmpeg's demuxer for it, and whether a file with these first bytes has it."""
+    """A format: its name, ffmpeg's demuxer, and a function that recognizes it by the first bytes of a file."""
 
     name: str
     demuxer: str
@@ -74,7 +74,7 @@ FORMATS = (
 
 
 class _Decoded(NamedTuple):
-    """A decoded file: float32 samples in `file`, from byte `start` on; `key` identifies what was decoded."""
+    """A decoded file: float32 samples in `file`, from byte `start` on; `key` identifies the source."""
 
     key: object
     file: IO[bytes]
@@ -83,7 +83,7 @@ class _Decoded(NamedTuple):
 
 
 class _Last:
-    """The file that was decoded last: it is probed and then read, often in many segments."""
+    """The last decoded file: a file is probed and then read, often in many segments."""
 
     decoded: _Decoded | None = None
 
@@ -92,10 +92,11 @@ def format_of(head: bytes, source: Source) -> Format | None:
     """Return the format of a file for ffmpeg; None for all other files.
 
     Args:
-        head: the start of the file: at least 1024 bytes, or all of it.
+        head: the start of the file: at least 1024 bytes, or the whole file.
         source: the file.
+
     """
-    if head[:3] == b"ID3":  # a tag, before AAC or MP3
+    if head[:3] == b"ID3":  # an ID3 tag, before AAC or MP3
         head = source.read(mpeg.skip_id3v2(head), _MAX_FRAME)
         return next(one for one in FORMATS if one.name == "AAC") if _is_adts(head) else None
     found = next((one for one in FORMATS if one.begins(head)), None)
@@ -105,7 +106,7 @@ def format_of(head: bytes, source: Source) -> Format | None:
 
 
 def is_needed(found: Format) -> bool:
-    """Return whether ffmpeg must read the format: sox may read AMR as well, if ffmpeg is not installed."""
+    """Return whether only ffmpeg can read the format: without ffmpeg, sox may read AMR."""
     return found.name != "AMR" or shutil.which("ffmpeg") is not None
 
 
@@ -146,7 +147,7 @@ def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: st
 
 
 def _decode(source: Source, found: Format, name: str) -> _Decoded:
-    """Decode a whole file into an unnamed temporary file, unless it is the one that was decoded last."""
+    """Decode a whole file into an unnamed temporary file, unless it is the last decoded file."""
     note(THROUGH_FFMPEG)
     key = _identity(source)
     if _Last.decoded is not None and _Last.decoded.key == key:
@@ -154,9 +155,9 @@ def _decode(source: Source, found: Format, name: str) -> _Decoded:
     program = shutil.which("ffmpeg")
     if program is None:
         unreadable(name, f"is {found.name}; {INSTALL}")
-    _Last.decoded = None  # its file goes before the next one grows
+    _Last.decoded = None  # frees the last file before the next one grows
     output = tempfile.TemporaryFile()  # noqa: SIM115 - it is kept
-    # -xerror: damage ends ffmpeg. -map: of the first stream of audio alone, without pictures and video.
+    # -xerror: ffmpeg ends at the first damage. -map: only the first audio stream, no pictures or video.
     command = [program, "-v", "error", "-nostdin", "-xerror", "-protocol_whitelist", "pipe", "-f", found.demuxer]
     command += ["-i", "pipe:0", "-map", "0:a:0", "-map_metadata", "-1", "-c:a", "pcm_f32le", "-f", "wav", "pipe:1"]
     status, _, message = run_tool(command, _in_one_pass(source, name) if found.demuxer == "mov" else source, output)
@@ -175,7 +176,7 @@ def _decode(source: Source, found: Format, name: str) -> _Decoded:
 
 
 def _identity(source: Source) -> object:
-    """Return what is equal for the same content."""
+    """Return a key that is equal for equal content."""
     if isinstance(source, FileSource):
         state = os.fstat(source.fd)
         return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
@@ -183,9 +184,10 @@ def _identity(source: Source) -> object:
 
 
 def _in_one_pass(source: Source, name: str) -> Source:
-    """Return an MP4 file that can be read from its start to its end, because a pipe has no way back.
+    """Return an MP4 file that can be read from start to end, because a pipe is not seekable.
 
-    Many programs write the index (`moov`) behind the audio (`mdat`). It goes before it, and the places in it change.
+    Many programs write the index (`moov`) after the audio (`mdat`). The index is moved before it, and the offsets in it
+    are changed.
     """
     found = list(boxes(source))
     audio = next((box for box in found if box.kind == b"mdat"), None)
@@ -205,7 +207,7 @@ def _in_one_pass(source: Source, name: str) -> Source:
 
 
 def _tables_of_places(index: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the first byte of each table of places (`stco`, `co64`), and the `struct` code of its numbers."""
+    """Yield the first byte of each table of offsets (`stco`, `co64`), and the `struct` code of its numbers."""
     source, pending = ByteSource(index), [(0, len(index))]
     while pending:
         for box in boxes(source, *pending.pop()):

@@ -1,4 +1,4 @@
-"""FLAC without a decoder: STREAMINFO, and whether the last frame and all checksums are right.
+"""FLAC without a decoder: reads STREAMINFO, and checks the last frame and all checksums.
 
 Layout, codes and both checksums follow RFC 9639. Checking the last frame takes about 20 us. With libsndfile, reading
 the last sample takes 100 us and decoding three seconds of audio 300 us.
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# No usual encoder writes longer frames. So much of the end is searched where STREAMINFO has no maximum.
+# Usual encoders do not write longer frames. This part of the end is searched if STREAMINFO has no maximum.
 _TAIL_BYTES = 1 << 17
 _STREAMINFO_END = 42
-# Of audio as it is, one byte in 32,768 starts what looks like a frame, and hardly any passes the CRC-8 of the header.
+# In typical audio, one byte in 32,768 looks like the start of a frame, and hardly any passes the CRC-8 of the header.
 _MAX_SYNC_CODES, _MAX_HEADERS = 4096, 4
 # Bytes: x^(8 * 32767) = 1 modulo the polynomial of the frames' checksum.
 _CRC_PERIOD = 32767
@@ -46,12 +46,12 @@ class StreamInfo(NamedTuple):
 
     @property
     def subtype(self) -> str | None:
-        """The name of the sample encoding in libsndfile; None for unusual widths, which libsndfile decides on."""
+        """The name of the sample encoding in libsndfile; None for unusual widths, for which libsndfile decides."""
         return _SUBTYPES.get(self.bits)
 
     @property
     def tail_bytes(self) -> int:
-        """How many bytes at the end of the file contain the whole last frame (and an ID3v1 tag after it)."""
+        """Number of bytes at the end of the file that contain the whole last frame (and an ID3v1 tag after it)."""
         return (self.max_frame_bytes or _TAIL_BYTES) + 128
 
 
@@ -59,7 +59,7 @@ def stream_info(head: bytes) -> StreamInfo | None:
     """Return STREAMINFO from the first 42 bytes of a file; None if the file does not start with it."""
     if len(head) < _STREAMINFO_END or head[:4] != b"fLaC" or head[4] & 0x7F or head[5:8] != b"\x00\x00\x22":
         return None
-    packed = int.from_bytes(head[18:26], "big")  # 20 bits rate, 3 channels - 1, 5 bits - 1, 36 samples
+    packed = int.from_bytes(head[18:26], "big")  # rate in 20 bits, channels - 1 in 3, bits - 1 in 5, samples in 36
     return StreamInfo(
         int.from_bytes(head[10:12], "big"),
         int.from_bytes(head[15:18], "big"),
@@ -72,7 +72,7 @@ def stream_info(head: bytes) -> StreamInfo | None:
 
 
 def with_length(data: bytes, num_samples: int) -> bytes:
-    """Return a copy of a FLAC file with `num_samples` in STREAMINFO; libsndfile cannot read files without."""
+    """Return a copy of a FLAC file with `num_samples` in STREAMINFO; without it, libsndfile cannot read the file."""
     packed = int.from_bytes(data[18:26], "big") & ~0xFFFFFFFFF | num_samples
     return data[:18] + packed.to_bytes(8, "big") + data[26:]
 
@@ -80,16 +80,16 @@ def with_length(data: bytes, num_samples: int) -> bytes:
 def end_of_last_frame(tail: bytes, info: StreamInfo) -> int | None:
     """Return the number of samples per channel up to the end of the last frame.
 
-    Both checksums of the frame are verified, so truncation within the frame is found too. One case in 65,000 is not
-    found, and neither is a missing last byte that was zero: the checksum stays right without it.
+    Both checksums of the frame are verified, so truncation within the frame is found too, except for one case in
+    65,000, and except for a missing last byte that was zero: the checksum is right without it.
 
     Args:
         tail: the last bytes of the file.
         info: STREAMINFO of the file.
 
     Returns:
-        None where no whole frame ends at the end of `tail`: the file is truncated, something follows the audio, or
-        someone has written thousands of frame headers there.
+        None if no whole frame ends at the end of `tail`: the file is truncated, other data follow the audio, or the
+        tail has thousands of false frame headers.
     """
     end = _audio_end(tail)
     for sync in (b"\xff\xf8", b"\xff\xf9"):
@@ -107,11 +107,11 @@ def end_of_last_frame(tail: bytes, info: StreamInfo) -> int | None:
 
 
 def frames_fit(data: bytes) -> bool:
-    """Return whether the checksums of all frames of a file are right; False also where something follows the audio.
+    """Return whether the checksums of all frames of a file are right; False also if other data follow the audio.
 
     Each frame with its CRC-16 is a multiple of the polynomial (see `_crc16_fits`), and so are all frames together:
-    where they start does not matter. The second factor is primitive, so x^32767 = 1, and blocks of 32,767 bytes are
-    added with XOR, at the speed of memory. Any single damage of up to 16 bits is found.
+    their boundaries do not matter. The second factor of the polynomial is primitive, so x^32767 = 1, and blocks of
+    32,767 bytes are added with XOR, at the speed of memory. Any single damage of up to 16 bits is found.
     """
     import numpy as np
 
@@ -152,7 +152,7 @@ def _remainders(count: int) -> "NDArray[np.uint16]":
 
 
 def _first_frame(data: bytes) -> int:
-    """Return the byte at which the audio starts, after tags and metadata blocks; -1 where the blocks do not end."""
+    """Return the byte at which the audio starts, after tags and metadata blocks; -1 if the blocks do not end."""
     at = mpeg.skip_id3v2(data)
     if data[at : at + 4] != b"fLaC":
         return -1
@@ -171,7 +171,7 @@ def _audio_end(data: bytes) -> int:
 
 
 def is_other_audio(data: bytes, samples: "NDArray[Any]") -> bool:
-    """Return whether `samples`, all of the file as `read_segment` returns them, have another MD5 than STREAMINFO."""
+    """Return whether the MD5 of `samples` differs from STREAMINFO; `samples`: the whole file, from `read_segment`."""
     import hashlib
 
     import numpy as np
@@ -193,7 +193,7 @@ def is_other_audio(data: bytes, samples: "NDArray[Any]") -> bool:
 
 
 def _frame_end(header: bytes, info: StreamInfo) -> int | None:
-    """Return the number of the first sample after a frame, None if `header` is not a frame header."""
+    """Return the number of the first sample after a frame; None if `header` is not a frame header."""
     if len(header) < 6 or header[3] & 1 or header[3] >> 4 > 10:
         return None
     first = header[4]
@@ -236,9 +236,10 @@ def _crc8(data: bytes) -> int:
 def _crc16_fits(frame: bytes) -> bool:
     """Return whether a frame with its CRC-16 at the end is a multiple of x^16 + x^15 + x^2 + 1 over GF(2).
 
-    A loop over the bytes would take a millisecond. The polynomial is (x + 1)(x^15 + x + 1): divisible by the first
-    factor means an even number of ones; for the second, x^(15*2^k) = x^(2^k) + 1 holds for each k (squaring is
-    linear over GF(2)), so the whole frame, as one big integer, is folded to about half its length a step.
+    A loop over the bytes would take a millisecond. The polynomial is (x + 1)(x^15 + x + 1). A frame is divisible by the
+    first factor if its number of ones is even. For the second factor, x^(15*2^k) = x^(2^k) + 1 holds for each k
+    (squaring is linear over GF(2)), so the whole frame, as one big integer, is folded to about half its length per
+    step.
     """
     number = int.from_bytes(frame, "big")
     if number.bit_count() & 1:

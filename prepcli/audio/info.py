@@ -1,4 +1,4 @@
-"""The properties of an audio file that are known without decoding it, and how a file is rejected."""
+"""The properties of an audio file that are known without decoding, and the reject for an unreadable file."""
 
 from dataclasses import dataclass
 from typing import NoReturn
@@ -6,7 +6,7 @@ from typing import NoReturn
 from prepcli.errors import RecordRejected, RejectReason
 
 NOT_PASSABLE = "sox"
-"""`AudioInfo.format` of files that sox decodes, or libsndfile after their header was corrected; trainers cannot."""
+"""`AudioInfo.format` of files that sox decodes, or libsndfile with a corrected header; trainers cannot read these."""
 FFMPEG = "ffmpeg"
 """`AudioInfo.format` of files that only ffmpeg decodes."""
 

@@ -1,4 +1,4 @@
-"""Limits of what a header may say, checked before memory is allocated.
+"""Limits for the values in headers, checked before memory is allocated.
 
 Damaged and hostile headers have rates of gigahertz and lengths of centuries.
 """
@@ -11,18 +11,19 @@ MIN_SAMPLING_RATE, MAX_SAMPLING_RATE = 1_000, 768_000
 MAX_CHANNELS = 1024
 """The limit of libsndfile (SF_MAX_CHANNELS), with which trainers read."""
 MAX_SAMPLES_PER_BYTE = 8192
-"""Per channel. The densest audio is silence in FLAC: 65,535 samples in a frame of 11 bytes."""
+"""Maximum per channel. The densest audio is silence in FLAC: 65,535 samples in a frame of 11 bytes."""
 SAME_SECONDS = 0.02
-"""Times that differ by at most this much may be the same: whoever wrote the manifest may have rounded one of them."""
+"""Times that differ by at most this may be equal: the program that wrote the manifest may have rounded."""
 MAX_FLOAT = 2.0**31
-"""Floating-point audio lies in [-1, 1), or in some files in the range of integers. Larger values are damage."""
+"""Floating-point audio is in [-1, 1), in some files in the range of integers. Larger values are damage."""
 
 
 def check_claims(info: AudioInfo, size: int, name: str) -> AudioInfo:
-    """Return `info` of a file of `size` bytes unchanged.
+    """Check the properties in a header against the size of the file in bytes; returns `info`.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO where a value cannot be true.
+        RecordRejected: UNREADABLE_AUDIO if a value is impossible.
+
     """
     if not MIN_SAMPLING_RATE <= info.sampling_rate <= MAX_SAMPLING_RATE:
         unreadable(

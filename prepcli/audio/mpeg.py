@@ -1,8 +1,8 @@
 """MPEG audio without a decoder: counts the samples of an MP3 file, and finds truncated files.
 
-libsndfile takes the length from the Xing header, or estimates it from the bit rate of the first frame. So a truncated
-file keeps the length in its header, and a file of variable bit rate without that header loses part of its audio. The
-tables are those of ISO 11172-3 and 13818-3.
+libsndfile takes the length from the Xing header, or estimates it from the bit rate of the first frame. So it reports
+the length in the header for a truncated file, and loses a part of the audio of a file with variable bit rate and
+without that header. The tables are those of ISO 11172-3 and 13818-3.
 """
 
 from typing import NamedTuple
@@ -29,9 +29,10 @@ class Scan(NamedTuple):
         start: byte offset of the first frame.
         frames: number of frames with audio, without the frame of a Xing header.
         samples_per_frame: per channel.
-        promised: the number of frames in the Xing header, None without one.
+        promised: the number of frames in the Xing header; None without one.
         cut: whether the file ends within a frame.
-        irregular: whether there is anything but frames and tags; then the counts are not reliable.
+        irregular: whether there are data other than frames and tags; then the counts are not reliable.
+
     """
 
     start: int
@@ -43,12 +44,12 @@ class Scan(NamedTuple):
 
 
 def may_be(head: bytes) -> bool:
-    """Return whether a file with these first bytes may be MPEG audio: they are a frame or an ID3v2 tag."""
+    """Return whether a file with these first bytes may be MPEG audio: it begins with a frame or an ID3v2 tag."""
     return head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] >= 0xE0)
 
 
 def scan(data: bytes) -> Scan | None:
-    """Go over the MPEG frames of a whole file, in 0.2 us per frame; None where it does not start with a frame."""
+    """Scan the MPEG frames of a whole file, in 0.2 us per frame; None if it does not start with a frame."""
     start = at = skip_id3v2(data)
     end = _strip_tags(data)
     lengths: dict[int, int] = {}
@@ -56,7 +57,7 @@ def scan(data: bytes) -> Scan | None:
     cut = irregular = False
     while at < end:
         if at + 4 > end:
-            # Too few bytes to tell a truncated header from other data.
+            # Too few bytes to distinguish a truncated header from other data.
             cut = data[at] == 0xFF
             irregular = not cut
             break
@@ -79,17 +80,17 @@ def scan(data: bytes) -> Scan | None:
 
 
 def with_length(data: bytes, found: Scan) -> bytes:
-    """Return a copy of an MP3 file that starts with a Xing header with its number of frames."""
+    """Return a copy of an MP3 file with a Xing header at its start that has its number of frames."""
     first = bytearray(data[found.start : found.start + 4])
     first[1] |= 1  # no checksum
-    first[2] = first[2] & 0x0D | _HIGHEST_BIT_RATE << 4  # long enough for the header in every version; not padded
+    first[2] = first[2] & 0x0D | _HIGHEST_BIT_RATE << 4  # long enough for the header in every version; without padding
     length = _frame_length(int.from_bytes(first[:3], "big"))
     head = bytes(first).ljust(_xing_offset(first), b"\0") + b"Xing\0\0\0\x01" + found.frames.to_bytes(4, "big")
     return data[: found.start] + head.ljust(length, b"\0") + data[found.start :]
 
 
 def _frame_length(key: int) -> int:
-    """Return the length in bytes of a frame from its first three bytes, 0 where they are not those of a frame."""
+    """Return the length of a frame in bytes, from its first three bytes; 0 if they are not a frame header."""
     sync, version, layer = key >> 13, key >> 11 & 3, 4 - (key >> 9 & 3)
     bit_rate, rate, padding = key >> 4 & 15, key >> 2 & 3, key >> 1 & 1
     if sync != 0x7FF or version == 1 or layer == 4 or not 1 <= bit_rate <= 14 or rate == 3:

@@ -1,11 +1,11 @@
-"""Ogg pages (RFC 3533): checks whether a stream is whole, and sets its serial number."""
+"""Ogg pages (RFC 3533): checks whether a stream is complete, and sets its serial number."""
 
 import zlib
 from collections.abc import Iterator
 
 _MAX_PAGE = 27 + 255 + 255 * 255
 TAIL_BYTES = _MAX_PAGE
-"""So many bytes at the end of a file contain its last page."""
+"""This number of bytes at the end of a file contains its last page."""
 _END_OF_STREAM = 4
 _REVERSED_BITS = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
@@ -13,7 +13,7 @@ _REVERSED_BITS = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 def page_crc(page: bytes) -> int:
     """Return the checksum of a page whose checksum field is zero.
 
-    Ogg's CRC has the polynomial of zlib's, the opposite order of bits, and starts from 0: zlib computes it where the
+    Ogg's CRC has the polynomial of zlib's CRC, the opposite order of bits, and starts from 0: zlib computes it if the
     bits of every byte and of the result are reversed.
     """
     crc = zlib.crc32(page.translate(_REVERSED_BITS), 0xFFFFFFFF) ^ 0xFFFFFFFF
@@ -21,10 +21,11 @@ def page_crc(page: bytes) -> int:
 
 
 def fault_at_end(tail: bytes) -> str | None:
-    """Return what is wrong at the end of a stream, for a message; None where it is whole.
+    """Return the fault at the end of a stream, for a message; None if the stream is complete.
 
     Args:
         tail: the last `TAIL_BYTES` of the file.
+
     """
     at = tail.rfind(b"OggS")
     if at < 0:
@@ -57,7 +58,7 @@ def last_page_start(tail: bytes) -> int:
     """
     before = tail.rfind(b"OggS", 0, max(tail.rfind(b"OggS"), 0))
     granule = int.from_bytes(tail[before + 6 : before + 14], "little", signed=True) if before >= 0 else 0
-    return max(granule, 0)  # -1 on a page where no packet ends
+    return max(granule, 0)  # -1 on a page on which no packet ends
 
 
 def with_serial(data: bytes, serial: int) -> bytes:
@@ -85,7 +86,7 @@ def _pages(data: bytes) -> Iterator[bytes]:
 
 
 def _page_length(data: bytes, at: int) -> int | None:
-    """Return the length of a page in bytes, None where its header is truncated."""
+    """Return the length of a page in bytes; None if its header is truncated."""
     if at + 27 > len(data):
         return None
     segments = data[at + 26]

@@ -1,32 +1,44 @@
-"""Open encoded audio: bytes, a file or an object in a store."""
+"""Open encoded audio: a file, an object in a store, a range of either, or bytes in memory."""
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from prepcli.audio.source import ByteSource, FileSource, Source, WatchedSource, open_file, refuse, regular_size
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.storage.addresses import AddressError, is_address
+from prepcli.storage.addresses import AddressError, ByteRange, is_address
+from prepcli.storage.paths import AnyPath
 
 ResultT = TypeVar("ResultT")
+AudioSource = str | AnyPath | ByteRange | bytes
+"""Encoded audio: a file or object, a range of one, such as a member of a tar, or bytes, such as a value of Parquet."""
+
+
+def name_of(source: AudioSource) -> str:
+    """Return what messages call a source that has no other name."""
+    if isinstance(source, ByteRange):
+        return f"audio at {source.start} in {source.path}"
+    return "audio" if isinstance(source, bytes) else str(source)
 
 
 @contextmanager
-def open_source(source: bytes | str | Path, name: str) -> Iterator[Source]:
+def open_source(source: AudioSource, name: str) -> Iterator[Source]:
     """Open encoded audio for a `with` block.
 
     Args:
-        source: encoded bytes, or the path of a file.
+        source: the audio; a range is read as a whole.
         name: for messages.
 
     Raises:
-        RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO where it is not a regular file or
+        RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it is not a regular file or
             cannot be opened.
     """
     if isinstance(source, bytes):
         yield ByteSource(source)
+        return
+    if isinstance(source, ByteRange):
+        yield ByteSource(read_whole(source, name))
         return
     if is_address(source):
         with _stored(str(source), name) as stored:
@@ -40,13 +52,14 @@ def open_source(source: bytes | str | Path, name: str) -> Iterator[Source]:
 
 
 def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
-    """What `use` makes of audio. After a reject of what libsndfile or a program has read, `use` is called again.
+    """Return the result of `use` for audio; after a reject of data that libsndfile or a program has read, retry once.
 
-    They take an error of reading for the end of the file or for damage; the second time it is known.
+    libsndfile and programs take a read error for the end of the file or for damage; the second time the error is known.
 
     Raises:
-        RecordRejected: `use` does, also the second time.
+        RecordRejected: raised by `use`, also the second time.
         OSError: the file could not be read the second time, and the machine is the cause.
+
     """
     try:
         return use(source)
@@ -61,25 +74,41 @@ def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
             refuse(watched.failure, source.name)
 
 
-def read_whole(path: str, name: str) -> bytes:
-    """The bytes of a file or an object, as `open_source` reads them; a context would cost a tenth of a short file.
+def read_whole(source: AudioSource, name: str) -> bytes:
+    """Return the bytes of a source, as `open_source` reads them; a context would cost a tenth of a short file.
 
     Raises:
-        RecordRejected: as by `open_source`; UNREADABLE_AUDIO where reading fails.
+        RecordRejected: as by `open_source`; UNREADABLE_AUDIO if reading fails.
+
     """
+    if isinstance(source, bytes):
+        return source
+    path = source.path if isinstance(source, ByteRange) else source
     if is_address(path):
-        with _stored(path, name) as stored:
+        if isinstance(source, ByteRange):
+            return _piece(source, name)
+        with _stored(str(path), name) as stored:
             return stored.everything()
     fd = open_file(path, name)
     try:
-        return FileSource(fd, regular_size(fd, name), name).everything()
+        file = FileSource(fd, regular_size(fd, name), name)
+        return file.read(source.start, source.length) if isinstance(source, ByteRange) else file.everything()
     finally:
         os.close(fd)
 
 
+def _piece(piece: ByteRange, name: str) -> bytes:
+    from prepcli.storage.ahead import piece_of
+
+    try:
+        return piece_of(piece)
+    except OSError as error:
+        refuse(error, name)
+
+
 @contextmanager
 def _stored(address: str, name: str) -> Iterator[Source]:
-    """Open an object; an error of the store is raised at the end at the latest, and not taken for damaged audio."""
+    """Open an object; an error of the store is raised at the end at the latest, and is not taken for damaged audio."""
     from prepcli.audio.stored import ObjectSource, open_stored
 
     try:

@@ -1,26 +1,27 @@
-"""The properties of an audio file, by its content: WAV and FLAC are parsed here, others by libsndfile, sox or ffmpeg.
+"""The properties of an audio file, by content: WAV and FLAC are parsed here, others by libsndfile, sox or ffmpeg.
 
-Truncated files are rejected here and not in training: libsndfile reads most of them as shorter files.
-Microseconds per call for 2.8 s at 8 kHz, in the page cache, one core of an AMD EPYC, from bytes / from a path:
-WAV 1.9 / 8.3, FLAC 20 / 28. `soundfile.info` from a path takes 39 and 58, and does not find truncation.
+Truncated files are rejected here and not in training: libsndfile reads most of them as shorter files. Microseconds per
+call for 2.8 s at 8 kHz, in the page cache, one core of an AMD EPYC, from bytes / from a path: WAV 1.9 / 8.3, FLAC 20 /
+28. `soundfile.info` from a path takes 39 and 58, and does not find truncation.
 """
 
 import os
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 from prepcli.audio import containers, ffmpeg, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import check_claims
-from prepcli.audio.opening import open_source, used
+from prepcli.audio.opening import name_of, open_source, used
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import READING, ByteSource, Source
+from prepcli.storage.addresses import ByteRange
 from prepcli.storage.input_files import read_at
+from prepcli.storage.paths import AnyPath
 
 _HEAD_BYTES = 1024
 _BLOCK = 4096
-# libsndfile's names of containers that differ from the file extension.
+# libsndfile's names of containers that differ from the file extension, each with the extension.
 _FORMATS = {"wavex": "wav"}
 _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
 
@@ -38,14 +39,14 @@ def probe_bytes(data: bytes, name: str) -> AudioInfo:
     return _probe(ByteSource(data), data, name)
 
 
-def probe_file(path: str | Path) -> AudioInfo:
-    """Return the properties of an audio file; of WAV and FLAC only the header and the last frame are read.
+def probe_file(path: str | AnyPath | ByteRange) -> AudioInfo:
+    """Return the properties of an audio file or a range; of WAV and FLAC only the header and the last frame are read.
 
     Raises:
-        RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO where it cannot be read or is
+        RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it cannot be read or is
             truncated.
     """
-    name = str(path)
+    name = name_of(path)
     with open_source(path, name) as source:
         return used(source, lambda one: _probe(one, one.read(0, _HEAD_BYTES), name))
 
@@ -54,7 +55,7 @@ def plain_wav_seconds(path: str) -> float | None:
     """Return the duration in seconds of a WAV file with a plain header, in half the time of `probe_file`.
 
     Returns:
-        None for all other files, also where there is none: `probe_file` tells what they are, or why they are rejected.
+        None for all other files, also for a missing one: `probe_file` returns their properties or rejects them.
     """
     try:
         file = os.open(path, READING)
@@ -91,12 +92,12 @@ def _probe_flac(source: Source, head: bytes, name: str) -> AudioInfo | None:
     tail = source.read(max(source.size - stream.tail_bytes, 0), stream.tail_bytes)
     end = flac.end_of_last_frame(tail, stream)
     if end is not None:
-        # libsndfile cannot read the file where the encoder could not write the length.
+        # If the encoder could not write the length, libsndfile cannot read the file.
         container = "flac" if stream.num_samples else NOT_PASSABLE
         return AudioInfo(container, stream.subtype, stream.sampling_rate, end, stream.num_channels, None)
     if not stream.num_samples:
         unreadable(name, "ends early or is damaged: its last FLAC frame is not whole")
-    # Something may follow the audio: only decoding tells.
+    # Other data may follow the audio: only decoding shows it.
     decoded = _count_decodable(source)
     if decoded < stream.num_samples:
         unreadable(
@@ -143,10 +144,10 @@ def _refuse_cut(head: bytes, source: Source, name: str) -> None:
 
 
 def _probe_after_tag(source: Source, name: str) -> AudioInfo:
-    """Return what follows an ID3v2 tag.
+    """Return the properties of the audio after an ID3v2 tag.
 
-    libsndfile skips the tag. It then reads AU from the wrong byte, and does not read the last bytes of WAV and AIFF, as
-    many as the tag has. Only FLAC may be copied as it is.
+    libsndfile skips the tag. But it then reads AU from the wrong byte, and misses the last bytes of WAV and AIFF, as
+    many as the tag has. Only FLAC may be copied unchanged.
     """
     data = source.everything()
     start = mpeg.skip_id3v2(data)
@@ -160,7 +161,7 @@ def _probe_after_tag(source: Source, name: str) -> AudioInfo:
 
 
 def _whole_mpeg(source: Source, name: str) -> mpeg.Scan | None:
-    """Scan the frames of a file that may be MP3, and reject a truncated one; None where it is not MP3."""
+    """Scan the frames of a file that may be MP3, and reject a truncated one; None if it is not MP3."""
     found = mpeg.scan(source.everything())
     if found is not None and found.cut:
         unreadable(name, "ends early: its last MPEG frame is cut")
@@ -180,7 +181,7 @@ def _mpeg_length(source: Source, found: mpeg.Scan | None, guess: int, name: str)
             return "mp3", guess
         if guess >= samples:
             return "mp3", samples
-        # libsndfile's estimate is too short, and it would not read beyond it. This is rare, and may take a decode.
+        # libsndfile's estimate is too short, and it would not read further. This case is rare, and may take a decode.
         return NOT_PASSABLE, _count_decodable(ByteSource(mpeg.with_length(source.everything(), found)))
     decoded = _count_decodable(source)
     # An MPEG decoder drops part of a frame at either end.
@@ -212,9 +213,9 @@ def _words(error: Exception) -> str:
 
 
 def _beside_unnamed() -> str:
-    """Words for a message about a file `._` in the current folder, as macOS leaves them.
+    """Words for a message about a file `._` in the current folder, as macOS creates them.
 
-    libsndfile looks for the part `._NAME` of a file called NAME, and what it reads from a descriptor has no name.
+    For a file NAME, libsndfile searches for a resource file `._NAME`, and a descriptor has an empty name.
     """
     if not os.path.lexists("._"):
         return ""

@@ -1,4 +1,4 @@
-"""Output of C libraries: mpg123, which libsndfile uses, prints to stderr for each damaged MP3 file."""
+"""Discards output of C libraries: mpg123, which libsndfile uses, prints to stderr for each damaged MP3 file."""
 
 import os
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_notes() -> Iterator[None]:
-    """Discard what this process writes to stderr within the context; takes 10 us.
+    """Discard the output of this process to stderr within the context; takes 10 us.
 
-    The reject has the reason why a file is refused.
+    The reject has the reason why a file cannot be used.
     """
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

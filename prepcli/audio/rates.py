@@ -1,15 +1,15 @@
-"""Audio at a much lower sampling rate than what is made of it: units count it, and the summary of the run says so."""
+"""Audio whose sampling rate is much lower than that of the output: units count it, and the summary reports it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 _ALL, _LOW = "with_a_rate", "low_rate/"
 _MUCH_LOWER = 0.75
-"""Lower than this share. So 22,050 Hz for a model of 24,000 Hz gets no note."""
+"""The ratio of rates below which audio counts: a model of 24,000 Hz gets no note for 22,050 Hz."""
 
 
 def rate_counts(rate: int, wanted: float) -> list[str]:
-    """Return the names of the counts to raise for audio at `rate` of which something at `wanted` is made (both Hz)."""
+    """Return the names of the counts to increase for audio at `rate` that becomes audio at `wanted` (both Hz)."""
     return [_ALL, f"{_LOW}{rate}/{wanted:g}"] if rate < _MUCH_LOWER * wanted else [_ALL]
 
 
@@ -17,9 +17,10 @@ def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed
     """A line for the summary, if there is any such audio.
 
     Args:
-        counts_of_units: what the units have counted.
-        what: what is counted, such as segments.
-        needed: what needs the higher rate, such as "the codec's {} Hz".
+        counts_of_units: the counts of the units.
+        what: the noun for the count, such as segments.
+        needed: the reason for the higher rate, such as "the codec's {} Hz".
+
     """
     counts: Counter[str] = Counter()
     for one in counts_of_units:

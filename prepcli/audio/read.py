@@ -1,24 +1,22 @@
-"""Segments of audio files: from seconds to samples, and reading exactly those samples.
+"""Exactly the samples of a segment of an audio source.
 
-libsndfile converts each sample to 32 bits and back. dr_flac has no wheel for some machines. Where it is missing, or
-does not decode all samples, libsndfile decodes the file, or reports what is wrong with it.
+dr_flac is faster for FLAC, because libsndfile converts each sample to 32 bits and back. dr_flac has no wheel for some
+machines. If it is missing, or does not decode all samples, libsndfile decodes the file or reports the error.
 """
 
 import os
 from contextlib import nullcontext
 from functools import cache
-from math import floor, inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prepcli.audio import ffmpeg, flac, mpeg, ogg, read, riff, sox
+from prepcli.audio import ffmpeg, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import FFMPEG, NOT_PASSABLE, AudioInfo, unreadable
-from prepcli.audio.limits import MAX_FLOAT, SAME_SECONDS
-from prepcli.audio.opening import open_source, used
+from prepcli.audio.limits import MAX_FLOAT
+from prepcli.audio.opening import AudioSource, name_of, open_source, used
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file
-from prepcli.errors import RecordRejected, RejectReason
-from prepcli.storage.addresses import is_address
+from prepcli.storage.addresses import ByteRange, is_address
+from prepcli.storage.paths import AnyPath
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,19 +24,16 @@ if TYPE_CHECKING:
     import soundfile
     from numpy.typing import NDArray
 
-    from prepcli.audio.info import AudioInfo
-    from prepcli.audio.source import Source
 
-
-# dr_flac needs memory for the samples twice: 2 x 32 MB, 17 minutes at 16 kHz. libsndfile needs it once.
+# dr_flac needs memory for the samples twice (2 x 32 MB, 17 minutes at 16 kHz), libsndfile once.
 _MAX_SAMPLES = 1 << 24
 
 
-def decode(source: "Source", info: "AudioInfo", start: int, num_samples: int) -> "NDArray[Any] | None":
+def decode_flac(source: Source, info: AudioInfo, start: int, num_samples: int) -> "NDArray[Any] | None":
     """Return all samples of a file as int16 of shape (num_samples, num_channels).
 
     Returns:
-        None where libsndfile must decode: other formats, segments, long or damaged files, machines without dr_flac.
+        None if libsndfile must decode: other formats, segments, long or damaged files, machines without dr_flac.
     """
     whole = not start and num_samples == info.num_samples
     if not whole or (info.format, info.subtype) != ("flac", "PCM_16") or num_samples * info.num_channels > _MAX_SAMPLES:
@@ -51,9 +46,9 @@ def decode(source: "Source", info: "AudioInfo", start: int, num_samples: int) ->
     data = source.everything()
     try:
         decoded = dr_flac(data)
-    except Exception:  # its own errors, and those of arithmetic on damaged headers
+    except Exception:  # its own errors, and arithmetic errors on damaged headers
         return None
-    # dr_flac drops frames whose checksum is wrong, so the number of samples shows damage.
+    # dr_flac drops frames with a wrong checksum, so damage shows in the number of samples.
     samples = np.frombuffer(decoded.samples, np.int16)
     layout = (decoded.nchannels, decoded.sample_rate, len(samples))
     if layout != (info.num_channels, info.sampling_rate, num_samples * info.num_channels):
@@ -79,86 +74,28 @@ _INT16 = frozenset(
 )
 _INT32 = frozenset({"PCM_24", "PCM_32", "ALAC_20", "ALAC_24", "ALAC_32", "DWVW_24"})
 
-# Values that are decoded at first, 64 MB of float32; most files are shorter.
+# Number of values that are decoded first, 64 MB of float32; most files are shorter.
 _BLOCK_VALUES = 1 << 24
 
-# libsndfile's seek in Opus starts the decoder 80 ms early, after which its state still differs: of 280 random
-# segments of speech at 8 to 96 kbit/s, 78 differed from a full decode (by up to -50 dB), with a lead-in of 1 s four,
-# with 2 s none. Seconds.
+# In seconds. libsndfile's seek in Opus starts the decoder only 80 ms early, and the decoder's state then still differs:
+# of 280 random segments of speech at 8 to 96 kbit/s, 78 differed from a full decode (by up to -50 dB); with a lead-in
+# of 1 s four differed, with 2 s none.
 _OPUS_LEAD_IN = 3.0
-# libsndfile 1.2.2 seeks 64 samples off within the last page of Ogg Vorbis (and nowhere else: 2 000 random seeks), so
-# seeks go to before that page; this many samples before, for two of Vorbis' longest blocks overlap.
+# libsndfile 1.2.2 seeks 64 samples off within the last page of Ogg Vorbis (and nowhere else in 2,000 random seeks). So
+# a seek goes to a place before that page, this number of samples earlier, because two of Vorbis' longest blocks
+# overlap.
 _VORBIS_LEAD_IN = 2 * 8192
-# A frame of MP3 may use up to 255 bytes (511 in MPEG-1, from 32 kHz on) of frames before it, and libsndfile begins only
-# a few frames early: of random segments at low or variable bit rates up to nine in ten began with wrong samples, some
-# of them loud. The minimum that a frame adds to those bytes is 60 in MPEG-1, 3 below (stereo, 8 kbit/s, 24 kHz).
+# A frame of MP3 may use up to 255 bytes (511 in MPEG-1, from 32 kHz on) of earlier frames, and libsndfile begins only a
+# few frames early: of random segments at low or variable bit rates, up to nine in ten began with wrong samples, some of
+# them loud. A frame adds at least 60 bytes to this reservoir in MPEG-1, and 3 bytes below 32 kHz (stereo, 8 kbit/s, 24
+# kHz).
 _MPEG1_RATE = 32000
 _MPEG1_LEAD_IN = 16 * 1152
 _MPEG2_LEAD_IN = 96 * 576
 
 
-def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
-    """Return the samples of a segment of a file.
-
-    Seconds become samples by rounding half up, as in `lhotse.utils.compute_num_samples`. A segment that ends up to 20
-    ms after the file is cut at the end of the file.
-
-    Args:
-        info: the file.
-        offset: in seconds.
-        duration: in seconds; None: to the end.
-
-    Returns:
-        The first sample and the number of samples.
-
-    Raises:
-        RecordRejected: BEYOND_AUDIO for a segment that ends later, or starts at or after the end; BAD_OFFSET and
-            BAD_DURATION for numbers that are not a segment.
-    """
-    rate, total = info.sampling_rate, info.num_samples
-    if not 0 <= offset < inf:
-        raise RecordRejected(RejectReason.BAD_OFFSET, f"offset {offset} s is not a position in the audio")
-    start = _to_samples(offset, rate)
-    if start >= total:
-        raise RecordRejected(
-            RejectReason.BEYOND_AUDIO,
-            f"offset {offset:.10g} s is not before the end of the audio ({info.duration:.3f} s)",
-        )
-    if duration is None:
-        return start, total - start
-    if not 0 < duration < inf:
-        raise RecordRejected(RejectReason.BAD_DURATION, f"duration {duration} s is not a length")
-    length = _to_samples(duration, rate)
-    excess = start + length - total
-    if excess > 0:
-        if excess > SAME_SECONDS * rate:  # within it, the segment ends with the file
-            raise RecordRejected(
-                RejectReason.BEYOND_AUDIO,
-                f"offset {offset:.10g} s + duration {duration:.10g} s ends {excess / rate:.3f} s "
-                f"after the end of the audio ({info.duration:.3f} s)",
-            )
-        length = total - start
-    if not length:
-        raise RecordRejected(
-            RejectReason.BAD_DURATION, f"duration {duration:.10g} s is less than half a sample at {rate} Hz"
-        )
-    return start, length
-
-
-def _to_samples(seconds: float, rate: int) -> int:
-    """Return `seconds * rate`, rounded to 8 digits as in lhotse, then half up."""
-    position = min(seconds * rate, 2.0**62)
-    whole = floor(position)
-    above = position - whole  # exact: both have the same exponent or the result needs fewer bits
-    if abs(above - 0.5) < 1e-6:
-        position = round(position, 8)
-        whole = floor(position)
-        above = position - whole
-    return whole + (above >= 0.5)
-
-
 def read_segment(
-    source: bytes | str | Path,
+    source: AudioSource,
     info: AudioInfo,
     start: int = 0,
     num_samples: int | None = None,
@@ -168,24 +105,24 @@ def read_segment(
     """Return a segment of a file.
 
     Args:
-        source: the encoded file or its path.
+        source: the audio.
         info: the result of `probe_*` for it.
         start: first sample of the segment.
         num_samples: length of the segment; None: to the end.
-        name: for messages; by default the path.
+        name: for messages; by default `name_of(source)`.
 
     Returns:
         Samples of shape (num_samples, num_channels): int16 for PCM_16 and less, int32 (the value in the upper bits) for
         24 and 32 bits, float32 in [-1, 1) for floating point and lossy codecs.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO where decoding fails or ends too early, or samples are not finite;
-            MISSING_AUDIO where the file does not exist any more.
+        RecordRejected: UNREADABLE_AUDIO if decoding fails or ends too early, or samples are not finite;
+            MISSING_AUDIO if the file does not exist any more.
     """
     length = info.num_samples - start if num_samples is None else num_samples
     if start < 0 or length < 0:
         raise ValueError(f"start {start} and num_samples {length} must not be negative")
-    name = name or ("audio" if isinstance(source, bytes) else str(source))
+    name = name or name_of(source)
     if info.data_offset is not None:
         return _read_pcm(source, info, start, length, name)
     with open_source(source, name) as opened:
@@ -196,8 +133,8 @@ def read_segment(
 
 
 def are_in_range(samples: "NDArray[Any]") -> bool:
-    """Return whether floating-point samples are finite and not far out of range; there must be at least one."""
-    # Minimum and maximum are NaN where a sample is. Two passes are four times as fast as `isfinite` and `abs`.
+    """Return whether floating-point samples, at least one, are finite and not far out of range."""
+    # Minimum and maximum are NaN if a sample is. These two passes are four times as fast as `isfinite` and `abs`.
     return bool(samples.min() >= -MAX_FLOAT and samples.max() <= MAX_FLOAT)
 
 
@@ -217,8 +154,8 @@ def _check_numbers(samples: "NDArray[Any]", start: int, name: str) -> None:
     )
 
 
-def _read_pcm(source: bytes | str | Path, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
-    """Return int16 samples without decoding; of a file on disk only their bytes are read."""
+def _read_pcm(source: AudioSource, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
+    """Return int16 samples without decoding; for a file on disk, only their bytes are read."""
     import numpy as np
 
     assert info.data_offset is not None
@@ -233,12 +170,12 @@ def _read_pcm(source: bytes | str | Path, info: AudioInfo, start: int, length: i
     return np.frombuffer(raw, "<i2").reshape(length, info.num_channels)
 
 
-def _read_range(path: str | Path, offset: int, length: int, name: str) -> bytes:
-    """Read a range of bytes; `open_source` would take 5 us more for its context manager and fstat."""
-    if is_address(path):
-        with open_source(path, name) as source:
-            return source.read(offset, length)
-    fd = open_file(path, name)
+def _read_range(source: str | AnyPath | ByteRange, offset: int, length: int, name: str) -> bytes:
+    """Read a range of bytes, without `open_source`, whose context manager and fstat would take 5 us more."""
+    if isinstance(source, ByteRange) or is_address(source):
+        with open_source(source, name) as opened:
+            return opened.read(offset, length)
+    fd = open_file(source, name)
     try:
         return FileSource(fd, offset + length, name).read(offset, length)
     finally:
@@ -253,7 +190,7 @@ def _decode_all(source: Source, info: AudioInfo, start: int, length: int, name: 
 
 
 def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
-    samples = read.decode(source, info, start, length)
+    samples = decode_flac(source, info, start, length)
     if samples is not None:
         return samples
     if info.format == FFMPEG:
@@ -283,7 +220,7 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
 
 
 def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]":
-    """Return up to `count` samples; memory is allocated for what is decoded, not for what a header says."""
+    """Return up to `count` samples; memory is allocated by what is decoded, not by what a header says."""
     import numpy as np
 
     samples = np.empty((min(count, _BLOCK_VALUES // sound.channels), sound.channels), dtype)
@@ -293,12 +230,12 @@ def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]
         got += read
         if got < len(samples) or got == count:
             return samples[:got]
-        # Large arrays are moved by the kernel, not copied.
+        # The kernel moves large arrays without copying them.
         samples.resize((min(count, 2 * got), sound.channels), refcheck=False)
 
 
 def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
-    """Return the sample to seek to so that the samples from `start` on are right; those before are discarded."""
+    """Return the sample to seek to so that samples from `start` on are correct; earlier samples are discarded."""
     if info.subtype == "OPUS":
         return max(start - int(_OPUS_LEAD_IN * info.sampling_rate), 0)
     if info.subtype.startswith("MPEG"):
@@ -310,10 +247,11 @@ def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
 
 
 def _with_corrected_header(source: Source, info: AudioInfo) -> ByteSource | None:
-    """Return the file with the length that its header lacks, and without a tag before it, for libsndfile.
+    """Return the file for libsndfile, with the length that its header lacks, and without a tag before it.
 
     Returns:
         None if sox must read the file.
+
     """
     head = source.read(0, 16)
     is_tagged = head[:3] == b"ID3"
@@ -330,25 +268,3 @@ def _with_corrected_header(source: Source, info: AudioInfo) -> ByteSource | None
         found = mpeg.scan(data)
         return ByteSource(mpeg.with_length(data, found)) if found is not None else None
     return source if is_tagged and isinstance(source, ByteSource) else None
-
-
-def select_channel(samples: "NDArray[Any]", channel: int | None) -> "NDArray[Any]":
-    """Return one channel of samples.
-
-    Args:
-        samples: shape (n, channels).
-        channel: from 0; None: all channels.
-
-    Returns:
-        Samples of shape (n, 1), or `samples`.
-
-    Raises:
-        RecordRejected: BAD_FIELD where the audio does not have the channel.
-    """
-    if channel is None:
-        return samples
-    if not 0 <= channel < samples.shape[1]:
-        raise RecordRejected(
-            RejectReason.BAD_FIELD, f"channel {channel} is asked for, the audio has {samples.shape[1]} (from 0)"
-        )
-    return samples[:, channel : channel + 1]

@@ -1,15 +1,11 @@
 """Change of sampling rate with soxr.
 
-soxr (HQ) and not torchaudio (sinc kernel, its defaults): `benchmarks/resample.py`, one core, alternating runs:
+Reasons for soxr (HQ) instead of torchaudio (sinc kernel, defaults), by `benchmarks/resample.py`, one core, alternating
+runs:
 
-    rates in Hz      soxr            torchaudio      ratio
-    44100 -> 22050   7953 xRT        3971 xRT        2.00
-    48000 -> 16000   6989            4184            1.67
-    44100 -> 16000   6274            5624            1.12
-    gain error       0.01 dB         0.5 dB          up to 80 % of the lower Nyquist frequency
-                     0.01 dB         2.4 dB          up to 90 %
-    aliases          -131 dB         -10 dB          of tones from 105 % of it on
-                     -138 dB         -28 dB          from 120 % on
+rates in Hz soxr torchaudio ratio 44100 -> 22050 7953 xRT 3971 xRT 2.00 48000 -> 16000 6989 4184 1.67 44100 -> 16000
+6274 5624 1.12 gain error 0.01 dB 0.5 dB up to 80 % of the lower Nyquist frequency 0.01 dB 2.4 dB up to 90 % aliases
+-131 dB -10 dB of tones from 105 % of it on -138 dB -28 dB from 120 % on
 
 soxr is imported in 10 ms, torch in two seconds. Codecs that were trained with torchaudio's kernel need that kernel
 (with another one 5 to 7 % of the codes change): see `prepcli.models.sinc`.
@@ -24,8 +20,8 @@ if TYPE_CHECKING:
 def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[Any]":
     """Return samples at another rate.
 
-    Integers are rounded and clipped. int32 is computed in float64 at soxr's higher quality, because its 24 bits need
-    more than the 20 bits of the default. Samples outside the audio count as zero.
+    Integers are rounded and clipped. int32 is computed in float64 at soxr's higher quality, because 24 bits need more
+    than the 20 bits of the default. Samples outside the audio count as zero.
 
     Args:
         samples: shape (n,) or (n, channels); int16, int32 or float32.
@@ -37,6 +33,7 @@ def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[
 
     Raises:
         ValueError: another type, or a rate that is not above 0.
+
     """
     import numpy as np
     import soxr
@@ -50,8 +47,8 @@ def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[
     if from_rate == to_rate or not length:
         same: NDArray[Any] = samples.copy()
         return same
-    # soxr rounds the length down or to the nearest. Zeros at the end, which it assumes anyway, give one sample more
-    # where that is needed. int16 is not given to soxr directly: it would add noise (dither).
+    # soxr rounds the length down or to the nearest. Zeros at the end, which soxr assumes anyway, add a sample if one is
+    # missing. int16 is not passed to soxr directly, because soxr would add noise (dither).
     work = np.zeros(
         (len(samples) + -(-2 * from_rate // to_rate), *samples.shape[1:]),
         np.float64 if dtype == np.int32 else np.float32,

@@ -27,8 +27,8 @@ _EXTENSIBLE = 0xFFFE
 # The last 14 bytes of every KSDATAFORMAT_SUBTYPE_* GUID; its first two are the format tag.
 _GUID_TAIL = bytes.fromhex("000000001000800000aa00389b71")
 
-# The size of the data as programs write it to a pipe: 0, "unknown", and sox's 2 GiB less a page (the same values as in
-# Kaldi's feat/wave-reader.cc).
+# Data sizes that programs write to a pipe: 0, "unknown", and sox's 2 GiB less a page (the same values as in Kaldi's
+# feat/wave-reader.cc).
 _STREAMED = frozenset({0, 0x7FFFF000, 0x7FFFFFFF, 0xFFFFFFFF})
 _MAX_CHUNKS = 1000
 
@@ -41,10 +41,10 @@ def plain_seconds(head: bytes, size: int) -> float | None:
 
     Args:
         head: the first `PLAIN_BYTES` of the file.
-        size: of the file in bytes.
+        size: size of the file in bytes.
 
     Returns:
-        None for all other files, and for those that must be rejected: `parse` tells what they are.
+        None for all other files, and for those that must be rejected: `parse` handles them.
     """
     found = _plain_format(head[8:40]) if head[:4] == b"RIFF" and len(head) == PLAIN_BYTES else None
     if found is None:
@@ -58,7 +58,7 @@ def plain_seconds(head: bytes, size: int) -> float | None:
 
 @lru_cache(maxsize=256)
 def _plain_format(fields: bytes) -> tuple[int, int] | None:
-    """Return rate and block align, if all fields between the two sizes are usual and sound; files often share them."""
+    """Return rate and block align if all fields between the two sizes are usual and consistent, else None; cached."""
     _, _, wave, fmt_size, tag, channels, rate, _, align, bits, data, _ = _CANONICAL.unpack(bytes(8) + fields + bytes(4))
     is_plain = (wave, fmt_size, data) == (b"WAVEfmt ", 16, b"data") and (tag, bits) in _SUBTYPES
     is_sound = align * 8 == channels * bits and 1 <= channels <= MAX_CHANNELS
@@ -74,10 +74,11 @@ def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
         name: for messages.
 
     Returns:
-        None where libsndfile must decide.
+        None if libsndfile must decide.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO where the file is shorter than its header says.
+        RecordRejected: UNREADABLE_AUDIO if the file is shorter than its header says.
+
     """
     if len(head) >= 44:
         riff, _, wave, fmt_size, tag, channels, rate, _, align, bits, data_id, data_size = _CANONICAL.unpack_from(head)
@@ -87,7 +88,7 @@ def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
 
 
 def _walk(head: bytes, source: Source, name: str) -> AudioInfo | None:
-    """Go over the chunks up to the data; every chunk starts at an even offset."""
+    """Read the chunks up to the data; every chunk starts at an even offset."""
     is_rf64 = head[:4] == b"RF64"
     fmt: tuple[int, int, int, int, int] | None = None
     long_size: int | None = None
@@ -119,7 +120,7 @@ def _walk(head: bytes, source: Source, name: str) -> AudioInfo | None:
 
 
 def _format_chunk(chunk: bytes) -> tuple[int, int, int, int, int] | None:
-    """Return tag, channels, rate, block align and bits; a WAVE_FORMAT_EXTENSIBLE has its tag in a GUID."""
+    """Return tag, channels, rate, block align and bits; WAVE_FORMAT_EXTENSIBLE has its tag in a GUID."""
     if len(chunk) < 16:
         return None
     tag, channels, rate, _, align, bits = _FMT.unpack_from(chunk)
@@ -144,7 +145,7 @@ def _finish(
         if not size and _is_tail_of_chunks(offset, source):
             available = 0
         elif not size and available:
-            # libsndfile reads no samples where the size is 0, and reads to the end for the other values.
+            # libsndfile reads no samples if the size is 0, and reads to the end for the other values.
             container = NOT_PASSABLE
         size = available
     elif size > available:
@@ -161,7 +162,7 @@ def _finish(
 
 
 def _is_tail_of_chunks(offset: int, source: Source) -> bool:
-    """Return whether all bytes from `offset` on are whole chunks: then the data really have 0 bytes."""
+    """Return whether all bytes from `offset` on are whole chunks; if so, the data really have 0 bytes."""
     for _ in range(_MAX_CHUNKS):
         left = source.size - offset
         if left <= 0:

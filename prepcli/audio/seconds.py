@@ -1,4 +1,4 @@
-"""The duration of encoded audio, for commands that rarely measure any: importing the readers would slow their start."""
+"""The duration of encoded audio, for commands that rarely need it: importing the readers would slow their start."""
 
 
 def seconds_of(data: bytes, name: str) -> float:

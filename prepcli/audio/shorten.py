@@ -29,8 +29,8 @@ def shortened_sphere(source: Source) -> Sphere | None:
 
 
 def decoder(coding: str) -> list[str] | None:
-    """Return the command that decodes this `sample_coding`, None where this machine does not have one."""
-    # Not `Path.home()`: in a container a user may have no home directory, and the "~" stays.
+    """Return the command that decodes this `sample_coding`; None if this machine does not have one."""
+    # Not `Path.home()`, which fails if a user has no home directory, as in a container; here the "~" stays.
     lhotse = os.path.expanduser(_LHOTSE_TOOLS)
     folders = [os.environ.get("PATH", os.defpath), *([lhotse] if os.path.isabs(lhotse) else [])]
     sph2pipe = shutil.which("sph2pipe", path=os.pathsep.join(folders))
@@ -43,7 +43,7 @@ def decoder(coding: str) -> list[str] | None:
 
 
 def how_to_decode(coding: str) -> str:
-    """Return, for a message, what to install for this `sample_coding`."""
+    """Return advice for a message: what to install for this `sample_coding`."""
     sph2pipe = "sph2pipe (`lhotse install-sph2pipe` builds it, or any sph2pipe on the PATH)"
     return f"install {'the Debian package ffmpeg, or ' if coding.startswith('pcm') else ''}{sph2pipe}"
 
@@ -52,7 +52,7 @@ def decode(source: Source, sphere: Sphere, name: str) -> bytes:
     """Return all samples, interleaved, as little-endian int16.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO where no decoder is installed, it fails, or samples are missing.
+        RecordRejected: UNREADABLE_AUDIO if no decoder is installed, it fails, or samples are missing.
     """
     command = decoder(sphere.coding)
     if command is None:

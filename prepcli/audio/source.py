@@ -1,20 +1,20 @@
-"""Encoded audio in memory or in a file, behind one interface: its size, and ranges of its bytes."""
+"""Encoded audio in memory or in a file, with a common interface: its size, and ranges of its bytes."""
 
 import errno
 import io
 import os
 import stat
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
 
 from prepcli.audio.info import unreadable
 from prepcli.errors import FAULTS_OF_THE_MACHINE, RecordRejected, RejectReason, named
 from prepcli.storage.input_files import read_at
 from prepcli.storage.one_name import OTHER_FORM, other_forms
+from prepcli.storage.paths import AnyPath
 
 READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""Flags to open a file whose kind is not known: a named pipe does not block."""
+"""Flags to open a file of unknown kind: a named pipe does not block."""
 
 
 class Source(Protocol):
@@ -29,7 +29,7 @@ class Source(Protocol):
         """Return all bytes."""
 
     def for_libsndfile(self) -> Any:
-        """Return what `soundfile.SoundFile` opens: a file object or a descriptor, never a name with an extension."""
+        """Return a file object or a descriptor for `soundfile.SoundFile`, never a name with an extension."""
 
     def for_process(self) -> IO[bytes] | int:
         """Return a seekable standard input for a subprocess."""
@@ -38,7 +38,7 @@ class Source(Protocol):
 class _Bytes(io.BytesIO):
     """A file object that ignores seeks to before its start, which libsndfile does in damaged files.
 
-    An exception could not be caught: it would be printed with its traceback, from within the callback.
+    An exception in the callback could not be caught: Python would print it with its traceback.
     """
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
@@ -79,16 +79,17 @@ class ByteSource:
 
 
 class Watched(Protocol):
-    """Encoded audio that keeps the error which libsndfile has met."""
+    """Encoded audio that keeps an error which libsndfile has met."""
 
     size: int
     failure: Exception | None
 
 
 class ForLibsndfile:
-    """A file object for libsndfile, which calls it from C: what it raises would only be printed.
+    """A file object for libsndfile, which calls it from C, so that exceptions would only be printed.
 
-    A seek to before the start is ignored, as in damaged files. After an error, which `source` gets, `raw` seems to end.
+    A seek to before the start is ignored, as in damaged files. An error is stored in `source`, and `raw` then seems to
+    end.
     """
 
     def __init__(self, source: "Watched", raw: io.RawIOBase) -> None:
@@ -112,7 +113,7 @@ class ForLibsndfile:
         return bytes(data[: self.readinto(data)])
 
     def readinto(self, buffer: Any) -> int:
-        """Fill `buffer`; fewer bytes only at the end."""
+        """Fill `buffer`; returns the number of bytes, fewer only at the end."""
         view = memoryview(buffer).cast("B")
         got = 0
         try:
@@ -124,7 +125,7 @@ class ForLibsndfile:
 
 
 class FileSource:
-    """Encoded audio in an open file; `name` is for messages. Errors of reading are raised by `refuse`."""
+    """Encoded audio in an open file; `name` is for messages. Read errors are raised by `refuse`."""
 
     __slots__ = ("fd", "is_decoded", "name", "size")
 
@@ -133,11 +134,11 @@ class FileSource:
         self.size = size
         self.name = name
         self.is_decoded = False
-        """Whether libsndfile or a process was given the file: they may take an error of reading for damage."""
+        """Whether libsndfile or a process was given the file: they may take a read error for damage."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from byte `offset` on."""
-        # Both may come from a damaged header: pread allocates `length` first, and has no offsets of 64 bits.
+        # Both may come from a damaged header: pread allocates `length` first, and does not accept offsets of 64 bits.
         length = min(length, self.size - offset)
         if length <= 0:
             return b""
@@ -151,7 +152,7 @@ class FileSource:
         return self.read(0, self.size)
 
     def for_libsndfile(self) -> int:
-        """Return the descriptor, at its start; without a name libsndfile cannot judge by the extension."""
+        """Return the descriptor, at its start; without a name, libsndfile cannot judge by the extension."""
         return self.for_process()
 
     def for_process(self) -> int:
@@ -162,7 +163,7 @@ class FileSource:
 
 
 class WatchedSource(FileSource):
-    """A file that libsndfile reads through Python, in several times the time, so that errors of reading are known."""
+    """A file that libsndfile reads through Python, several times as slowly, so that read errors are known."""
 
     __slots__ = ("failure",)
 
@@ -176,7 +177,7 @@ class WatchedSource(FileSource):
         return ForLibsndfile(self, io.FileIO(self.fd, closefd=False))
 
 
-def open_file(path: str | Path, name: str) -> int:
+def open_file(path: str | AnyPath, name: str) -> int:
     """Return a descriptor for reading `path`; a named pipe does not block.
 
     Raises:
@@ -195,9 +196,10 @@ def refuse(error: OSError, name: str) -> NoReturn:
 
     Raises:
         RecordRejected: MISSING_AUDIO or UNREADABLE_AUDIO.
-        OSError: `error` itself, where the machine is the cause and not the file.
+        OSError: `error` itself, if the machine is the cause and not the file.
+
     """
-    if error.errno in FAULTS_OF_THE_MACHINE:  # they stop the run instead of rejecting all records
+    if error.errno in FAULTS_OF_THE_MACHINE:  # such errors stop the run; otherwise all records would be rejected
         raise named(error, name)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         shown = name if name.isprintable() else repr(name)

@@ -1,7 +1,7 @@
 """Audio that libsndfile cannot open: sox converts it to WAV; SPHERE compressed with shorten has its own decoders.
 
-The package `sox` runs the program `sox`. The program gets a temporary copy, whose name it cannot take for an option, a
-pattern, a pipe (sox runs "|command") or a playlist. The name has no extension, so sox judges the file by its content.
+The package `sox` runs the program `sox`. The program gets a temporary copy, whose name it cannot mistake for an option,
+a pattern, a pipe (sox runs "|command") or a playlist. The name has no extension, so sox judges the file by its content.
 """
 
 import io
@@ -28,7 +28,7 @@ def probe(source: Source, name: str, reason: str) -> AudioInfo:
         reason: the message of libsndfile, which could not read the file.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO where no program can read the file.
+        RecordRejected: UNREADABLE_AUDIO if no program can read the file.
     """
     sphere = shorten.shortened_sphere(source)
     if sphere is not None:
@@ -56,10 +56,10 @@ def probe(source: Source, name: str, reason: str) -> AudioInfo:
 
 
 def decode(source: Source, info: AudioInfo, name: str) -> bytes:
-    """Return all samples, interleaved, little-endian: int16 where `info.subtype` is PCM_16, int32 otherwise.
+    """Return all samples, interleaved, little-endian: int16 if `info.subtype` is PCM_16, int32 otherwise.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO where the program is not installed or fails.
+        RecordRejected: UNREADABLE_AUDIO if the program is not installed or fails.
     """
     import soundfile
 
@@ -83,18 +83,18 @@ def _probe_shorten(source: Source, sphere: Sphere, name: str) -> AudioInfo:
 
 
 def _sox() -> ModuleType | None:
-    """Return the package, None where the program is not installed."""
+    """Return the package; None if the program is not installed."""
     if shutil.which("sox") is None:
         return None
     import sox
 
-    # It warns of names without an extension and of unknown lengths; the reject has the reason that matters.
+    # It warns of names without an extension and of unknown lengths; only the reason of the reject matters.
     log_less("sox", logging.CRITICAL + 1)
     return sox  # type: ignore[no-any-return]
 
 
 def _to_wav(sox: ModuleType, path: Path, name: str) -> bytes:
-    """Return the file as WAV with integer samples, of as many bits as it needs."""
+    """Return the file as WAV with integer samples of the required number of bits."""
     transformer = sox.Transformer()
     # Without dither, which is random in sox.
     transformer.set_globals(dither=False, verbosity=1)

@@ -1,4 +1,4 @@
-"""Encoded audio in an object store, as a `Source`: small objects whole, of long ones the ranges that are needed."""
+"""Encoded audio in an object store, as a `Source`: small objects as a whole, long ones in ranges as needed."""
 
 from typing import IO, Any
 
@@ -11,7 +11,8 @@ def open_stored(address: str) -> Source:
     """Open the object at `address`.
 
     Raises:
-        FileNotFoundError: there is no such object.
+        FileNotFoundError: the object does not exist.
+
     """
     beginning, info = beginning_of(address)
     if len(beginning) == info.num_bytes:
@@ -28,7 +29,7 @@ class ObjectSource:
         self.file = file
         self.size = file.info.num_bytes
         self.failure: Exception | None = None
-        """The error of a request that libsndfile has made, which cannot raise it itself."""
+        """The error of a request by libsndfile, which cannot raise the error itself."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from byte `offset` on."""

@@ -14,8 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from prepcli.cli.building import build_command
-from prepcli.cli.hints import ExplainingCommand
-from prepcli.cli.mistakes import run_app
+from prepcli.cli.mistakes import ExplainingCommand, run_app
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.errors import PrepcliError, UsageError, wrong_path
 from prepcli.interface.commands import COMMANDS, TASKS, Command
@@ -121,7 +120,7 @@ def build_app(words: Sequence[str]) -> typer.Typer:
     )
     app.add_typer(download)
     meant = _meant(words)
-    completes = any(name.endswith("_COMPLETE") for name in os.environ)  # a shell asks for names of options
+    completes = any(name.endswith("_COMPLETE") for name in os.environ)  # the shell's completion asks for option names
     for command in meant or COMMANDS:
         group = download if command.name.startswith("download ") else app
         if meant or completes:
@@ -132,7 +131,7 @@ def build_app(words: Sequence[str]) -> typer.Typer:
 
 
 def _meant(words: Sequence[str]) -> list[Command]:
-    """The commands that may be called by a command line: one, all of a group, or none."""
+    """The commands that a command line may call: one, all of a group, or none."""
     return [one for one in COMMANDS if one.name.split()[:1] == [*words[:1]]]
 
 
@@ -169,7 +168,7 @@ def _root(
 def _check_names() -> None:
     """Refuse empty arguments, and names that are not UTF-8, which JSON manifests and plans cannot hold.
 
-    A deleted current folder has no name, so no relative path can be resolved.
+    It also refuses a deleted current folder: no relative path can be resolved without one.
     """
     try:
         here = [str(Path.cwd())]
@@ -207,13 +206,13 @@ def _command() -> None:
 
 
 def _give_up_stdout() -> None:
-    """Discard what could not be written: Python tries again at exit, and would print another error."""
+    """Discard output that could not be written: Python tries again at exit, and would print another error."""
     with contextlib.suppress(OSError, ValueError, AttributeError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _of_system(error: OSError) -> str:
-    """The message of an error of the operating system, with the file if it is known."""
+    """The message of an operating system's error, with the name of the file if there is one."""
     why = error.strerror or str(error)
     if error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {why}"

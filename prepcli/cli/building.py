@@ -108,14 +108,14 @@ def build_command(
 
 
 class _PathOrAddress(TyperPath):
-    """A path, or an address: one is looked up when it is used, one of another scheme is refused later.
+    """A path or an address. Its existence is checked when it is used; an address of another scheme is refused later.
 
-    An address does not pass through `Path`, which would change its key.
+    An address is not converted to `Path`, which would change its key.
     """
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """See `TyperPath.convert`."""
-        if is_address(value) and value.partition("://")[2]:  # what names no bucket is refused later
+        if is_address(value) and value.partition("://")[2]:  # an address without a bucket is refused later
             return path_of(value)
         return value if other_scheme(value) else super().convert(value, param, ctx)
 
@@ -141,7 +141,10 @@ def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[An
 
 
 def _expect_requests(options: Any) -> None:
-    """Where an option is an address, start the process that talks to the store, which imports while this one does."""
+    """Start the process that talks to the store if an option is an address.
+
+    Both processes then import their modules at the same time.
+    """
     if any(is_address(str(value)) for value in vars(options).values()):
         from prepcli.storage import client
         from prepcli.storage.access import later
@@ -150,9 +153,9 @@ def _expect_requests(options: Any) -> None:
 
 
 def _collect_garbage() -> None:
-    """Enable garbage collection where the program has started without it.
+    """Enable garbage collection if the program has started without it.
 
-    What the imports have made stays until the end: it is not looked at again, and workers share it.
+    Objects that the imports have made stay until the end: the collector skips them, and workers share their memory.
     """
     if not gc.isenabled():
         gc.freeze()

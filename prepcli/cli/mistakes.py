@@ -1,16 +1,18 @@
-"""A wrong command line becomes an error of one line, with the command whose `--help` tells what is right."""
+"""Turns a wrong command line into an error of one line, which names the command whose `--help` shows the right use."""
 
 import sys
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from prepcli.errors import UsageError
 from prepcli.interface.commands import COMMANDS
 
-# typer has its own copy of click from some version on; both have the same classes.
+# Newer versions of typer have their own copy of click; the classes have the same names in both.
 CommandLineError: type[Exception] = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
-"""What typer raises for a wrong command line."""
+"""The exception that typer raises for a wrong command line."""
 
 _PLAIN = {
     "is not a valid int range": "is not a whole number",
@@ -19,7 +21,7 @@ _PLAIN = {
     "is not a valid float": "is not a number",
     "(Possible options:": "(similar:",
 }
-"""Words of click, and plainer ones."""
+"""Phrases of click, each with a plainer one."""
 _SEVERAL = {
     **dict.fromkeys(("MANIFEST", "INPUT", "PATH"), "; several manifests are one argument, a.json,b.json"),
     "SOURCE": "; for several, give the folder above them, or a file that lists paths",
@@ -66,3 +68,123 @@ def _named(context: Any) -> str:
         return str(context.command_path)
     called = [one.name for one in COMMANDS if sys.argv[1:][: len(one.name.split())] == one.name.split()]
     return " ".join(["prepcli", *called[:1]])
+
+
+_INPUTS = (
+    *("manifest", "manifest-path", "manifest-filepath", "manifest-paths", "input-manifest", "input", "input-path"),
+    *("shar-dir", "cuts-dir", "target-audio-dir", "context-audio-dir"),
+)
+_OUTPUTS = ("target-dir", "output-dir", "output", "out", "out-dir", "output-path", "dest-dir")
+_RENAMED = {
+    "workers": "--num-workers",
+    "num-jobs": "--num-workers",
+    "jobs": "--num-workers",
+    "num-threads": "--num-workers",
+    "seed": "--shuffle-seed",
+    "shards": "--num-shards",
+    "num-utts-per-shard": "--shard-size",
+    "resample": "--target-sample-rate",
+    "num-buckets": "--buckets",
+    "tokenizers": "--tokenizer",
+    "cuts-per-shard": "--shard-size",
+    "gpus": "--devices",
+    "num-gpus": "--devices",
+    "pretrained-name": "--model",
+    "module-name": "--model-class",
+    "config-path": "--config",
+    "optimizer-name": "--optimizer",
+    "processing-chunk-size": "--shard-size",
+    "codec-model-name": "--codec-name",
+    "codec-model-path": "--codec-model",
+    "dataset-name": "--group-by",
+    "dataset-path": "--audio-base-dir",
+    "audio-root": "--ldc-root",
+    "transcript-root": "--ldc-root",
+    "dest-folder": "--data-root",
+}
+"""Options of the scripts of NeMo and WeNet and of lhotse, each with our option that does the same."""
+_NOT_NEEDED = {
+    "num-nodes": "it starts no other nodes",
+    "flush-threshold-items": "memory does not grow with the size of the input",
+    "buffer-size": "memory does not grow with the size of the input",
+    "mel-files": "the lists of mels are written to OUT/filelists",
+    "codec-frame-rate": "the model has its frame rate",
+    "write-metadata": "metadata.yaml is always written",
+    **dict.fromkeys(("wandb-entity", "wandb-project", "wandb-name"), "prepcli status shows how far a run is"),
+    "log-level": "notes and progress go to stderr",
+    "use-lhotse": "it is an option of the training config",
+}
+"""Options of NeMo's scripts that have no counterpart, each with the reason."""
+_OTHERWISE = {
+    "num-nodes": (
+        "--world-size",
+        "run it on every node with srun or torchrun, which set the ranks, or give --rank and --world-size",
+    ),
+    "batch-size": ("--batch-duration", "did you mean --batch-duration? It is in seconds of audio"),
+    "concat-manifest-paths": (
+        "--concat-to",
+        "give the manifests to add as MANIFEST, and the set that they are added to with --concat-to",
+    ),
+    "metadata": ("--concat-to", "leave it out: metadata.yaml is always written, and read from the set of --concat-to"),
+    "wav-files": (
+        "--n-mel-channels",
+        "MANIFEST is the first argument; prepcli make-manifest LIST.txt MANIFEST --format filelist makes it",
+    ),
+    "metadata-path": ("--concat-to", "name the folder of the set that is added to with --concat-to"),
+}
+"""Options of NeMo's scripts, each with our option that replaces it and advice on its use."""
+
+
+class ExplainingCommand(TyperCommand):
+    """A command that suggests the right option if one is unknown."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`.
+
+        Raises:
+            UsageError: an option is unknown, and a similar one is known.
+
+        """
+        self._explain_unknown(args)
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """See `click.Command.collect_usage_pieces`; arguments are named without the braces that typer adds."""
+        return [piece[1:-1] if piece[:1] == "{" else piece for piece in super().collect_usage_pieces(ctx)]
+
+    def _explain_unknown(self, args: Sequence[str]) -> None:
+        options = [one for one in self.params if one.param_type_name == "option"]
+        by_name = {name: one for one in options for name in (*one.opts, *one.secondary_opts)}
+        is_value = False
+        for arg in args:
+            name, equals, _ = arg.partition("=")
+            if is_value:
+                is_value = False
+            elif arg == "--":
+                return
+            elif name in by_name:
+                is_value = not equals and not getattr(by_name[name], "is_flag", False)
+            elif name.startswith("--") and (hint := self._hint(name, by_name)) is not None:
+                raise UsageError(f"there is no option {name}: {hint}")
+
+    def _hint(self, name: str, known: Collection[str]) -> str | None:
+        """The option to write instead of an unknown one; None if none is similar."""
+        plain = name.removeprefix("--").replace("_", "-").lower()
+        if f"--{plain}" in known:
+            return f"did you mean --{plain}?"
+        arguments = [one.metavar or str(one.name).upper() for one in self.params if one.param_type_name == "argument"]
+        for names, number, ordinal in ((_INPUTS, 0, "first"), (_OUTPUTS, 1, "second")):
+            if plain in names and len(arguments) > number:
+                return f"{arguments[number].replace('|', ' or ')} is the {ordinal} argument, without an option"
+        about, advice = _OTHERWISE.get(plain, ("", ""))
+        if about in known:
+            return advice
+        if plain in _NOT_NEEDED:
+            return f"leave it out: {_NOT_NEEDED[plain]}"
+        renamed = _RENAMED.get(plain)
+        if renamed in known:
+            return f"did you mean {renamed}?"
+        import difflib  # only for a mistake: it takes milliseconds of every start
+
+        close = difflib.get_close_matches(f"--{plain}", [one for one in known if one.startswith("--")], 1, 0.75)
+        return f"did you mean {close[0]}?" if close else None

@@ -27,14 +27,14 @@ def exit_on_signals() -> None:
 def open_closed_streams() -> None:
     """Open the null device for standard streams that are closed (`2>&-`).
 
-    For a closed stream Python has None, which has no `isatty` and makes `print(file=sys.stderr)` go to stdout. The next
-    file that is opened would get number 2, and everything that C libraries print there.
+    Python represents a closed stream by None: `isatty` fails, and `print(file=sys.stderr)` writes to stdout. The next
+    file that is opened would get descriptor 2, and receive everything that C libraries print there.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # This opens the lowest free number, which is this one.
+            # This opens the lowest free descriptor, which is that of the closed stream.
             os.open(os.devnull, os.O_RDWR)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

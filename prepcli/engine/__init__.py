@@ -1,1 +1,1 @@
-"""The engine: ranks, plan and packing, publish, rejects, progress, report. It knows nothing of speech."""
+"""The engine: ranks, plan and packing, publishing, rejects, progress, report. It has no knowledge of speech."""

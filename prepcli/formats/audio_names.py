@@ -1,4 +1,4 @@
-"""The names of audio files: their suffixes, and how to convert audio that has no header."""
+"""The suffixes of audio files, and advice on converting audio without a header."""
 
 AUDIO_SUFFIXES = frozenset(
     (
@@ -7,7 +7,7 @@ AUDIO_SUFFIXES = frozenset(
         *(".aif", ".aiff", ".aifc", ".au", ".snd", ".sph", ".nist", ".w64", ".rf64", ".caf", ".mpc", ".wv", ".voc"),
     )
 )
-"""The names of audio files end so; other data have such names only by chance."""
+"""Suffixes of the names of audio files; other data have such names only by chance."""
 _LINEAR = "-t raw -e signed -b 16 -r RATE -c 1 "
 _ULAW, _ALAW = "-t ul -r 8000 -c 1 ", "-t al -r 8000 -c 1 "
 _HEADERLESS = {
@@ -17,17 +17,17 @@ _HEADERLESS = {
     **dict.fromkeys((".ul", ".ulaw", ".mulaw"), _ULAW),
     **dict.fromkeys((".al", ".alaw"), _ALAW),
 }
-"""Audio without a header by its suffix, with the options by which sox reads it."""
+"""Suffixes of audio without a header, each with the options with which sox reads it."""
 
 
 def is_audio_name(name: str) -> bool:
-    """Whether a file of this name is audio, also one without a header."""
+    """Whether a file of this name is audio, with or without a header."""
     suffix = _suffix(name)
     return suffix in AUDIO_SUFFIXES or suffix in _HEADERLESS
 
 
 def headerless_advice(name: str) -> str | None:
-    """What to do with a file of this name, whose content tells neither sampling rate nor coding; None for others."""
+    """Advice on a file of this name if its content shows neither sampling rate nor coding; None for other files."""
     options = _HEADERLESS.get(_suffix(name))
     return None if options is None else f"convert it first, such as: sox {options}IN OUT.wav"
 

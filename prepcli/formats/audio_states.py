@@ -1,4 +1,4 @@
-"""The audio that codes were made of, noted so that it is seen later whether it is another by now."""
+"""Notes the state of the audio that codes were made from, so that a later change of the audio is found."""
 
 import contextlib
 import hashlib
@@ -15,12 +15,12 @@ from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import path_of
 
 AUDIO_RECORD = "parts/{}.audio.json"
-"""In the workspace of a codec's codes, for each unit: the `States` of what it was made of."""
+"""The file in the workspace of a codec's codes that holds, for each unit, the `States` of its audio."""
 _BLOCK = 1 << 20
 
 
 class AudioState(msgspec.Struct, frozen=True):
-    """A file as it was read: what shows that it was touched since, and a digest (hex) of its content."""
+    """The state of a file when it was read, which shows later changes, and a digest (hex) of its content."""
 
     num_bytes: int
     mtime_ns: int
@@ -33,7 +33,7 @@ class AudioState(msgspec.Struct, frozen=True):
         return cls(found.num_bytes, found.mtime_ns, found.inode, digest)
 
     def is_of(self, found: FileState) -> bool:
-        """Whether a file with this state was not touched since."""
+        """Whether a file with this state is unchanged."""
         return (self.num_bytes, self.mtime_ns, self.inode) == (found.num_bytes, found.mtime_ns, found.inode)
 
 
@@ -42,18 +42,19 @@ States = dict[str, AudioState]
 
 
 def file_digest(path: str, found: FileState) -> str:
-    """The digest of an audio file in this state; that of an object is its ETag, in the place of the inode number.
+    """The digest of an audio file in this state; for an object, its ETag, which `found` has as the inode number.
 
     Raises:
         OSError: the file cannot be read.
+
     """
     return f"{found.inode:x}" if is_address(path) else _digest_of_bytes(path, found)
 
 
 @lru_cache(1024)
 def _digest_of_bytes(path: str, found: FileState) -> str:
-    """Remembered, so that a long recording is read once for all of its segments."""
-    digest = hashlib.sha256()  # twice as fast as BLAKE2 with the instructions of today's processors
+    """The digest of a file's bytes, cached so that a long recording is read once for all of its segments."""
+    digest = hashlib.sha256()  # twice as fast as BLAKE2 with the instructions of current processors
     with Path(path).open("rb", buffering=0) as file:
         while block := file.read(min(found.num_bytes + 1, _BLOCK)):
             digest.update(block)
@@ -61,22 +62,23 @@ def _digest_of_bytes(path: str, found: FileState) -> str:
 
 
 class Compared(NamedTuple):
-    """What became of the audio that a unit was made of: paths of what has changed, and how many files are gone."""
+    """The result for the audio of a unit: the paths of changed files, and the number of missing files."""
 
     changed: list[str]
     num_missing: int
 
 
 def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared:
-    """Compare the audio that a unit was made of with what is there now.
+    """Compare the audio that a unit was made from with the current files.
 
-    A file of the same size, time and inode is the same. Any other is read: a copy, or a file with another date, may
+    A file of the same size, time and inode is unchanged. Other files are read: a copy, or a file with another date, may
     hold the same bytes.
 
     Args:
-        record: the `AUDIO_RECORD` of the unit; there is none if an earlier version of prepcli has made the unit.
+        record: the `AUDIO_RECORD` of the unit; missing if an earlier version of prepcli made the unit.
         folder: the Shar set.
-        is_noted: the present states of copies are written to `record`, so that they are not read again.
+        is_noted: write the current states of copies to `record`, so that they are not read again.
+
     """
     states = read_document(record, States) or {}
     touched: States = {}

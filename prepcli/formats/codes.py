@@ -30,7 +30,7 @@ def codes_type(codebook_size: int) -> type[np.int16] | type[np.int32]:
 
 
 class ArrayLine(msgspec.Struct, frozen=True):
-    """lhotse's Array, whose bytes are in the tar."""
+    """lhotse's Array, with its bytes in the tar."""
 
     shape: tuple[int, ...]
     storage_type: str = "shar"
@@ -63,7 +63,7 @@ class CodesWriter:
         self._tar.add(f"{cut_id}.json", self._encoder.encode(manifest) + b"\n")
 
     def add_placeholder(self, cut_id: str) -> None:
-        """Append lhotse's placeholder for a cut without this field: two empty members that keep the others aligned."""
+        """Append lhotse's placeholder for a cut without this field: two empty members, so that fields stay aligned."""
         self._tar.add(f"{cut_id}.nodata", b"")
         self._tar.add(f"{cut_id}.nometa", b"")
 
@@ -73,5 +73,5 @@ class CodesWriter:
 
     @property
     def index(self) -> bytes:
-        """The index of the tar, once it is closed."""
+        """The index of the closed tar."""
         return self._tar.index

@@ -1,30 +1,29 @@
-"""The files of a data set in a folder: regular files only, by name or by the number of the shard."""
+"""Lists the files of a data set in a folder: regular files only, by name or by the number of the shard."""
 
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import is_audio_name
-from prepcli.storage.paths import StorePath, entry_is_dir, entry_is_file
+from prepcli.storage.paths import AnyPath, StorePath, entry_is_dir, entry_is_file
 
 _MAX_SEEN = 10_000
 
 
 class Listing(NamedTuple):
-    """The names in a folder, sorted: regular files with links to such files, and folders with links to these.
+    """Sorted names in a folder: regular files and links to regular files, and folders and links to folders.
 
-    Opening a pipe would wait for its other end, and opening a device can have any effect.
+    Other entries are left out: opening a pipe would wait for its other end, and opening a device can have any effect.
     """
 
     files: list[str]
     folders: list[str]
 
 
-def listing(folder: Path) -> Listing:
-    """What lies in a folder; nothing if there is no folder."""
+def listing(folder: AnyPath) -> Listing:
+    """The names in a folder; empty if the folder does not exist."""
     if isinstance(folder, StorePath):
         folders, objects = folder.listed()
         return Listing(sorted(objects), sorted(folders))
@@ -41,7 +40,7 @@ def listing(folder: Path) -> Listing:
     return found
 
 
-def numbered(folder: Path, pattern: "re.Pattern[str]", names: Iterable[str] | None = None) -> dict[int, Path]:
+def numbered(folder: AnyPath, pattern: "re.Pattern[str]", names: Iterable[str] | None = None) -> dict[int, AnyPath]:
     """The files in a folder whose names match `pattern`, in the order of the numbers in the names.
 
     Args:
@@ -52,7 +51,7 @@ def numbered(folder: Path, pattern: "re.Pattern[str]", names: Iterable[str] | No
     Raises:
         UsageError: two files have the same number.
     """
-    found: dict[int, Path] = {}
+    found: dict[int, AnyPath] = {}
     for name in listing(folder).files if names is None else names:
         if match := pattern.match(name):
             path = folder / name
@@ -61,15 +60,15 @@ def numbered(folder: Path, pattern: "re.Pattern[str]", names: Iterable[str] | No
     return dict(sorted(found.items()))
 
 
-def regular_files(folder: Path) -> list[Path]:
-    """The regular files in a folder, as in `Listing`; none if there is no folder."""
+def regular_files(folder: AnyPath) -> list[AnyPath]:
+    """The regular files in a folder, as in `Listing`; empty if the folder does not exist."""
     return [folder / name for name in listing(folder).files]
 
 
-def advice_on_audio(folder: Path) -> str:
-    """Return what to do with a folder of audio, to follow a message that it is not a data set; empty for other folders.
+def advice_on_audio(folder: AnyPath) -> str:
+    """Return advice on a folder of audio, for the end of a message that it is not a data set; empty for other folders.
 
-    The first names in it and below are looked at.
+    Only the first names in the folder and in its folders are read.
     """
     seen = 0
     for _, folders, names in os.walk(folder) if not isinstance(folder, StorePath) else ():
@@ -82,8 +81,8 @@ def advice_on_audio(folder: Path) -> str:
     return ""
 
 
-def irregular_files(folder: Path) -> list[Path]:
-    """What is neither a regular file nor a folder, in a folder and the folders in it: pipes, devices, broken links."""
+def irregular_files(folder: AnyPath) -> list[AnyPath]:
+    """Entries that are neither regular files nor folders, such as pipes or devices, in a folder and one level below."""
     if isinstance(folder, StorePath):
         return []
     found = []
@@ -93,7 +92,7 @@ def irregular_files(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def two_of_a_shard(one: Path, other: Path) -> UsageError:
+def two_of_a_shard(one: AnyPath, other: AnyPath) -> UsageError:
     """The error for a shard that would be read twice, or from the older of two files instead of the newer."""
     first, second = sorted((one.name, other.name))
     return UsageError(f"{one.parent} holds {first} and {second}, two files of the same shard; remove one of them")

@@ -1,8 +1,8 @@
 """Indexes (`.idx`) of JSONL and tar files, with which lhotse 2 and NeMo after 3.0 seek to a record.
 
-An index is an array of little-endian uint64: the offset of each record, and last the size of the data file. It is named
-like the data file with `.idx` behind, and lies beside it or in a *mirror*, a folder that readers are given as
-`indexes_root`: there, its path is the absolute path of the data file. The rules are those of lhotse 2
+An index is an array of little-endian uint64: the offset of each record, and last the size of the data file. Its name is
+that of the data file with `.idx` appended. It is next to the data file or in a *mirror*, a folder that readers get as
+`indexes_root`: its path there is the absolute path of the data file. The rules are those of lhotse 2
 (lhotse/indexing.py) and NeMo (lhotse/indexed_adapters.py); the tests compare with both, byte for byte.
 """
 
@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from itertools import chain, compress
 from operator import ne
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Literal
 
 import numpy as np
@@ -23,41 +23,42 @@ from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar import MAX_PLAIN_NAME, Sink, TarWriter
 from prepcli.formats.tar_walk import TarWalk, walk_tar
 from prepcli.storage.addresses import without_scheme
-from prepcli.storage.paths import StorePath, path_of
+from prepcli.storage.paths import AnyPath, StorePath, path_of
 
 Offsets = NDArray[np.uint64]
 IndexKind = Literal["jsonl", "nemo_tar", "shar_tar"]
-"""What a record is: a line; the members with one stem; a pair of data and manifest."""
+"""Kinds by their records: a line; the members with one stem; a pair of data and manifest."""
 
 INDEX_SUFFIX = names.INDEX_SUFFIX
 MIRROR = "index"
-"""The mirror of a Shar set, in its folder: beside the shards, lhotse 1.33 and NeMo 3.0 take indexes for a field."""
+"""The mirror of a Shar set, in its folder: lhotse 1.33 and NeMo 3.0 would take an index next to the shards for a
+field."""
 
 _OFFSET = np.dtype("<u8")
 _BLOCK_BYTES = 8 << 20
 
 
 class DamagedError(Exception):
-    """A data file has no index, because it is damaged or not what its name says; the message has no path."""
+    """A data file has no index: it is damaged, or of another kind than its name says. The message has no path."""
 
 
-def beside(data: str | Path) -> Path:
-    """The index beside a data file."""
+def beside(data: str | AnyPath) -> AnyPath:
+    """The path of the index next to a data file."""
     return path_of(f"{data}{INDEX_SUFFIX}")
 
 
-def mirrored(data: str | Path) -> str:
+def mirrored(data: str | AnyPath) -> str:
     """The path of a data file's index below a mirror."""
     folder, name = os.path.split(data)
     return f"{without_scheme(absolute_folder(folder))}/{name}{INDEX_SUFFIX}".lstrip("/")
 
 
-def index_name(folder: Path, cuts: Path, out: Path, data: str) -> str | None:
-    """The name below `out` for the index of the new file `data` there of the Shar in `folder`, whose cuts are `cuts`.
+def index_name(folder: AnyPath, cuts: AnyPath, out: AnyPath, data: str) -> str | None:
+    """The name below `out` of the index for `data`, a new file there that belongs to the Shar in `folder` with `cuts`.
 
     None if the set has no indexes.
     """
-    if cuts.suffix == ".gz":  # nothing can seek in these cuts, so there is no use for an index of what belongs to them
+    if cuts.suffix == ".gz":  # these cuts are not seekable, so the other files need no index
         return None
     if beside(cuts).exists() and not (folder / MIRROR).is_dir():
         return data + INDEX_SUFFIX
@@ -74,7 +75,7 @@ def index_bytes(offsets: Iterable[int] | Offsets, num_bytes: int) -> bytes:
 
 
 class SampleOffsets:
-    """Collects where the samples of a NeMo tar begin while its members are written or read, in order.
+    """Collects the offsets of the samples of a NeMo tar while its members are written or read, in order.
 
     A sample is a run of members whose names have one stem.
     """
@@ -92,14 +93,14 @@ class SampleOffsets:
 
 
 def member_name_stem(name: str) -> str:
-    """`Path(name).stem`, at a tenth of the cost for plain names."""
+    """`Path(name).stem`, in a tenth of the time for plain names."""
     if not name or "/" in name or name[0] == "." or name[-1] == ".":
         return PurePosixPath(name).stem
     return name.rpartition(".")[0] or name
 
 
 def _stems(names: list[str]) -> list[str]:
-    """`member_name_stem` of each; the usual names are known by one look at all of them."""
+    """`member_name_stem` of each name; usual names need only one check of all names together."""
     joined = "\0".join(["", *names, ""])
     if "/" in joined or "\0." in joined or ".\0" in joined:
         return list(map(member_name_stem, names))
@@ -107,7 +108,7 @@ def _stems(names: list[str]) -> list[str]:
 
 
 class IndexedLines:
-    """Writes the lines of a JSONL file and knows where they begin."""
+    """Writes the lines of a JSONL file and collects their offsets."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -115,38 +116,38 @@ class IndexedLines:
         self._num_bytes = 0
 
     def add(self, line: bytes) -> None:
-        """Append a line, given with its line end."""
+        """Append a line, which includes its line end."""
         self._sink.write(line)
         self._offsets.append(self._num_bytes)
         self._num_bytes += len(line)
 
     @property
     def index(self) -> bytes:
-        """The index of what was written."""
+        """The index of the written lines."""
         return index_bytes(self._offsets, self._num_bytes)
 
 
 class SampleTarWriter(TarWriter):
-    """Writes a NeMo tar and knows where its samples begin."""
+    """Writes a NeMo tar and collects the offsets of its samples."""
 
     def __init__(self, sink: Sink) -> None:
         super().__init__(sink)
         self._samples = SampleOffsets()
 
     def add(self, name: str, data: bytes) -> int:
-        """Append one member; returns where it begins."""
+        """Append one member; returns its offset."""
         offset = super().add(name, data)
         self._samples.add(name, offset)
         return offset
 
     @property
     def index(self) -> bytes:
-        """The index of the tar, once it is closed."""
+        """The index of the closed tar."""
         return index_bytes(self._samples.offsets, self.num_bytes)
 
 
 class PairTarWriter(TarWriter):
-    """Writes a Shar tar, in which each data member is followed by its manifest, and knows where the pairs begin."""
+    """Writes a Shar tar, in which a manifest follows each data member, and collects the offsets of the pairs."""
 
     def __init__(self, sink: Sink) -> None:
         super().__init__(sink)
@@ -154,7 +155,7 @@ class PairTarWriter(TarWriter):
         self.num_long_names = 0
 
     def add(self, name: str, data: bytes) -> int:
-        """Append one member; returns where it begins."""
+        """Append one member; returns its offset."""
         offset = super().add(name, data)
         self._members.append(offset)
         self.num_long_names += len(name) > MAX_PLAIN_NAME or len(name.encode()) > MAX_PLAIN_NAME
@@ -162,15 +163,16 @@ class PairTarWriter(TarWriter):
 
     @property
     def index(self) -> bytes:
-        """The index of the tar, once it is closed."""
+        """The index of the closed tar."""
         return index_bytes(self._members[::2], self.num_bytes)
 
 
 def tar_offsets(walk: TarWalk, kind: IndexKind) -> Offsets:
-    """Where the records of a tar begin.
+    """The offsets of the records of a tar.
 
     Raises:
         DamagedError: a Shar tar has a member without its partner.
+
     """
     if kind == "shar_tar":
         if len(walk.offsets) % 2:
@@ -182,11 +184,12 @@ def tar_offsets(walk: TarWalk, kind: IndexKind) -> Offsets:
 
 
 class LineOffsets:
-    """Finds where the lines of a file begin while it is read in blocks; the last one may lack its line end.
+    """Finds the offsets of the lines of a file while it is read in blocks; the last line may lack its line end.
 
     Attributes:
-        num_lines: the lines so far.
-        num_bytes: the bytes so far.
+        num_lines: number of lines so far.
+        num_bytes: number of bytes so far.
+
     """
 
     def __init__(self) -> None:
@@ -195,7 +198,7 @@ class LineOffsets:
         self.num_bytes = 0
 
     def of(self, block: bytes) -> Offsets:
-        """Where the lines begin that begin in the next block, which is not empty."""
+        """The offsets of the lines that begin in the next block; the block is not empty."""
         ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")).astype(_OFFSET)
         first = np.array([self.num_bytes] * self._begins_line, _OFFSET)
         self._begins_line = block.endswith(b"\n")
@@ -205,8 +208,8 @@ class LineOffsets:
         return starts
 
 
-def line_offsets(path: Path) -> tuple[Offsets, int]:
-    """Where the lines of a file begin, and its size in bytes."""
+def line_offsets(path: AnyPath) -> tuple[Offsets, int]:
+    """The offsets of the lines of a file, and its size in bytes."""
     lines = LineOffsets()
     starts = [np.empty(0, _OFFSET)]
     with path.open("rb", buffering=0) as file:
@@ -215,12 +218,13 @@ def line_offsets(path: Path) -> tuple[Offsets, int]:
     return np.concatenate(starts), lines.num_bytes
 
 
-def make_index(path: Path, kind: IndexKind) -> bytes:
-    """The index of a data file, from its line ends or its tar headers; the members are not read.
+def make_index(path: AnyPath, kind: IndexKind) -> bytes:
+    """The index of a data file, made from line ends or tar headers; members are not read.
 
     Raises:
-        DamagedError: it is damaged, or cannot be indexed.
+        DamagedError: the data file is damaged, or cannot be indexed.
         OSError: it cannot be read.
+
     """
     if kind == "jsonl":
         return index_bytes(*line_offsets(path))
@@ -228,15 +232,16 @@ def make_index(path: Path, kind: IndexKind) -> bytes:
     return index_bytes(tar_offsets(walk, kind), walk.num_bytes)
 
 
-def index_problem(path: Path, kind: IndexKind, index: bytes) -> str | None:
-    """What is wrong with the index of a data file, None if nothing is.
+def index_problem(path: AnyPath, kind: IndexKind, index: bytes) -> str | None:
+    """The problem of an index of a data file; None if the index is correct.
 
-    Other tools end the index of a tar with the end of the last member instead of the size of the file; readers take
-    both.
+    The last value that other tools write for a tar is the end of the last member, not the size of the file; readers
+    accept both.
 
     Raises:
         DamagedError: the data file is damaged.
         OSError: it cannot be read.
+
     """
     if not index or len(index) % _OFFSET.itemsize:
         return f"it has {len(index)} bytes, but must have 8 per record, and 8 more"
@@ -258,8 +263,8 @@ def index_problem(path: Path, kind: IndexKind, index: bytes) -> str | None:
     return None
 
 
-def is_current(index: Path, data: os.stat_result) -> bool:
-    """Whether an index can be that of a data file, by its size, its last value and its age; reads 8 bytes."""
+def is_current(index: AnyPath, data: os.stat_result) -> bool:
+    """Whether an index may belong to a data file, by its size, its last value and its age; reads 8 bytes."""
     try:
         with index.open("rb", buffering=0) as file:
             found = index.stat() if isinstance(index, StorePath) else os.fstat(file.fileno())
@@ -272,19 +277,19 @@ def is_current(index: Path, data: os.stat_result) -> bool:
     return int.from_bytes(last, "little") == data.st_size and found.st_mtime_ns >= data.st_mtime_ns
 
 
-def index_names(folder: Path, name: str) -> tuple[str, str]:
-    """The names that the index of a file in a set can have: beside it, and in the mirror."""
+def index_names(folder: AnyPath, name: str) -> tuple[str, str]:
+    """The possible names of the index of a file in a set: next to the file, and in the mirror."""
     return name + INDEX_SUFFIX, f"{MIRROR}/{mirrored(folder / name)}"
 
 
 def indexes_of(found: OutputSizes, name: str) -> Iterator[str]:
-    """The names of the indexes of a file in a set, beside it and in the mirror; only those that fit it."""
+    """The names of existing indexes of a file in a set, next to it and in the mirror, which fit the file."""
     for index in index_names(found.folder, name):
         if found.has(index) and is_current(found.folder / index, (found.folder / name).stat()):
             yield index
 
 
-def _walked(path: Path) -> TarWalk:
+def _walked(path: AnyPath) -> TarWalk:
     with path.open("rb", buffering=0) as file:
         try:
             return walk_tar(file)

@@ -1,19 +1,19 @@
-"""Find the options of a data loader in a training config: in `train_ds`, or in each part of a `multi_config`."""
+"""Finds the options of a data loader in a training config: in `train_ds`, or in each part of a `multi_config`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 PLACES = (("model", "train_ds"), ("data", "train_ds"), ("train_ds",))
-"""The places of the options of the training data's loader."""
+"""The places of the loader options for training data."""
 _NO_PART = "sampler_weights"
-"""A mapping in a `multi_config` that is not a part of it."""
+"""A mapping in a `multi_config` that is not a part."""
 
 
 def loader_sections(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """The mappings in a training config that NeMo's loader reads bins from, each with the keys that lead to it.
+    """The mappings in a training config from which NeMo's loader reads bins, each with the keys that lead to it.
 
-    With `multi_config: true` these are the parts: each has data, bins and batch sizes of its own, and NeMo ignores bins
-    next to the parts. A document without one of `PLACES` that is a `multi_config` itself has its parts at the top.
+    With `multi_config: true` these are the parts: each has its own data, bins and batch sizes, and NeMo ignores bins
+    next to the parts. If a document has none of `PLACES` and is a `multi_config` itself, its parts are at the top.
     """
     found = False
     for place in (*PLACES, ()):

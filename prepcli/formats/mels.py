@@ -15,7 +15,8 @@ def list_line(path: str, text: str, text_field: str) -> bytes:
     """A line of a file list; `text_field` is the name of the text's field, for messages.
 
     Raises:
-        RecordRejected: BAD_FIELD for a path or a text that such a line cannot hold.
+        RecordRejected: BAD_FIELD if a line cannot hold the path or the text.
+
     """
     for name, value in (("audio_filepath", path), (text_field, text)):
         for char, shown in ((SEPARATOR, "'|'"), ("\n", "a line break"), ("\r", "a line break")):

@@ -5,20 +5,20 @@ import os
 import posixpath
 import re
 from functools import lru_cache
-from pathlib import Path
 
 from prepcli.errors import UsageError
 from prepcli.storage.addresses import is_absolute, is_address, join, parse_address, without_scheme
+from prepcli.storage.paths import AnyPath
 
 INDEX_SUFFIX = ".idx"
-"""An index is named like its data file, with this behind (`prepcli.formats.indexes`)."""
+"""The suffix that the name of an index adds to that of its data file (`prepcli.formats.indexes`)."""
 MAX_STEM_BYTES = 180
 """Longest member stem; with a suffix and the extension a name stays below the 255 bytes of file systems."""
 
 # NeMo's loader removes `-sub<digits>` from the end of a stem before it looks up a member (nemo_adapters.py), so a
 # real stem must not end like that.
 _SUB_SUFFIX = re.compile(r"-sub\d+$")
-# Suffixes that make stems unique: `tagged` and `in_shard`.
+# Bytes of the suffixes that make stems unique: `tagged` and `in_shard`.
 _TAG_CHARS = 12
 _MARK = rf"-(?:shard[0-9]+|[0-9a-f]{{{_TAG_CHARS}}})"
 _MARKS = re.compile(f"(?:{_MARK})+$")
@@ -35,7 +35,7 @@ _NUMBER_IN_FOLDER = re.compile(r"(manifest[^/]*_\d+[^/]*\.json|audio[^/]*_\d+[^/
 def normal_path(audio_filepath: str) -> str:
     """The path without redundant parts: `./a//b.wav` is `a/b.wav`; an address is returned as it is.
 
-    `..` stays: where `link` is a symbolic link to another folder, `link/../a.wav` is not `a.wav`.
+    `..` stays: if `link` is a symbolic link to another folder, `link/../a.wav` is not `a.wav`.
     """
     # Most paths are normal already, and parsing one would take a tenth of the time of copying a file.
     if "//" in audio_filepath or "/." in audio_filepath or audio_filepath[0] == "." or audio_filepath[-1] == "/":
@@ -47,7 +47,7 @@ def normal_path(audio_filepath: str) -> str:
 
 
 def path_in(folder: str, audio_filepath: str) -> str:
-    """The path of a file that a record names; a relative one starts from `folder`.
+    """The absolute path of a record's file; a relative path starts from `folder`.
 
     In a store `a//b.wav` and `a/b.wav` are two objects.
     """
@@ -70,15 +70,15 @@ def absolute_folder(folder: str) -> str:
 
 @lru_cache(maxsize=64)
 def member_stem(audio_filepath: str) -> str:
-    """The stem of a tar member for a file: one flat name without dots, like NeMo's script.
+    """The stem of a tar member for a file: one flat name without dots, as in NeMo's script.
 
-    `train/spk1/utt.3.wav` -> `train_spk1_utt_3`. Slashes and dots become `_` (webdataset splits a name at its first
-    dot), control characters too. Several files may share a stem: see `tagged`.
+    `train/spk1/utt.3.wav` -> `train_spk1_utt_3`. Slashes, dots (webdataset splits a name at its first dot) and control
+    characters become `_`. Several files may share a stem: see `tagged`.
     """
     path = normal_path(audio_filepath)
     stem = posixpath.splitext(without_scheme(path))[0]
     stem = stem.replace("/", "_").replace(".", "_")
-    # What the rest looks for is rare, and looking for it takes as long as packing the line.
+    # The cases below are rare, and checking for each takes as long as packing the line.
     if stem.isascii() and stem.isprintable() and "-sub" not in stem and len(stem) <= MAX_STEM_BYTES:
         return stem
     stem = _CONTROL.sub("_", stem)
@@ -95,9 +95,9 @@ def member_stem(audio_filepath: str) -> str:
 def marked_root(audio_filepath: str) -> str:
     """The file's stem without the suffixes of `tagged` and `in_shard`; "" if it has none.
 
-    `x-shard1.wav` -> `x`: its member could get the name that a copy of `x.wav` in shard 1 has.
+    `x-shard1.wav` -> `x`: its member could get the same name as a copy of `x.wav` in shard 1.
     """
-    # Nearly all paths have none; computing their stems would take ten times as long.
+    # Nearly all paths have no `-`; computing their stems would take ten times as long.
     at = audio_filepath.rfind("-")
     if at < 0 or (len(audio_filepath) - at <= _TAG_CHARS and audio_filepath[at + 1 : at + 6] != "shard"):
         return ""
@@ -109,7 +109,7 @@ def marked_root(audio_filepath: str) -> str:
 
 
 def source_stem(stem: str) -> str:
-    """The stem that was made of the path of a member's file: without the suffixes that NeMo or prepcli appends."""
+    """The stem that was made from the path of a member's file: without the suffixes that NeMo or prepcli appends."""
     return _MARKS.sub("", _SUB_SUFFIX.sub("", stem)) if "-" in stem else stem
 
 
@@ -156,7 +156,7 @@ def digest(*parts: str | int) -> str:
     return hashlib.blake2b(text, digest_size=_TAG_CHARS // 2).hexdigest()
 
 
-def check_loadable(folder: Path) -> None:
+def check_loadable(folder: AnyPath) -> None:
     """Raise `UsageError` if the absolute path of `folder` keeps NeMo from loading a data set there."""
     path = str(folder.absolute())
     if found := _BRACES.search(path):

@@ -17,7 +17,8 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
 def read_npy(data: bytes) -> NDArray[Any]:
     """The array in the content of a `.npy` file.
 
-    Raises `ValueError` if there is none. For a damaged header NumPy raises any error of reading Python code.
+    Raises `ValueError` if there is none. NumPy parses the header as Python code, so a damaged one may raise any parser
+    error.
     """
     try:
         array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)

@@ -3,10 +3,10 @@
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from prepcli.formats.tar import read_members, walk_headers
+from prepcli.storage.paths import AnyPath
 
 Item = TypeVar("Item")
 
@@ -17,7 +17,7 @@ class UnpairedError(tarfile.TarError):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One item: its data's member name, the data, and its manifest's text."""
+    """An item: the member name of the data, the data, and the text of the manifest."""
 
     name: str
     data: bytes
@@ -49,11 +49,12 @@ def pair_members(
 ) -> Iterator[tuple[Item, Item]]:
     """Yield each data member of a Shar tar with the member of its manifest.
 
-    Without `check_names` two neighbours are a pair whatever their names, as they are for lhotse's reader: one damaged
-    name does not cost the pairs behind it.
+    Without `check_names` two neighbours are a pair whatever their names, as for lhotse's reader: after a damaged name,
+    later pairs are still read.
 
     Raises:
         UnpairedError: a data member is not followed by its manifest.
+
     """
     for data in members:
         manifest = next(members, None)
@@ -74,7 +75,7 @@ def walk_pairs(tar: tarfile.TarFile, *, check_names: bool = True) -> Iterator[tu
     return pair_members(walk_headers(tar), lambda member: member.name, check_names=check_names)
 
 
-def read_pairs(tar: Path, where: str, sha256: str | None, problems: list[str]) -> Iterator[Pair]:
+def read_pairs(tar: AnyPath, where: str, sha256: str | None, problems: list[str]) -> Iterator[Pair]:
     """Yield data and manifest of each item; problems of the archive itself are added to `problems`."""
     members = read_members(tar, where, sha256, problems)
     try:
@@ -82,5 +83,5 @@ def read_pairs(tar: Path, where: str, sha256: str | None, problems: list[str]) -
             yield Pair(info.name, data, manifest)
     except UnpairedError as error:
         problems.append(f"{where}: {error}")
-        for _ in members:  # to the end, for the digest
+        for _ in members:  # read to the end, for the digest
             pass

@@ -26,15 +26,15 @@ FILE_NAME = "data-{}.parquet"
 DATA_FILE = re.compile(r"data-(\d{6,})\.parquet$")
 OUTPUT_PATTERNS = (FILE_NAME.format(NUMBER),)
 MAX_GROUP_BYTES = 128 << 20
-"""Audio of a row group; a column of bytes ends at 2 GiB."""
+"""Maximum bytes of audio per row group; a column of bytes may have 2 GiB."""
 MAX_AUDIO_BYTES = (1 << 31) - (1 << 20)
-"""Audio of one record: Parquet counts the bytes of a value in 31 bits."""
+"""Maximum bytes of audio per record: Parquet stores the length of a value in 31 bits."""
 
 ColumnType = Literal["string", "int64", "float64", "bool"]
 
 
 def check_installed() -> None:
-    """Raises `UsageError` where pyarrow is not installed."""
+    """Raise `UsageError` if pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError("Parquet needs pyarrow: pip install 'prepcli[parquet]'")
 
@@ -45,9 +45,9 @@ def file_name(number: int) -> str:
 
 
 def schema_of(columns: Mapping[str, ColumnType]) -> "pyarrow.Schema":
-    """The schema of a file with these plain columns beside `id` and `audio`.
+    """The schema of a file with `id`, `audio` and these plain columns.
 
-    Its metadata tell Hugging Face datasets that `audio` is audio.
+    Its metadata declare `audio` as audio for Hugging Face datasets.
     """
     import pyarrow as pa
 
@@ -62,10 +62,11 @@ def schema_of(columns: Mapping[str, ColumnType]) -> "pyarrow.Schema":
 
 
 def seconds_in(value: object) -> float:
-    """The seconds that a value of the column `duration` is; other programs write other types.
+    """The number of seconds in a value of the column `duration`; other programs write other types.
 
     Raises:
-        ValueError: it is not a number of seconds; the message says so.
+        ValueError: the value is not a number of seconds; the message says so.
+
     """
     seconds = float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else math.nan
     if not 0 <= seconds < math.inf:
@@ -89,7 +90,7 @@ def python_values(data: "pyarrow.Table | pyarrow.ChunkedArray") -> list[Any]:
 
 
 class _ArrowSink:
-    """What pyarrow needs of a file that only appends."""
+    """The methods that pyarrow needs of a file that is only appended to."""
 
     closed = False
 
@@ -118,8 +119,8 @@ class _ArrowSink:
 class _Audio:
     """The audio of a row group, in memory that is kept for the next group and the next file.
 
-    Memory that is allocated again for each group is cleared page by page by the kernel, which took as long as the rest
-    of the writing.
+    The kernel clears newly allocated memory page by page; with new memory per group, this took as long as the rest of
+    the writing.
     """
 
     _kept: ClassVar[list[bytearray]] = []
@@ -145,7 +146,7 @@ class _Audio:
         self._ends.append(end)
 
     def array(self) -> "pyarrow.Array":
-        """The recordings; not to be used after `clear`."""
+        """The recordings as an array, which must not be used after `clear`."""
         import pyarrow as pa
 
         ends = pa.py_buffer(np.array(self._ends, np.int32))
@@ -160,13 +161,14 @@ class _Audio:
 
 
 class ParquetFile:
-    """Appends records to a file, in row groups of `group_size` records, or fewer where they have much audio."""
+    """Appends records to a file, in row groups of `group_size` records, or fewer if they have much audio."""
 
     def __init__(self, sink: Sink, schema: "pyarrow.Schema", group_size: int) -> None:
         import pyarrow.parquet as pq
 
         plain = [name for name in schema.names if name != "audio"]
-        # Audio is compressed already, or is to be read fast; statistics of it would repeat the longest recordings.
+        # Audio is not compressed: it is compressed already, or should be read fast. Statistics would repeat the longest
+        # recordings.
         self._writer = pq.ParquetWriter(
             _ArrowSink(sink),
             schema,
@@ -186,7 +188,7 @@ class ParquetFile:
         self._columns: dict[str, list[Any]] = {name: [] for name in self._plain}
 
     def add(self, id: str, audio: bytes, path: str, values: Mapping[str, Any]) -> None:
-        """Append a record; a column that `values` does not have is empty."""
+        """Append a record; columns that are missing in `values` are empty."""
         if self._audio and self._audio.num_bytes + len(audio) > MAX_GROUP_BYTES:
             self._flush()
         self._audio.add(audio)
@@ -197,7 +199,7 @@ class ParquetFile:
             self._flush()
 
     def close(self) -> None:
-        """Write what is left, and the end of the file."""
+        """Write the remaining records and the end of the file."""
         self._flush()
         self._writer.close()
         self._audio.close()
@@ -216,7 +218,7 @@ class ParquetFile:
         self._clear()
 
 
-# Arrays are made of buffers here: `pyarrow.array` imports pandas for its first list, which takes a second.
+# Arrays are made from buffers: `pyarrow.array` imports pandas for its first list, which takes a second.
 
 
 def _array(values: Sequence[Any], type: "pyarrow.DataType") -> "pyarrow.Array":
@@ -239,7 +241,7 @@ def _of_bytes(values: Sequence[bytes | None], type: "pyarrow.DataType") -> "pyar
 
 
 def _validity(values: Sequence[Any]) -> "pyarrow.Buffer | None":
-    """The bits that tell which values there are; None where there are all."""
+    """A bitmap of the values that are not None; None if no value is None."""
     import pyarrow as pa
 
     if None not in values:

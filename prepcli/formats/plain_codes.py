@@ -1,4 +1,4 @@
-"""Codes beside a plain manifest, as NeMo's MagpieTTSDataset reads them: a file per segment, and fields that name it.
+"""Codes next to a plain manifest, as NeMo's MagpieTTSDataset reads them: one file per segment, named in the line.
 
 The layout is that of NeMo's codec_extraction.py: `codes_<name>/<relative path of the audio>.pt` with int16 tensors of
 shape (codebooks, frames).
@@ -17,19 +17,19 @@ from prepcli.formats.names import digest, segment_suffix
 CODES_PATH = {"target_audio": "target_audio_codes_path", "context_audio": "context_audio_codes_path"}
 """The fields of a line with the absolute paths of its codes."""
 FRAME_SHIFT = "frame_shift"
-"""The name in the report of the seconds of a frame."""
+"""The key in the report for the seconds per frame."""
 MANIFEST_NAME = "{}_withAudioCodes_{}.json"
 FILE_PATTERN = CODES_FOLDER + "/**/*.pt"
 _MAX_NAME_BYTES = 160
-"""Longest last part of a path without what makes it unique; file systems have 255 bytes."""
+"""Maximum bytes of the last part of a path, without the suffix that makes it unique; file systems allow 255 bytes."""
 
 
 @lru_cache(maxsize=64)
 def codes_stem(path: str, base_dir: str) -> str:
-    """The name of the codes of an audio file, without `.pt` and what makes it unique: its path below its base folder.
+    """The stem of an audio file's codes: its path below its base folder, without `.pt` and the suffix of a unique name.
 
-    `path` is absolute. Of one outside of the base folder, it is the whole path without the slash it begins with. `@`
-    stands only before what makes a name unique, and nowhere else.
+    `path` is absolute. If the file is outside of the base folder, the stem is the whole path without its first slash.
+    `@` is used only before the suffix that makes a name unique.
     """
     inside = path.startswith(base_dir.rstrip("/") + "/")
     relative = path[len(base_dir.rstrip("/")) + 1 :] if inside else path.lstrip("/")
@@ -52,10 +52,11 @@ def codes_file(
 
     Args:
         codec: the name in `codes_<name>`.
-        stem: what `codes_stem` gives.
-        other_of: the path of the file, where another file has the same stem.
-        segment: offset and duration in seconds, where there are codes of several segments of the file.
-        channel: that of the segment, where a record names one.
+        stem: the result of `codes_stem`.
+        other_of: the path of the file, if another file has the same stem.
+        segment: offset and duration in seconds, if several segments of the file have codes.
+        channel: channel of the segment, if a record names one.
+
     """
     unique = [] if other_of is None else [digest(other_of)]
     if segment is not None:
@@ -65,10 +66,10 @@ def codes_file(
 
 
 def codes_bytes(codes: NDArray[np.integer]) -> bytes:
-    """The content of a file with codes (codebooks, frames)."""
+    """The content of a file with codes, shape (codebooks, frames)."""
     import torch
 
     from prepcli.formats.tensors import tensor_bytes
 
-    # A copy: of a view all of its storage would be written.
+    # A copy: with a view, torch would write the whole storage.
     return tensor_bytes(torch.from_numpy(np.array(codes, order="C")))

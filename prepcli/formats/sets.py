@@ -1,12 +1,11 @@
-"""Data sets on disk: which ones a folder holds, their files by shard, and their entries in an `input_cfg`.
+"""Data sets on disk: the sets in a folder, their files by shard, and their entries in an `input_cfg`.
 
-Recognizing a set lists its folder once and opens no file. The files of a shard are looked for when they are asked for.
+Recognizing a set lists its folder once and opens no file. The files of a shard are searched for when they are needed.
 """
 
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 from prepcli.engine.state.versions import is_changing
@@ -27,12 +26,13 @@ from prepcli.formats.tarred import (
     read_metadata,
 )
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, read_shard_list
-from prepcli.storage.paths import StorePath, path_of
+from prepcli.storage.paths import AnyPath, StorePath, path_of
 
-Shards = dict[int, Path]
+Shards = dict[int, AnyPath]
 """One file of each shard, in the order of their numbers."""
 
-_BUCKET = re.compile(r"bucket(\d+)")
+BUCKET = re.compile(r"bucket(\d+)")
+"""The name of a folder of static buckets."""
 _WHOLE_MANIFEST = re.compile(r"tarred_audio_manifest(_version_\d+)?\.json$")
 _FLAT_FIELD = re.compile(r"(?P<field>.+)\.(?P<number>\d+)\.tar(\.gz)?$")
 _LISTS = "filelists"
@@ -44,28 +44,29 @@ class StoredSet:
     Attributes:
         kind: tarred, shar, codes, wenet, mels or parquet.
         folder: the folder.
-        listed: what lies in it, when the set was found.
+        listed: the names in it when the set was found.
+
     """
 
     kind: ClassVar[str]
 
-    def __init__(self, folder: Path, listed: Listing | None = None) -> None:
-        """`listed`: what lies in the folder, if it is known, or the part of it that is the set."""
+    def __init__(self, folder: AnyPath, listed: Listing | None = None) -> None:
+        """`listed`: the names in the folder, if they are known, or those that belong to the set."""
         self.folder = folder
         self.listed = listing(folder) if listed is None else listed
 
     @classmethod
-    def found_in(cls, folder: Path, listed: Listing, published: Collection[str]) -> "StoredSet | None":
-        """The set of this kind in a folder; `published` are names below it that should be there."""
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "StoredSet | None":
+        """The set of this kind in a folder, or None; `published` are names below it that should exist."""
         raise NotImplementedError
 
     @property
     def shards(self) -> Shards:
-        """The file of each shard by which readers count them: its tar, its cuts, or a Parquet file."""
+        """The file of each shard that readers count: its tar, its cuts, or a Parquet file."""
         return {}
 
-    def files(self) -> Iterator[Path]:
-        """The files that a training run reads; audio outside of the set is not among them."""
+    def files(self) -> Iterator[AnyPath]:
+        """The files that a training run reads, without audio outside of the set."""
         yield from self.shards.values()
 
     def record_files(self) -> tuple[str, ...]:
@@ -74,29 +75,32 @@ class StoredSet:
 
 
 class TarredSet(StoredSet):
-    """NeMo's tarred set at its newest version; one with static buckets has a set in each of its `parts`."""
+    """NeMo's tarred set at its newest version; a set with static buckets has a set in each of its `parts`."""
 
     kind = "tarred"
 
     @classmethod
-    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "TarredSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "TarredSet | None":
         """The set in a folder, or in one of its buckets."""
         one = cls(folder, listed)
         return one if one.sets else None
 
     @cached_property
     def parts(self) -> "dict[int, TarredSet]":
-        """The folders `bucket1`, `bucket2`, ... of static buckets, by number; `bucket1_backup` is not one of them."""
-        named = ((match, name) for name in self.listed.folders if (match := _BUCKET.fullmatch(name)))
+        """The folders `bucket1`, `bucket2`, ...
+
+        of static buckets, by number; other names, as `bucket1_backup`, are left out.
+        """
+        named = ((match, name) for name in self.listed.folders if (match := BUCKET.fullmatch(name)))
         return dict(sorted((int(match[1]), TarredSet(self.folder / name)) for match, name in named))
 
     @property
     def sets(self) -> "list[TarredSet]":
-        """The set itself, or those in its buckets."""
+        """The set itself, or the sets in its buckets."""
         return [part for part in self.parts.values() if not part.is_empty] if self.is_empty else [self]
 
     def check_parts(self) -> None:
-        """Raise `UsageError` if buckets are missing: a set without them is not the one that was made."""
+        """Raise `UsageError` if buckets are missing: a set without them is not the set that was made."""
         found = {number for number, part in self.parts.items() if not part.is_empty}
         if missing := sorted(set(range(1, max(found, default=0) + 1)) - found):
             names = ", ".join(f"bucket{number}" for number in missing)
@@ -126,16 +130,16 @@ class TarredSet(StoredSet):
 
     @cached_property
     def manifests(self) -> Shards:
-        """The manifests of the shards of the newest version; none for a set without them."""
+        """The manifests of the shards of the newest version; empty if the set has none."""
         return self._of_newest(numbered(self.folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
 
     @property
-    def whole(self) -> Path:
+    def whole(self) -> AnyPath:
         """The manifest of all shards of the newest version."""
         return self.folder / manifest_name(self.version)
 
     def _of_newest(self, found: Shards) -> Shards:
-        """The files without those of an addition that is not complete."""
+        """The files, without those of an addition that is not complete."""
         if not found or isinstance(self.folder, StorePath) or not is_changing(self.folder):
             return found
         try:
@@ -145,13 +149,13 @@ class TarredSet(StoredSet):
         num_shards = config.get("num_shards") or len(found)
         return {number: path for number, path in found.items() if number < num_shards}
 
-    def files(self) -> Iterator[Path]:
+    def files(self) -> Iterator[AnyPath]:
         """The tars and the manifests."""
         yield from self.shards.values()
         yield from map(path_of, self.record_files())
 
     def record_files(self) -> tuple[str, ...]:
-        """The manifests of the shards, else that of the whole set; those of buckets belong to the `parts`."""
+        """The manifests of the shards, else the manifest of the whole set; those of buckets belong to the `parts`."""
         return _texts(self.manifests) or ((str(self.whole),) if self.whole.is_file() else ())
 
     def entry(self) -> dict[str, Any]:
@@ -165,12 +169,12 @@ class SharSet(StoredSet):
 
     kind = "shar"
 
-    def __init__(self, folder: Path, listed: Listing | None = None, *, is_flat: bool = False) -> None:
+    def __init__(self, folder: AnyPath, listed: Listing | None = None, *, is_flat: bool = False) -> None:
         super().__init__(folder, listed)
         self.is_flat = is_flat
 
     @classmethod
-    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "SharSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "SharSet | None":
         """The set in a folder that has cuts, or should have them."""
         below = listing(folder / "cuts").files if "cuts" in listed.folders else []
         if any(map(CUTS_FILE.match, below)) or any(name.startswith("cuts/") for name in published):
@@ -189,7 +193,7 @@ class SharSet(StoredSet):
         return self.shards
 
     @property
-    def _of_cuts(self) -> Path:
+    def _of_cuts(self) -> AnyPath:
         return self.folder if self.is_flat else self.folder / "cuts"
 
     @cached_property
@@ -218,16 +222,17 @@ class SharSet(StoredSet):
                     raise two_of_a_shard(other, path)
         return {name: dict(sorted(tars.items())) for name, tars in fields.items()}
 
-    def files(self) -> Iterator[Path]:
+    def files(self) -> Iterator[AnyPath]:
         """The cuts, and the tars of all fields."""
         for one in (self.shards, *self.audio.values(), *self.codes.values()):
             yield from one.values()
 
     def record_files(self) -> tuple[str, ...]:
-        """The cuts by name, as lhotse takes them, which gives the files of a single shard no number.
+        """The cuts by name, in lhotse's order, which gives the files of a single shard no number.
 
         Raises:
-            UsageError: a shard has compressed cuts and others.
+            UsageError: a shard has both compressed and plain cuts.
+
         """
         found: dict[str, str] = {}
         for name in self.listed.files if self.is_flat else listing(self._of_cuts).files:
@@ -240,7 +245,7 @@ class SharSet(StoredSet):
     def entry(self) -> dict[str, Any]:
         """The entry of the set; its paths are absolute.
 
-        Codes of several codecs have the same field names: the last codec is named.
+        Codes of several codecs have the same field names, so the entry names the last codec.
         """
         audio = sorted(self.audio, key=lambda name: (name != TARGET, name))
         fields = {"cuts": self.shards} | {name: self.audio[name] for name in audio}
@@ -249,12 +254,12 @@ class SharSet(StoredSet):
 
 
 class CodesSet(StoredSet):
-    """Codec codes without their cuts: `codes_*/target_codes`, or such a `codes_*` itself."""
+    """Codec codes without their cuts: `codes_*/target_codes`, or a folder `codes_*` itself."""
 
     kind = "codes"
 
     @classmethod
-    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "CodesSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "CodesSet | None":
         """The codes in a folder."""
         one = cls(folder, listed)
         should_be = (name.startswith("codes_") and name.endswith(".tar") for name in published)
@@ -266,13 +271,13 @@ class CodesSet(StoredSet):
         own = {name: numbered(self.folder / name, CODES_FILE) for name in self.listed.folders if _is_codes_field(name)}
         return {name: tars for name, tars in own.items() if tars} | codes_below(self.folder, self.listed)
 
-    def files(self) -> Iterator[Path]:
+    def files(self) -> Iterator[AnyPath]:
         """The tars of all fields."""
         for tars in self.fields.values():
             yield from tars.values()
 
 
-def codes_below(folder: Path, listed: Listing) -> dict[str, Shards]:
+def codes_below(folder: AnyPath, listed: Listing) -> dict[str, Shards]:
     """The tars of each field of codes, by its folder below `folder`: `codes_21fps/target_codes`, ..."""
     places = [
         f"{name}/{field}"
@@ -289,28 +294,28 @@ def _is_codes_field(name: str) -> bool:
 
 
 class WenetSet(StoredSet):
-    """Shards for WeNet, or (`is_raw`) a data list; `list` is the file that its reader is given."""
+    """Shards for WeNet, or (`is_raw`) a data list; `list` is the file that WeNet's reader opens."""
 
     kind = "wenet"
 
-    def __init__(self, list: Path, *, is_raw: bool) -> None:
+    def __init__(self, list: AnyPath, *, is_raw: bool) -> None:
         super().__init__(list.parent, Listing([list.name], []))
         self.list = list
         self.is_raw = is_raw
 
     @classmethod
-    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "WenetSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "WenetSet | None":
         """The set in a folder that has a list, or should have one."""
         names = (name for name in (LIST_NAME, RAW_LIST_NAME) if name in listed.files or name in published)
         return next((cls(folder / name, is_raw=name == RAW_LIST_NAME) for name in names), None)
 
     @cached_property
-    def tars(self) -> list[Path]:
-        """The shards of the list; one that is not where the list says is looked for beside the list."""
+    def tars(self) -> list[AnyPath]:
+        """The shards of the list; a shard that is not at its listed path is searched for next to the list."""
         named = [] if self.is_raw else read_shard_list(self.list)
         return [path if path.is_file() else self.folder / path.name for path in named]
 
-    def files(self) -> Iterator[Path]:
+    def files(self) -> Iterator[AnyPath]:
         """The list and the shards."""
         yield from (self.list, *self.tars)
 
@@ -321,13 +326,13 @@ class MelSet(StoredSet):
     kind = "mels"
 
     @classmethod
-    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "MelSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "MelSet | None":
         """The set in a folder that has lists, or should have them."""
         one = cls(folder, listed)
         return one if one.lists or any(name.startswith(f"{_LISTS}/") for name in published) else None
 
     @cached_property
-    def lists(self) -> list[Path]:
+    def lists(self) -> list[AnyPath]:
         """The file lists."""
         below = listing(self.folder / _LISTS).files if _LISTS in self.listed.folders else []
         names = (*self.listed.files, *(f"{_LISTS}/{name}" for name in below))
@@ -338,18 +343,18 @@ class MelSet(StoredSet):
         """Whether there are mels, and not only lists of audio."""
         return "mels" in self.listed.folders
 
-    def files(self) -> Iterator[Path]:
-        """The lists; the mels are those that they name."""
+    def files(self) -> Iterator[AnyPath]:
+        """The lists; the mels are the files that the lists name."""
         yield from self.lists
 
 
 class ParquetSet(StoredSet):
-    """Parquet files with audio; `shards` are those that prepcli has written."""
+    """Parquet files with audio; `shards` are the files that prepcli wrote."""
 
     kind = "parquet"
 
     @classmethod
-    def found_in(cls, folder: Path, listed: Listing, published: Collection[str] = ()) -> "ParquetSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "ParquetSet | None":
         """The set in a folder that has Parquet files, or should have them."""
         there = [name for name in listed.files if name.endswith(".parquet")]
         return cls(folder, Listing(there, [])) if there or any(map(DATA_FILE.match, published)) else None
@@ -359,7 +364,7 @@ class ParquetSet(StoredSet):
         """The files of `manifest-to-parquet`."""
         return numbered(self.folder, DATA_FILE, self.listed.files)
 
-    def files(self) -> Iterator[Path]:
+    def files(self) -> Iterator[AnyPath]:
         """All Parquet files, sorted by name."""
         yield from map(path_of, self.record_files())
 
@@ -376,12 +381,13 @@ class ParquetSet(StoredSet):
 _KINDS: tuple[type[StoredSet], ...] = (SharSet, TarredSet, CodesSet, WenetSet, MelSet, ParquetSet)
 
 
-def sets_in(folder: Path, published: Collection[str] = ()) -> Iterator[StoredSet]:
-    """The sets in a folder, the one that readers take first. Codes beside cuts belong to the Shar set.
+def sets_in(folder: AnyPath, published: Collection[str] = ()) -> Iterator[StoredSet]:
+    """The sets in a folder; the set that readers prefer comes first. Codes next to cuts belong to the Shar set.
 
     Args:
-        folder: the folder; none are in one that is not there.
-        published: names below it that runs have published, by which a set is found whose files are gone.
+        folder: the folder; a missing folder has no sets.
+        published: names below it that runs have published; by these, a set is found even if its files are missing.
+
     """
     listed = listing(folder)
     has_cuts = False
@@ -393,13 +399,13 @@ def sets_in(folder: Path, published: Collection[str] = ()) -> Iterator[StoredSet
             yield one
 
 
-def open_set(folder: Path) -> StoredSet | None:
-    """The set in a folder: the first of `sets_in`, None if there is none."""
+def open_set(folder: AnyPath) -> StoredSet | None:
+    """The set in a folder: the first of `sets_in`, or None."""
     return next(sets_in(folder), None)
 
 
-def refusal_of_tarred(folder: Path) -> str | None:
-    """Why what lies in a folder is not an input, if this is a tarred set or the folder of its shards' manifests."""
+def refusal_of_tarred(folder: AnyPath) -> str | None:
+    """The reason why a folder is not an input, if it is a tarred set or the folder of its shards' manifests."""
     one = TarredSet(folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder)
     if not any(part.has_tars for part in (one, *one.parts.values())):
         return None
@@ -415,12 +421,12 @@ def tarred_entry(manifests: Any, tars: Any) -> dict[str, Any]:
 
 
 def shar_entry(fields: Any) -> dict[str, Any]:
-    """The entry of a Shar set with these files by field; or any other value of a `shar_path`."""
+    """The entry of a Shar set with these files by field, or with any other value of a `shar_path`."""
     return {"type": "lhotse_shar", "shar_path": fields}
 
 
-def pattern(files: Mapping[int, Path]) -> str | list[str]:
-    """All files of a field in one absolute name; a list if their numbers have gaps."""
+def pattern(files: Mapping[int, AnyPath]) -> str | list[str]:
+    """One absolute name for all files of a field; a list if their numbers have gaps."""
     if not files:
         return []
     first, *_, last = [*files, *files]

@@ -1,18 +1,18 @@
-"""What stands in a tar of a Shar set, as a digest: whether it holds the audio that something was made of."""
+"""Digests of the content of a Shar tar: they show whether its audio is still the audio that something was made from."""
 
 import contextlib
 import hashlib
 import tarfile
 from collections.abc import Iterator
-from pathlib import Path
 
 from prepcli.errors import naming
 from prepcli.formats.pairs import is_placeholder, walk_pairs
 from prepcli.formats.tar import read_content
+from prepcli.storage.paths import AnyPath
 
 
-def content_digest(tar: Path) -> str:
-    """The digest (hex) of a tar up to its end or to where it is broken; empty if it cannot be read."""
+def content_digest(tar: AnyPath) -> str:
+    """The digest (hex) of a tar up to its end or to the point of damage; empty if it cannot be read."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with contextlib.suppress(EOFError, tarfile.TarError):
@@ -24,9 +24,9 @@ def content_digest(tar: Path) -> str:
 
 
 def tar_contents(
-    tar: Path, digest: "hashlib.blake2b"
+    tar: AnyPath, digest: "hashlib.blake2b"
 ) -> Iterator[tuple[tarfile.TarInfo, tuple[bytes, bytes, bytes] | None]]:
-    """Each pair's data, with audio, digest of the audio, and manifest; None for a placeholder."""
+    """For each pair, the header of its data, and (audio, digest of the audio, manifest) or None for a placeholder."""
     with naming(tar), tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
         for data, recording in walk_pairs(members, check_names=False):
             if is_placeholder(data.name):

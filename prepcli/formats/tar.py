@@ -1,30 +1,29 @@
 """Tars: a writer that makes the headers itself, and a reader that checks the archive.
 
 The writer makes one 512-byte header per member, as POSIX ustar defines it. Python's `tarfile` spends 70 % of its time
-on the header; here a header costs about a microsecond. Everything that could differ from run to run (times, owners,
-modes) is fixed, so the same members give the same bytes.
+on the header; here a header takes about a microsecond. Values that could differ from run to run (times, owners, modes)
+are fixed, so equal members give equal bytes.
 """
 
 import errno
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import AnyPath
 
 if TYPE_CHECKING:
     import tarfile
 
 BLOCK = 512
 END_BYTES = 2 * BLOCK
-"""Two zero blocks end an archive. A tar that is cut between two members lacks only these, and no reader complains."""
+"""Two zero blocks end an archive. A tar that is cut off after a member lacks only these blocks; readers accept it."""
 _MAX_OCTAL_SIZE = 8**11 - 1
 _SMALL = 4096
-"""Bytes below which copying takes less time than another write."""
+"""Number of bytes below which copying takes less time than another write."""
 MAX_PLAIN_NAME = 100
-"""Bytes of the longest name that one header holds; a longer one takes two blocks before the member's own header."""
+"""Maximum bytes of a name in one header; a longer name takes two blocks before the member's own header."""
 
 # name[100] mode[8] uid[8] gid[8] size[12] mtime[12] chksum[8] typeflag linkname[100] magic[6] version[2] ... = 512
 _AFTER_NAME = b"\0".join((b"0000644", b"0000000", b"0000000", b""))
@@ -57,7 +56,10 @@ class TarWriter:
         self.num_bytes = 0
 
     def add(self, name: str, data: bytes) -> int:
-        """Append one member; returns where it begins. The data are not copied, and padded with the next write."""
+        """Append one member; returns its offset.
+
+        The data are not copied; their padding is written with the next member.
+        """
         header = member_header(name.encode("utf-8"), len(data))
         if len(data) < _SMALL:
             self._sink.write(b"".join((self._padding, header, data)))
@@ -70,13 +72,13 @@ class TarWriter:
         return offset
 
     def close(self) -> None:
-        """Write the two zero blocks that end an archive; readers do not notice that they are missing."""
+        """Write the two zero blocks that end an archive; readers accept an archive without them."""
         self._sink.write(self._padding + bytes(END_BYTES))
         self.num_bytes += END_BYTES
 
 
 def member_header(name: bytes, size: int) -> bytes:
-    """The header of a regular file; names over 100 bytes get GNU's long-name member before it."""
+    """The header of a regular file; for a name over 100 bytes, preceded by GNU's long-name member."""
     if len(name) <= MAX_PLAIN_NAME:
         return _header(name, size, b"0")
     long_name = name + b"\0"
@@ -88,7 +90,7 @@ def _header(name: bytes, size: int, kind: bytes) -> bytes:
     if size <= _MAX_OCTAL_SIZE:
         size_field = b"%011o\0" % size
     else:
-        size_field = b"\x80" + size.to_bytes(11, "big")  # GNU's base 256, for members of 8 GiB and more
+        size_field = b"\x80" + size.to_bytes(11, "big")  # GNU's base-256 number, for members of 8 GiB or more
     checksum = _FIXED_SUM + sum(name) + sum(size_field) + kind[0]
     return b"".join(
         (
@@ -104,7 +106,7 @@ def _header(name: bytes, size: int, kind: bytes) -> bytes:
 
 
 class _HashingReader:
-    """Reads a file for `tarfile`, updates its SHA-256, and counts the zeros at its end."""
+    """Reads a file for `tarfile`, updates its SHA-256, and counts the zero bytes at its end."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -124,7 +126,7 @@ class _HashingReader:
         return self._hash.hexdigest()
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: AnyPath) -> IO[bytes]:
     """Open a file to read its bytes.
 
     Raises:
@@ -136,25 +138,21 @@ def open_regular(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def open_tar(path: Path) -> "Iterator[tarfile.TarFile]":
+def open_tar(path: AnyPath) -> "Iterator[tarfile.TarFile]":
     """Open a tar, which may be compressed, to read its members in any order."""
     import tarfile
 
-    if isinstance(path, StorePath):
-        with path.open("rb") as file, tarfile.open(fileobj=file) as tar:
-            yield tar
-    else:
-        with tarfile.open(path) as tar:
-            yield tar
+    with path.open("rb") as file, tarfile.open(fileobj=file) as tar:
+        yield tar
 
 
 def read_members(
-    path: Path, where: str, sha256: str | None, problems: list[str]
+    path: AnyPath, where: str, sha256: str | None, problems: list[str]
 ) -> "Iterator[tuple[tarfile.TarInfo, bytes]]":
     """Yield the members with their bytes (empty if a member is not a file).
 
-    What is wrong with the archive itself is added to `problems`, as "<where>: ...", once the last member has been
-    taken: that it cannot be read, breaks off, has no end, or is not the file whose `sha256` was published.
+    After the last member, problems of the archive itself are appended to `problems`, as "<where>: ...": it cannot be
+    read, breaks off, has no end, or differs from the published `sha256`.
     """
     import tarfile
 
@@ -181,7 +179,7 @@ def read_members(
 
 
 def walk_headers(tar: "tarfile.TarFile") -> "Iterator[tarfile.TarInfo]":
-    """The headers of an open tar, in order, without keeping those of a large one in memory."""
+    """Yield the headers of an open tar in order, without keeping them in memory."""
     for member in tar:
         yield member
         tar.members = []  # type: ignore[attr-defined]

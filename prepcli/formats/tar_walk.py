@@ -1,4 +1,4 @@
-"""Where the members of a tar begin, from its headers alone: 512 bytes per member are read, whatever its size."""
+"""Finds the offsets of a tar's members from the headers alone: it reads 512 bytes per member of any size."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from prepcli.storage.input_files import read_at
 from prepcli.storage.ranges import RangeFile
 
 Reader = Callable[[int, int], bytes]
-"""Reads up to a number of bytes from an offset on."""
+"""Reads at most a number of bytes from an offset."""
 
 _ZEROS = bytes(BLOCK)
 _CHECKED_AT_ONCE = 240
-"""Headers that are joined; they fit into the processor's cache, and into memory that is at hand (128 KiB)."""
+"""Number of headers that are joined; they fit into the processor's cache, and the allocator reuses the 128 KiB."""
 _PAGE_BYTES = 3 * BLOCK
-"""Read at once where members are small: the manifest of a Shar's pair and the next header come with its own header."""
+"""Bytes that are read at once for small members: the header, the manifest of a Shar pair and the next header."""
 _AFTER_SIZE, _KIND = 135, 156
 _FILE = ord("0")
 _OCTAL = 8 ** np.arange(5, -1, -1)
@@ -32,8 +32,8 @@ _HARMLESS_KEYS = frozenset({b"path", b"mtime", b"atime", b"ctime", b"uid", b"gid
 class TarWalk:
     """The members of a tar, in order.
 
-    `offsets` are those of the first header of each, which is a PAX or GNU header if its name is long. `end` is the end
-    of the last member, `num_bytes` the size of the file.
+    `offsets` has the offset of each member's first header, which is a PAX or GNU header if the name is long. `end` is
+    the end of the last member and `num_bytes` the size of the file, in bytes.
     """
 
     num_bytes: int
@@ -50,16 +50,17 @@ class TarWalk:
 
 
 class _UncommonError(Exception):
-    """A header of a kind that is left to `tarfile`."""
+    """The header is of a kind that only `tarfile` reads."""
 
 
 def walk_tar(file: IO[bytes]) -> TarWalk:
     """Read the headers of an open tar.
 
-    Plain headers are read here, at a tenth of the cost of `tarfile`; a tar with other ones is read by `tarfile`.
+    Plain headers are read here, at a tenth of the cost of `tarfile`; a tar with other headers is read by `tarfile`.
 
     Raises:
         ValueError: it is not a tar, or damaged; the message has no path.
+
     """
     num_bytes, read = _reader(file)
     try:
@@ -69,7 +70,7 @@ def walk_tar(file: IO[bytes]) -> TarWalk:
 
 
 def _reader(file: IO[bytes]) -> tuple[int, Reader]:
-    """The size of an open file, and what reads `length` bytes from `offset` on."""
+    """The size of an open file, and a function that reads from it."""
     raw = getattr(file, "raw", None)
     if isinstance(raw, RangeFile):
         return raw.info.num_bytes, raw.read_near
@@ -112,12 +113,12 @@ def _walk(read: Reader, num_bytes: int) -> TarWalk:
 
 
 def _pass_files(read: Reader, position: int, num_bytes: int, offsets: list[int], heads: list[bytes]) -> int:
-    """Go over the headers of files from byte `position` on, up to the first one that needs a closer look.
+    """Skip over plain headers of files from byte `position` on, up to the first header that `_header_at` must read.
 
-    This is where the time goes: two microseconds per member, of which reading takes more than one.
+    This loop takes most of the time: two microseconds per member, of which reading takes more than one.
 
     Returns:
-        Where that header is.
+        The position of that header.
     """
     page, page_begin, has_small = b"", position, False
     for _ in range(_CHECKED_AT_ONCE - len(heads)):
@@ -143,7 +144,7 @@ def _pass_files(read: Reader, position: int, num_bytes: int, offsets: list[int],
 
 
 class _Header(NamedTuple):
-    """A header of any kind: where its content begins, its size, and where the next header is."""
+    """A header of any kind: the start and the size of its content, and the position of the next header."""
 
     head: bytes
     kind: bytes
@@ -168,21 +169,21 @@ def _header_at(read: Reader, position: int, num_bytes: int, begin: int) -> _Head
 
 
 class _Members:
-    """Headers of files, whose sums and names are read many at once."""
+    """Headers of files, whose checksums and names are read many at a time."""
 
     def __init__(self) -> None:
         self.heads: list[bytes] = []
-        self.before: list[bytes] = []  # that give the names of these
+        self.before: list[bytes] = []  # PAX and GNU headers with the names of these
         self._long_names: dict[int, bytes] = {}
 
     def add(self, head: bytes, long_name: bytes | None) -> None:
-        """Add the header of a file, whose name may stand elsewhere."""
+        """Add the header of a file; `long_name` is the name in a header before it, if there is one."""
         if long_name is not None:
             self._long_names[len(self.heads)] = long_name
         self.heads.append(head)
 
     def take_names(self) -> list[str]:
-        """Check the headers, return the names of the files, and begin again."""
+        """Check the headers, return the names of the files, and clear the list."""
         names: list[str] = []
         if self.before:
             _check_sums(self.before, _blocks(self.before))
@@ -197,7 +198,7 @@ class _Members:
 
 
 def _size(head: bytes) -> int:
-    """The size in a header; it is written in octal digits, or by GNU as a number of base 256."""
+    """The size in a header: octal digits, or GNU's base-256 number."""
     try:
         size = int(head[124:136].rstrip(b"\0 ") or b"0", 8)
     except ValueError:
@@ -208,14 +209,14 @@ def _size(head: bytes) -> int:
 
 
 def _names(heads: list[bytes], blocks: NDArray[np.uint8], long_names: Mapping[int, bytes]) -> list[str]:
-    """The names in headers; those in `long_names`, by the numbers of the headers, stand before these."""
+    """The names in the headers; `long_names` replaces some of them, by the number of the header."""
     names: list[bytes] = np.ascontiguousarray(blocks[:, :100]).view("S100")[:, 0].tolist()
     for number in np.flatnonzero(blocks[:, 345]).tolist():
         names[number] = _name(heads[number])
     for number, name in long_names.items():
         names[number] = name
     joined = b"\0".join(names)
-    if joined.count(b"\0") >= len(names):  # something stands behind the end of a name
+    if joined.count(b"\0") >= len(names):  # some bytes follow the end of a name
         joined = b"\0".join([name.partition(b"\0")[0] for name in names])
     return joined.decode("utf-8", "surrogateescape").split("\0")
 
@@ -228,7 +229,7 @@ def _name(head: bytes) -> bytes:
 
 
 def _path_in(records: bytes) -> bytes | None:
-    """The path in a PAX header, a line `<length> <key>=<value>` for each record; None if it has none."""
+    """The path in a PAX header, which has a line `<length> <key>=<value>` per record; None if there is no path."""
     path = None
     while records:
         length, _, _ = records.partition(b" ")
@@ -245,11 +246,11 @@ def _path_in(records: bytes) -> bytes | None:
 
 
 def _check_sums(heads: list[bytes], blocks: NDArray[np.uint8]) -> None:
-    """Check that these are headers, by their checksums."""
+    """Check by their checksums that these blocks are headers."""
     stored = blocks[:, 148:156]
     sums = blocks.sum(axis=1, dtype=np.uint32) - stored.sum(axis=1, dtype=np.uint32) + 8 * ord(" ")
     digits = stored[:, :6].astype(np.int64) - ord("0")
-    if ((digits | 7) == 7).all() and (stored[:, 6] == 0).all():  # as most programs write them
+    if ((digits | 7) == 7).all() and (stored[:, 6] == 0).all():  # the format that most programs write
         found = digits @ _OCTAL
     else:
         try:
@@ -257,7 +258,7 @@ def _check_sums(heads: list[bytes], blocks: NDArray[np.uint8]) -> None:
         except ValueError:
             raise _UncommonError from None
     if not np.array_equal(sums, found):
-        raise _UncommonError  # some old tars have sums of signed bytes; `tarfile` judges
+        raise _UncommonError  # some old tars add signed bytes; `tarfile` decides
 
 
 def _blocks(heads: list[bytes]) -> NDArray[np.uint8]:
@@ -276,7 +277,7 @@ def _walk_by_tarfile(file: IO[bytes], num_bytes: int, read: Reader) -> TarWalk:
             found.end = tar.offset
     except (tarfile.TarError, EOFError, ValueError, OverflowError, OSError) as error:
         raise ValueError(f"it is not a tar, or broken: {error}") from None
-    # `tarfile` takes anything that is not a header for the end.
+    # `tarfile` treats anything that is not a header as the end.
     if read(BLOCK, found.end) not in (b"", _ZEROS):
         raise ValueError(f"it is broken after member {len(found.offsets):,}, at byte {found.end:,}")
     return found

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from prepcli.formats.folders import listing, numbered
 from prepcli.formats.names import INDEX_SUFFIX, brace_text
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.interface.printing import first_line
-from prepcli.storage.paths import NUMBER
+from prepcli.storage.paths import NUMBER, AnyPath
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"
@@ -36,7 +35,7 @@ _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
 
 
 def manifest_name(version: int) -> str:
-    """The manifest of the whole set; concatenation writes a new version beside the old one."""
+    """The name of the manifest of the whole set; concatenation writes a new version next to the old one."""
     return f"tarred_audio_manifest_version_{version}.json" if version else "tarred_audio_manifest.json"
 
 
@@ -46,12 +45,13 @@ def metadata_name(version: int) -> str:
 
 
 def names_of_version(version: int, first: int, num_shards: int) -> list[str]:
-    """The files that an addition may write below the folder of the set: those that readers begin with come first.
+    """The files that an addition may write below the folder of the set; files that readers open first come first.
 
     Args:
-        version: the version that it makes.
+        version: the version that the addition makes.
         first: the number of its first shard.
-        num_shards: how many shards it adds.
+        num_shards: number of shards that it adds.
+
     """
     shards = range(first + num_shards - 1, first - 1, -1)
     names = [manifest_name(version)]
@@ -60,7 +60,7 @@ def names_of_version(version: int, first: int, num_shards: int) -> list[str]:
 
 
 def names_in_config(version: int, num_shards: int, shard_manifests: bool) -> tuple[str, str]:
-    """The tars and the manifests of a version of the set, as a training config names them, below its folder."""
+    """The tars and the manifests of a version of the set, as a training config names them, relative to its folder."""
     shards = brace_text("0", str(num_shards - 1))
     manifests = SHARD_MANIFEST_NAME.format(shards) if shard_manifests else manifest_name(version)
     return TAR_NAME.format(shards), manifests
@@ -70,29 +70,29 @@ def names_in_config(version: int, num_shards: int, shard_manifests: bool) -> tup
 class ExistingSet:
     """An existing tarred set (made by prepcli or by NeMo's script), at one of its versions.
 
-    `has_shard_manifests` and `has_indexes` say which files it has: a manifest per shard, and indexes of its tars.
+    `has_shard_manifests`: it has a manifest per shard. `has_indexes`: it has indexes of its tars.
     """
 
     version: int
     num_shards: int
     num_samples_per_shard: int | None
-    manifest: Path
+    manifest: AnyPath
     metadata: dict[str, Any] = field(default_factory=dict)
     has_shard_manifests: bool = True
     has_indexes: bool = True
 
     @property
     def dataset_config(self) -> dict[str, Any]:
-        """The options that NeMo's script knows, and the bins."""
+        """The options that NeMo's script has, and the bins."""
         return dict(self.metadata.get("dataset_config") or {})
 
     @property
     def own_config(self) -> dict[str, Any]:
-        """The options that only prepcli knows; empty for a set that another program has made."""
+        """The options that only prepcli has; empty for a set of another program."""
         return dict(self.metadata.get(OWN_CONFIG) or {})
 
 
-def read_existing(folder: Path, version: int | None = None) -> ExistingSet:
+def read_existing(folder: AnyPath, version: int | None = None) -> ExistingSet:
     """Read the set in `folder`: its newest version, or `version`.
 
     Raises:
@@ -129,7 +129,7 @@ def read_existing(folder: Path, version: int | None = None) -> ExistingSet:
     )
 
 
-def newest_version(folder: Path, names: Iterable[str] | None = None) -> int:
+def newest_version(folder: AnyPath, names: Iterable[str] | None = None) -> int:
     """The newest version of the set in `folder`: 0, or the number of its last concatenation.
 
     `names` are the files of the folder, if they are known.
@@ -138,8 +138,8 @@ def newest_version(folder: Path, names: Iterable[str] | None = None) -> int:
     return max([0, *(int(match[1]) for name in files if (match := _VERSIONED.match(name)))])
 
 
-def tar_numbers(folder: Path) -> list[int]:
-    """Numbers of the tar files in `folder`, sorted."""
+def tar_numbers(folder: AnyPath) -> list[int]:
+    """The numbers of the tar files in `folder`, sorted."""
     return sorted(int(match[1]) for name in listing(folder).files if (match := TAR_FILE.match(name)))
 
 
@@ -148,7 +148,7 @@ class _DatasetConfig(msgspec.Struct):
 
 
 class _Metadata(msgspec.Struct):
-    """The keys of `metadata.yaml` that are used in computations."""
+    """The keys of `metadata.yaml` that prepcli computes with."""
 
     dataset_config: _DatasetConfig | None = None
     prepcli: dict[str, Any] | None = None
@@ -157,11 +157,11 @@ class _Metadata(msgspec.Struct):
 
     @staticmethod
     def check(content: Any) -> None:
-        """Raises `msgspec.ValidationError` for values of other types."""
+        """Raise `msgspec.ValidationError` if a value has another type."""
         msgspec.convert(content, _Metadata)
 
 
-def read_metadata(path: Path) -> dict[str, Any]:
+def read_metadata(path: AnyPath) -> dict[str, Any]:
     """The content of a `metadata.yaml`.
 
     Raises:
@@ -197,8 +197,8 @@ def metadata_yaml(
     """`metadata.yaml` as NeMo's `ASRTarredDatasetMetadata` writes it.
 
     `created` is seconds since the epoch: the newest change of the inputs, not the time of the run, so that a run that
-    was killed and continued gives the same bytes as an undisturbed one. NeMo refuses unknown keys in `dataset_config`,
-    and ignores other keys at the top: there `own_config` has the options of the set that NeMo's script does not have.
+    was killed and continued gives the same bytes as an undisturbed one. NeMo refuses unknown keys in `dataset_config`
+    and ignores other keys at the top. So options that NeMo's script does not have are in `own_config`, at the top.
     """
     import yaml
 

@@ -1,4 +1,4 @@
-"""A section for a training config: what NeMo's Lhotse loader needs to read a data set, ready to paste."""
+"""Writes a section for a training config with the keys that NeMo's Lhotse loader needs to read a data set."""
 
 import os
 import re
@@ -10,11 +10,11 @@ from typing import Any
 from prepcli.engine.publishing.owned import write_editable
 from prepcli.engine.state.workspace import Workspace, atomic_file
 from prepcli.storage.addresses import is_address
-from prepcli.storage.paths import absolute
+from prepcli.storage.paths import AnyPath, absolute
 
 FILE_NAME = "train_ds.yaml"
 _BEFORE = "train_ds_before.yaml"
-"""The main file as it was before it named a version, in the folder of that version; empty if there was none."""
+"""A copy of the main file in the folder of a version, from before it named this version; empty if there was none."""
 _HEAD = (
     "# Made by prepcli {command}: paste this section into the config of a NeMo model (model.train_ds).\n"
     "# Add what depends on the model and the GPU: sample_rate, and batch_duration (seconds) or batch_size.\n"
@@ -28,19 +28,20 @@ def write_train_ds(
     lhotse: str = "",
     others: Sequence[tuple[str, Mapping[str, Any]]] = (),
 ) -> str:
-    """Write the section into OUT.prepcli; nothing reads it again, so that users may edit it.
+    """Write the section into OUT.prepcli. No program reads it again, so users may edit it.
 
-    A section that they have edited is kept in `OUT.prepcli/kept/`.
+    An edited section is kept in `OUT.prepcli/kept/`.
 
     Args:
-        workspace: that of the run.
-        command: its name.
-        keys: what belongs into the section beside `use_lhotse`.
-        lhotse: the same as an expression of lhotse's, for a comment.
-        others: sections for other loaders, each with a line about it, for comments.
+        workspace: workspace of the run.
+        command: name of the command.
+        keys: keys of the section in addition to `use_lhotse`.
+        lhotse: the same data as a lhotse expression, for a comment.
+        others: sections for other loaders, each with a line that explains it, for comments.
 
     Returns:
         The path of the file.
+
     """
     import yaml
 
@@ -57,14 +58,14 @@ def write_train_ds(
 
 
 def main_file(workspace: Workspace) -> Path:
-    """The file of the output itself; a run that adds a version to it has a file of its own first."""
+    """The main file, of the output itself; a run that adds a version writes its own file first."""
     return Path(os.path.abspath(workspace.main_root / FILE_NAME))
 
 
 def name_version(workspace: Workspace) -> None:
-    """Let the main file name the version of `workspace`, once; `name_earlier` brings back what stands there now.
+    """Let the main file name the version of `workspace`, once; `name_earlier` restores its current content.
 
-    A main file that a user has changed since then stays as it is.
+    If a user has changed the main file, it stays as it is.
     """
     main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
     if not own.exists():
@@ -76,7 +77,10 @@ def name_version(workspace: Workspace) -> None:
 
 
 def name_earlier(workspace: Workspace) -> bool:
-    """Undo `name_version`; returns False if a user has changed the main file since, which then stays as it is."""
+    """Undo `name_version`; returns False if a user has changed the main file since.
+
+    A file that a user has changed stays as it is.
+    """
     main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
     if not before.exists() or _content(main) == _content(before):
         return True
@@ -98,11 +102,12 @@ def _copy(source: Path, target: Path) -> None:
         file.write(_content(source))
 
 
-def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str, Path], shards: str) -> str:
-    """Write the section for a Shar set; `fields` are patterns of files, in which `shards` names all shards.
+def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str, AnyPath], shards: str) -> str:
+    """Write the section for a Shar set; `fields` are patterns of files in which `shards` stands for all shards.
 
     Returns:
         The path of the file.
+
     """
     paths = {name: absolute(path) for name, path in fields.items()}
     parts = {name: path.rpartition("/") for name, path in paths.items()}
@@ -113,7 +118,7 @@ def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str,
 
 
 def _files(pattern: str, shards: str) -> str:
-    """Python for the names of the shards; a store has no `glob`."""
+    """A Python expression for the names of the shards; a store has no `glob`."""
     if not is_address(pattern):
         return f"sorted(glob({pattern!r}))"
     numbers = re.findall(r"\d+", shards)

@@ -1,7 +1,7 @@
 """WeNet's data lists and shards on disk: file names, members, and the lines of both kinds of lists.
 
 The rules are those of the reader (wenet/dataset/datapipes.py and processor.py): a member's name is split at its last
-dot; the members of an utterance stand together, text first; the suffix of the audio tells the reader that it is audio.
+dot; the members of an utterance follow each other, text first; the reader recognizes audio by its suffix.
 """
 
 import json
@@ -13,16 +13,18 @@ from urllib.parse import urlparse
 
 from prepcli.errors import UsageError
 from prepcli.formats.tar import Sink, TarWriter
+from prepcli.storage.paths import AnyPath
 
 SHARD_NAME = "{}_{:09d}.tar"
 SHARD_FILE = re.compile(r"(.+)_(\d{9})\.tar$")
 LIST_NAME = "shards.list"
 RAW_LIST_NAME = "data.list"
 AUDIO_FORMATS = frozenset({"flac", "mp3", "m4a", "ogg", "opus", "wav", "wma"})
-"""The suffixes under which the reader finds audio."""
+"""The suffixes of files that the reader takes for audio."""
 
 MIN_FRAMES, MAX_FRAMES = 10, 10240
-"""The filter of the reader, without a `filter_conf`: frames of 10 ms; what has fewer or more is dropped silently."""
+"""The filter of the reader without a `filter_conf`: utterances with fewer or more frames of 10 ms are dropped
+silently."""
 MIN_TOKENS, MAX_TOKENS = 1, 200
 MIN_TOKENS_PER_FRAME, MAX_TOKENS_PER_FRAME = 0.0005, 1.0
 
@@ -57,12 +59,12 @@ class WenetWriter:
 
 
 def shard_list(folder: str, names: Sequence[str]) -> bytes:
-    """The lines of `shards.list`: the path of each shard in `folder`, as the reader opens it."""
+    """The content of `shards.list`: the path of each shard in `folder`, as the reader opens it."""
     return "".join(f"{_joined(folder, name)}\n" for name in names).encode("utf-8", "surrogateescape")
 
 
-def read_shard_list(path: Path) -> list[Path]:
-    """The shards that a list names; its lines end where they do for the reader, not at other separators of Unicode."""
+def read_shard_list(path: AnyPath) -> list[Path]:
+    """The shards in a list. Lines end where the reader ends them, not at other line separators of Unicode."""
     *lines, rest = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     return [Path(line) for line in (*lines, *([rest] if rest else []))]
 
@@ -96,7 +98,7 @@ def raw_line(key: str, path: str, text: str, span: tuple[float, float] | None) -
 
 
 def seconds_at(sample: int, rate: int) -> float:
-    """The seconds of which the reader makes this sample: `int(seconds * rate)`, which rounds down."""
+    """The number of seconds that the reader converts to this sample by `int(seconds * rate)`, which rounds down."""
     seconds = sample / rate
     while int(seconds * rate) < sample:
         seconds = _next_up(seconds)
@@ -109,7 +111,7 @@ def _next_up(value: float) -> float:
     return nextafter(value, inf)
 
 
-def shards_in(folder: Path) -> dict[str, list[int]]:
+def shards_in(folder: AnyPath) -> dict[str, list[int]]:
     """The numbers of the shards in a folder, sorted, by their prefix."""
     from prepcli.formats.folders import regular_files
 

@@ -1,4 +1,4 @@
-"""YAML that people have written, edited in place: only the text of the changed keys differs."""
+"""Edits YAML that people have written in place: only the text of the changed keys changes."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ _WIDTH = 110
 class EditableYaml:
     """A YAML text, its value, and the positions of its mappings in the text.
 
-    `value` is None for a text without a value, such as comments alone. Nothing in it stands in two places.
+    `value` is None for a text without a value, such as comments alone. No list or mapping occurs in it twice.
     """
 
     def __init__(self, text: str) -> None:
@@ -31,7 +31,7 @@ class EditableYaml:
         return self._root is None
 
     def mapping(self, place: Sequence[str]) -> "MappingNode | None":
-        """Return the mapping at the end of some keys; None if it is not written there, but merged with `<<`."""
+        """Return the mapping at the end of some keys; None if it comes from a merge (`<<`)."""
         import yaml
 
         node: Node | None = self._root
@@ -41,15 +41,16 @@ class EditableYaml:
         return node if isinstance(node, yaml.MappingNode) else None
 
     def edited(self, place: Sequence[str], changed: Mapping[str, Any], removed: Collection[str] = ()) -> str:
-        """Return the text with other values in the mapping at `place`; comments, order and layout of the rest stay.
+        """Return the text with new values in the mapping at `place`; comments, order and layout of the rest stay.
 
         Args:
-            place: the keys that lead to the mapping; none for the top, also of an empty text.
-            changed: the keys that get a value; new ones follow the others.
-            removed: the keys that go.
+            place: the keys that lead to the mapping; empty for the top level, also of an empty text.
+            changed: the keys that get a value; new keys are added at the end.
+            removed: the keys to remove.
 
         Raises:
-            ValueError: something else would change, because of anchors, aliases, or comments within braces.
+            ValueError: another value would change, because of anchors, aliases, or comments within braces.
+
         """
         import yaml
 
@@ -76,7 +77,7 @@ class EditableYaml:
 
 
 def _unshared(value: Any) -> Any:
-    """The value without objects that stand in it twice, as aliases do: a change of one must not change the other."""
+    """A copy of the value without shared objects, as aliases make them: a change of one must not change another."""
     if isinstance(value, dict):
         return {key: _unshared(item) for key, item in value.items()}
     return [_unshared(item) for item in value] if isinstance(value, list) else value
@@ -85,12 +86,12 @@ def _unshared(value: Any) -> Any:
 def _edited_braces(text: str, node: "MappingNode", changed: Mapping[str, Any], removed: Collection[str]) -> str:
     start, end, indent = node.start_mark.index, node.end_mark.index, node.start_mark.column
     if " #" in text[start:end]:
-        return text  # what a comment belongs to is not clear
+        return text  # it is unclear which entry a comment belongs to
     keys = [key for key, _ in node.value]
     starts = [key.start_mark.index for key in keys]
-    opening = last = text.rindex("{", start, min(starts, default=end)) + 1  # an anchor may come before it
-    entries = []  # what separates each from the one before, and its text
-    # An entry ends before the next key: the position of an alias is that of its anchor.
+    opening = last = text.rindex("{", start, min(starts, default=end)) + 1  # after the brace; an anchor may precede it
+    entries = []  # for each entry, the separator before it and its text
+    # An entry ends before the next key: PyYAML gives an alias the position of its anchor.
     for key, first, following in zip(keys, starts, [*starts, end - 1][1:], strict=True):
         entry = text[first:following].rstrip().removesuffix(",").rstrip()
         gap, last = text[last:first], first + len(entry)
@@ -114,7 +115,7 @@ def _edited_block(text: str, node: "MappingNode", changed: Mapping[str, Any], re
         line_start = text.rfind("\n", 0, key.start_mark.index) + 1
         edits.append((line_start, _line_end(text, _end(text, value)) + 1, ""))
     added = [f"{' ' * indent}{name}: {_flow(changed[name], indent)}" for name in changed if name not in entries]
-    # An alias stands where its anchor is, which comes before its key.
+    # The position of an alias is that of its anchor, before the key.
     last = _line_end(text, max(max(key.end_mark.index, _end(text, value)) for key, value in node.value))
     edits.append((last, last, "".join(f"\n{line}" for line in added)))
     for first, after, new in sorted(edits, reverse=True):
@@ -130,7 +131,7 @@ def _replaced(text: str, key: "Node", value: "Node", new: str) -> tuple[int, int
 
 
 def _end(text: str, node: "Node") -> int:
-    """Where the text of a node ends; PyYAML ends a block list or mapping only after the comments that follow it."""
+    """The end of a node's text; PyYAML ends a block list or mapping only after the comments that follow it."""
     import yaml
 
     if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
@@ -146,9 +147,9 @@ def _line_end(text: str, index: int) -> int:
 
 
 def _flow(value: object, indent: int) -> str:
-    """A value in one or several lines, within a mapping whose keys stand in column `indent`."""
+    """A value in flow style, in one or several lines, within a mapping whose keys begin in column `indent`."""
     import yaml
 
-    # In a list, for YAML marks the end of a document that is a single word.
+    # In a list, because YAML ends a document that is a single word with `...`.
     text = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, allow_unicode=True, width=_WIDTH - indent)
     return text.strip()[1:-1].replace("\n", "\n" + " " * (indent + 2))

@@ -1,25 +1,25 @@
-"""YAML that others have written, read with one kind of error for all that may be wrong with it."""
+"""Reads YAML that others have written, with one class of error for all problems."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import naming
+from prepcli.storage.paths import AnyPath
 
 if TYPE_CHECKING:
     from yaml import Node
 
 MAX_BYTES = 32 << 20
-"""Maximum length of a text: PyYAML takes minutes for it, and a hundred times the memory."""
+"""Maximum length of a text in bytes: PyYAML takes minutes for it, and a hundred times as much memory."""
 MAX_REPEATED = 100_000
-"""Maximum number of values that aliases (`*name`) repeat; a few short lines could stand for billions."""
+"""Maximum number of values that aliases (`*name`) repeat: without it, a few short lines could stand for billions."""
 
 
-def read_yaml(path: Path) -> Any:
+def read_yaml(path: AnyPath) -> Any:
     """The value of a YAML file; raises as `parse_yaml` and `read_yaml_text` do."""
     return parse_yaml(read_yaml_text(path))
 
 
-def read_yaml_text(path: Path) -> str:
+def read_yaml_text(path: AnyPath) -> str:
     """The text of a YAML file, with its line ends.
 
     Raises:
@@ -41,9 +41,9 @@ def parse_yaml(text: str | bytes) -> Any:
     """The value of a YAML text.
 
     Raises:
-        yaml.YAMLError: it is not YAML; it is too long; an alias in it refers to a list or mapping that holds the alias,
-            which would have no end, or aliases repeat too much; also for what PyYAML raises other errors for, such as
-            deep nesting or a 13th month.
+        yaml.YAMLError: it is not YAML; it is too long; an alias refers to a list or mapping that contains the alias;
+            aliases repeat too many values; or PyYAML raises another error, such as for deep nesting or a 13th month.
+
     """
     import yaml
 
@@ -62,7 +62,7 @@ def parse_yaml(text: str | bytes) -> Any:
             loader.dispose()
     except RecursionError:
         raise yaml.YAMLError("lists or mappings are nested too deeply") from None
-    except ValueError as error:  # a 13th month; bytes that are not UTF-8
+    except ValueError as error:  # month 13, or bytes that are not UTF-8
         raise yaml.YAMLError(str(error)) from None
 
 
@@ -74,15 +74,16 @@ def _check_length(text: str | bytes) -> None:
 
 
 def _expanded_size(node: "Node", sizes: dict[int, int], around: set[int]) -> int:
-    """The number of nodes that a node stands for.
+    """The number of nodes that a node stands for, with aliases expanded.
 
     Args:
         node: a scalar, list or mapping; aliases are the same object.
         sizes: gets the sizes of the nodes below, by their `id`.
-        around: the `id` of the nodes that hold this one.
+        around: the `id` of the nodes that contain this one.
 
     Raises:
-        yaml.YAMLError: it holds itself.
+        yaml.YAMLError: the node contains itself.
+
     """
     import yaml
 
@@ -97,7 +98,7 @@ def _expanded_size(node: "Node", sizes: dict[int, int], around: set[int]) -> int
         children = [one for pair in node.value for one in pair]
     elif isinstance(node, yaml.SequenceNode):
         children = node.value
-    # A long text that is repeated takes memory as well, where somebody shows it.
+    # A long text that is repeated takes memory as well if it is printed.
     own = 1 + len(node.value) // 64 if isinstance(node, yaml.ScalarNode) else 1
     sizes[id(node)] = own + sum(_expanded_size(child, sizes, around) for child in children)
     around.discard(id(node))

@@ -1,1 +1,1 @@
-"""What the command line and the Python API share: the list of commands, how options are declared, the current call."""
+"""The parts that the command line and the Python API share: the list of commands, the options, the current call."""

@@ -30,7 +30,7 @@ def progress_bar(**settings: Any) -> Any:
 
 
 def with_bar(items: Iterable[Item], total: int, name: str, unit: str) -> Iterable[Item]:
-    """The items; a bar shows how many of `total` there were."""
+    """The items; a bar shows how many of `total` have been taken."""
     return _bar_class()(items, total=total, unit=f" {unit}", desc=name) if shows_bars() else items
 
 
@@ -47,9 +47,10 @@ def _bar_class() -> Any:
 
 @contextmanager
 def bars_of_others() -> Iterator[None]:
-    """Within the context, bars of other packages leave nothing in the program that calls us, as ours never do.
+    """Within the context, bars of other packages leave no thread or setting in the program that calls us.
 
-    A bar of `tqdm` leaves a thread, and its lock, one of `multiprocessing`, fixes how that starts processes.
+    A bar of `tqdm` starts a thread. Its lock from `multiprocessing` fixes the start method of processes. Our bars have
+    neither.
     """
     from tqdm import tqdm
 

@@ -31,7 +31,8 @@ class Call:
     Attributes:
         words: the arguments of the equivalent command line, without `prepcli`.
         progress: whether it shows progress.
-        kept: for each state of the caller that the call changes, what brings it back.
+        kept: a function per state of the caller that the call changes; it restores that state.
+
     """
 
     words: Sequence[str]
@@ -44,7 +45,7 @@ _current: ContextVar[Call | None] = ContextVar("prepcli_call", default=None)
 
 @contextmanager
 def called(words: Sequence[str], *, progress: bool) -> Iterator[None]:
-    """Set the current call within the context; at its end, what `keep_for_caller` has kept is brought back."""
+    """Set the current call within the context; at its end, states that `keep_for_caller` has kept are restored."""
     call = Call(words, progress)
     token = _current.set(call)
     try:
@@ -56,11 +57,12 @@ def called(words: Sequence[str], *, progress: bool) -> Iterator[None]:
 
 
 def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:
-    """Keep a state of the program that calls prepcli, before it is changed; nothing for what is kept already.
+    """Keep a state of the program that calls prepcli before it is changed. A state that is already kept stays as it is.
 
     Args:
-        read: reads the state, and returns a function that brings it back.
+        read: reads the state, and returns a function that restores it.
         arguments: of `read`.
+
     """
     call = _current.get()
     if call is not None and (read, arguments) not in call.kept:
@@ -99,7 +101,7 @@ def words_called() -> list[str]:
 def command_line(of_rank: bool = True) -> str:
     """The command to paste into a shell, without the options that start again (`--overwrite`, ...).
 
-    With `of_rank` it repeats this rank's part; without, it does all that is missing, whoever had it before.
+    With `of_rank` the command repeats this rank's part; without, it does all missing work of all ranks.
     """
     words = ["prepcli", *(word for word in words_called() if word not in _FROM_THE_BEGINNING)]
     return os.environ.get(CONTINUE_WITH) or shlex.join(words if of_rank else _without_ranks(words))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-_OF_DATA_SETS = "commands.download.command.DownloadReport"
+_OF_DATA_SETS = "commands.download.job.DownloadReport"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,6 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadLibrispeech",
             "English, 982 h, 16 kHz. Archives 61 GB (mini 0.5 GB), CC BY 4.0, fetched from OpenSLR.",
             _OF_DATA_SETS,
-            module="command",
         ),
         Command(
             "download an4",
@@ -68,7 +67,6 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadAn4",
             "English, spelling, 1,078 utterances, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA.",
             _OF_DATA_SETS,
-            module="command",
         ),
         Command(
             "download aishell",
@@ -76,7 +74,6 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadAishell",
             "Mandarin, 178 h, 16 kHz. Archive 15.6 GB, Apache 2.0, fetched from OpenSLR.",
             _OF_DATA_SETS,
-            module="command",
         ),
         Command(
             "download aishell2",
@@ -84,7 +81,6 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadAishell2",
             "Mandarin, 1,000 h, 16 kHz. Free for academic use, on request: needs your copy.",
             _OF_DATA_SETS,
-            module="command",
         ),
         Command(
             "download ljspeech",
@@ -92,21 +88,18 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "DownloadLjspeech",
             "English, one reader, 24 h, 22.05 kHz. Archive 2.7 GB, public domain, fetched from keithito.com.",
             _OF_DATA_SETS,
-            module="command",
         ),
         Command(
             "download fisher",
             "download",
             "DownloadFisher",
             "English telephone speech, 1,960 h, 8 kHz. LDC licence: needs your copy of LDC2004S13, LDC2005S13 or both.",
-            module="command",
         ),
         Command(
             "download hub5",
             "download",
             "DownloadHub5",
             "English telephone test set, 11 h, 8 kHz. LDC licence: needs your copy of LDC2002S09, LDC2002T43.",
-            module="command",
         ),
         Command("make-manifest", "make_manifest", "MakeManifest", "Make a manifest of your own audio"),
         Command("fix-durations", "fix_durations", "FixDurations", "Measure the durations of a manifest again"),
@@ -180,7 +173,6 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "EstimateBatchSizes",
             "The largest batch of each bucket",
             "commands.estimate_batch_sizes.report.BatchSizesReport",
-            module="command",
         ),
     ),
     "Mix and index finished sets": (

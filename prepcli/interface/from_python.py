@@ -35,7 +35,7 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
             report: Returned = command.load_function()(options)
             return report
     except PrepcliError as error:
-        # The command that continues stays one for a shell.
+        # `continue_with` stays a command for a shell.
         shell = printable_command(getattr(error, "continue_with", None) or "")
         shell = shell if str(error).endswith(shell) else ""
         error.args = (in_python(str(error).removesuffix(shell), type(options)) + shell, *error.args[1:])
@@ -46,7 +46,8 @@ def in_python(text: str, options: type, *, only_names: bool = False) -> str:
     """Replace the options of the command line in a message or a help text by Python arguments.
 
     `--num-shards` becomes `num_shards`, `--overwrite` becomes `overwrite=True`, `--remainder drop` becomes
-    `remainder='drop'`; with `only_names`, values are left out. Options that the dataclass does not have stay.
+    `remainder='drop'`; with `only_names`, values are left out. Options that the dataclass does not have are not
+    replaced.
     """
     by_flag = dict(_flags(options))
 

@@ -1,19 +1,22 @@
 """One declaration per option: a field of a dataclass, from which the command line, the API and the docs follow.
 
-A field is `name: Annotated[TYPE, Option("What it does.")] = default`. TYPE is `bool`, `int`, `float`, `str`, `Path` or
-a `Literal` of strings, with `| None` where there may be no value, or `tuple[TYPE, ...]` for several values.
+A field is `name: Annotated[TYPE, Option("What it does.")] = default`. TYPE is `bool`, `int`, `float`, `str`, `Path`,
+`AnyPath` (a path that may be an address in an object store) or a `Literal` of strings, with `| None` if there may be
+no value, or `tuple[TYPE, ...]` for several values.
 """
 
 import inspect
-from dataclasses import MISSING, dataclass, fields
-from pathlib import Path
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from prepcli.storage.paths import StorePath
 
 
 @dataclass(frozen=True)
 class Option:
-    """What an option has in addition to its name, type and default.
+    """The attributes of an option besides its name, type and default.
 
     Attributes:
         help: one or two sentences, with the unit of the value.
@@ -27,14 +30,16 @@ class Option:
         shapes_output: it is one of the settings in `plan.json`; a run continues only with the same settings.
         only: it exists only on the command line, or only in Python.
         help_in_python: the help text for Python, if it differs.
-        one_each: of a list: one value each time the option is given; else it takes several at once.
-        takes_address: the value may be in an object store, `s3://bucket/key`.
-        may_be_path: a text that is the path of a file or a name; Python takes a `Path` as well.
-        several_paths: a text with one path or several between commas; Python takes a list of paths as well.
-        order: where it stands in `--help`: below 0 is what most calls need, above 0, after all others, what few need.
-        names_file: the value is a file to write; one that ends in a slash names a folder, and is refused.
-        needs: the option (its field) without which this one has no effect; to give it alone is refused.
-        disables: the options that have no effect with this one; to give one of them as well is refused.
+        one_each: a list takes one value each time the option is given, instead of several at once.
+        takes_address: the text may name objects in a store, `s3://bucket/key`; follows for an `AnyPath`.
+        may_be_path: the value is a text, the path of a file or a name; Python takes a `Path` as well.
+        several_paths: the value is a text, paths between commas; Python takes a list of paths as well.
+        order: position in `--help`: below 0 for options that most calls need; above 0, at the end, for those that few
+            need.
+        names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused.
+        needs: the option (its field) without which this one has no effect; a call with this one alone is refused.
+        disables: the options that have no effect with this one; a call with both is refused.
+
     """
 
     help: str
@@ -58,7 +63,7 @@ class Option:
 
 
 SYNONYMS = {"--force-codec": "--audio-format", "--audio-format": "--force-codec"}
-"""Names of NeMo's scripts for the same option; each command that has one takes the other too."""
+"""Names of NeMo's scripts for the same option; a command that has one of the two names also accepts the other."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +110,12 @@ class Declared:
 
     @property
     def long_name(self) -> str:
-        """The name on the command line for messages; of a pair the one that switches on."""
+        """The name on the command line for messages; of a pair, the name that switches on."""
         return next(name for name in self.names if name.startswith("--")).partition("/")[0]
 
 
 def _text(value: Any) -> str:
-    """The word for a value: `10` for the count 10.0 of an option that takes counts and shares."""
+    """The word for a value: `10` for 10.0, since such an option takes counts and shares."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -120,7 +125,7 @@ _DECLARED: dict[type, tuple[Declared, ...]] = {}
 def declared(options: type) -> tuple[Declared, ...]:
     """The options of a dataclass: arguments, required options, its own options, and those of its bases; see `order`.
 
-    A field with `init=False` is not an option: so a command leaves out one of its base that means nothing for it.
+    A field with `init=False` is not an option: a command leaves out an option of its base class in this way.
     """
     if options not in _DECLARED:
         _DECLARED[options] = tuple(_all_declared(options))
@@ -142,11 +147,12 @@ def _declared(name: str, annotation: Any, default: Any) -> Declared:
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
         option = next((one for one in metadata if isinstance(one, Option)), option)
-    is_optional = get_origin(annotation) in (Union, UnionType)
-    if is_optional:
-        annotation = next(one for one in get_args(annotation) if one is not NoneType)
     is_list = get_origin(annotation) is tuple
-    return Declared(name, get_args(annotation)[0] if is_list else annotation, is_optional, is_list, default, option)
+    value = get_args(annotation)[0] if is_list else annotation
+    kinds = get_args(value) if get_origin(value) in (Union, UnionType) else (value,)
+    if StorePath in kinds:
+        option = replace(option, takes_address=True)
+    return Declared(name, kinds[0], NoneType in kinds, is_list, default, option)
 
 
 def settings_of(options: Any) -> dict[str, Any]:
@@ -161,11 +167,11 @@ def settings_of(options: Any) -> dict[str, Any]:
 def _json_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_json_value(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def shown_defaults(options: type) -> dict[str, str]:
-    """What options that shape the output mean when they are not given, by their names with dashes; see `Option`."""
+    """The meaning of options that shape the output if they are not given, by their names with dashes; see `Option`."""
     return {
         f"--{one.name.replace('_', '-')}": one.option.shown_default
         for one in declared(options)

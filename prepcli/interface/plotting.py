@@ -1,4 +1,4 @@
-"""Figures of matplotlib, without a display, and the errors of `--plot`."""
+"""Makes figures with matplotlib, without a display, and raises the errors of `--plot`."""
 
 import os
 from pathlib import Path

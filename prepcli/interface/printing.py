@@ -1,4 +1,4 @@
-"""Names and texts from data, printed so that the terminal shows them and never interprets them."""
+"""Makes names and texts from data safe to print: the terminal shows control characters and does not execute them."""
 
 import shlex
 import unicodedata
@@ -8,9 +8,9 @@ from typing import Any
 _ESCAPED = ("Cc", "Cs", "Zl", "Zp")
 """Control characters, lone surrogates (which UTF-8 cannot encode), line and paragraph separators."""
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that reverse the order of those that follow: a name would look like another one."""
+"""Characters that reverse the order of the following ones, so that a name looks like another name."""
 _BYTE_ORDER_MARK = "\ufeff"
-"""Invisible, and left in names by programs that write it at the beginning of a file."""
+"""Invisible; programs that write it at the beginning of a file leave it in names."""
 
 
 def printable(text: str) -> str:
@@ -33,7 +33,7 @@ def _is_escaped(char: str) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error of a library; its kind where it has no message."""
+    """The first line of a library's error; its class if it has no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 

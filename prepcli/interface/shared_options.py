@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Annotated
 
 from prepcli.interface.options import Option
+from prepcli.storage.paths import AnyPath
 
 AudioBaseDir = Annotated[
-    Path | None,
+    AnyPath | None,
     Option(
         "Base folder of relative audio paths.",
         shown_default="the manifest's folder",
         must_exist="folder",
-        takes_address=True,
         order=-1,
     ),
 ]

@@ -1,8 +1,8 @@
-"""Values of options, from Python code and from the command line: their types are checked and converted."""
+"""Checks and converts the values of options, from Python code and from the command line."""
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from prepcli.errors import UsageError
@@ -76,10 +76,12 @@ def _one_value(one: Declared, value: Any) -> Any:
     if one.choices:
         if value not in one.choices:
             raise UsageError(f"{one.name} must be one of {', '.join(map(repr, one.choices))}, not {value!r}")
-    elif not isinstance(converted, one.type) or isinstance(converted, bool) != (one.type is bool):
+    elif not isinstance(converted, PurePath if one.type is Path else one.type) or (
+        isinstance(converted, bool) != (one.type is bool)
+    ):
         raise UsageError(f"{one.name} must be of type {one.type.__name__}, not {value!r}")
     _check_minimum(one, converted, one.name)
-    wanted = one.option.must_exist if not is_address(str(converted)) else None  # the store is asked when it is used
+    wanted = one.option.must_exist if not is_address(str(converted)) else None  # existence in a store is checked later
     if wanted is not None and not (os.path.isdir if wanted == "folder" else os.path.isfile)(converted):
         raise UsageError(f"{one.name}: there is no {one.option.must_exist} {value}")
     return converted
@@ -97,7 +99,7 @@ def from_command_line(one: Declared, value: Any) -> Any:
     if isinstance(value, (str, os.PathLike)):
         return _text_or_path(one, os.fspath(value), name)
     if isinstance(value, float):
-        _check_minimum(one, value, name)  # click lets NaN pass
+        _check_minimum(one, value, name)  # click does not refuse NaN
     return value
 
 
@@ -109,7 +111,7 @@ def _check_minimum(one: Declared, value: Any, name: str) -> None:
 def _text_or_path(one: Declared, value: str, name: str) -> Any:
     """The text of an option as its type; raises `UsageError` if it holds an address that the option does not take."""
     text = restored(value) if one.type is Path else value
-    if one.type is Path and text in _WITHOUT_BUCKET:  # of which `pathlib` has left no more
+    if one.type is Path and text in _WITHOUT_BUCKET:  # `pathlib` has left no more of an address without a bucket
         raise UsageError(f"{name}: {text}// does not name a bucket; give an address such as {text}//bucket/prefix")
     names_one = is_address(text) if one.type is Path else names_addresses(text)
     if one.option.names_file and value.endswith("/") and not os.path.isdir(value):
@@ -124,7 +126,7 @@ def _text_or_path(one: Declared, value: str, name: str) -> Any:
 
 
 def _check_scheme(one: Declared, text: str, name: str) -> None:
-    """Refuse an address with a scheme that nothing here reads; it would be taken for a local path."""
+    """Refuse an address whose scheme is not supported; it would be taken for a local path."""
     other = other_scheme(text)
     if other is not None and not os.path.exists(text):
         taken = "local paths and addresses with s3:// or ais://" if one.option.takes_address else "local paths"

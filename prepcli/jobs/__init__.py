@@ -1,1 +1,1 @@
-"""What several commands are made of: jobs over records, and jobs that run models."""
+"""The bases of commands: jobs over records, jobs over lines, and jobs that run models."""

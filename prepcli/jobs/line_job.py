@@ -1,69 +1,88 @@
-"""A job over the lines of files without an index: rejects, and the loop over the lines of a unit."""
+"""A job that makes a line from each item of its input: the rejects, and the loop over the items of a unit."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.engine.publishing.publish import Item, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
-from prepcli.engine.run.job import Advance
-from prepcli.engine.run.workers import UnitJob
-from prepcli.engine.state.plan import Plan
-from prepcli.errors import RecordRejected
+from prepcli.engine.run.job import UnitJob
+from prepcli.engine.run.unit import Advance
+from prepcli.engine.state.plan import Contents, Plan, UnitT
 from prepcli.manifest.line_slices import LineSlice, LineSlices
+
+LINES_NAME = "parts/{}.jsonl"
+"""The file with the lines of a unit, for `finish`."""
+
+
+class LineWriter(ABC, Generic[Item]):
+    """Makes the lines of one unit.
+
+    Attributes:
+        items: the input of the lines.
+
+    """
+
+    items: Iterable[Item]
+
+    @abstractmethod
+    def make(self, item: Item) -> tuple[bytes, float]:
+        """Return the line to write, without line end, and its seconds of audio.
+
+        Raises:
+            RecordRejected: the item cannot be used.
+        """
+
+    @abstractmethod
+    def original(self, item: Item) -> tuple[bytes, Origin]:
+        """Return the line and the origin of an item that is rejected."""
+
+    def close(self) -> None:
+        """Write the remaining files of the unit."""
+
+
+class LineJob(UnitJob[UnitT, Contents]):
+    """A job that makes a line from each item of a unit, in worker processes."""
+
+    @abstractmethod
+    def open_unit(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter) -> LineWriter[Any]:
+        """Return the object that makes the lines of a unit."""
+
+    def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
+        """Write the lines of a unit to `LINES_NAME`."""
+        opened = self.open_unit(plan, unit, writer)
+        lines: list[bytes] = []
+
+        def write(item: object) -> float:
+            line, seconds = opened.make(item)
+            lines.append(line)
+            return seconds
+
+        writer.write_each(opened.items, write, opened.original, lambda _, seconds: advance(1, seconds))
+        part = writer.open_part(LINES_NAME.format(unit.id))
+        if lines:
+            part.write(b"\n".join(lines) + b"\n")
+        opened.close()
 
 
 @dataclass(frozen=True, slots=True)
 class LineContents:
-    """What a job over lines has planned; a job adds its own in a subclass."""
+    """The plan of a job over lines of files; a job adds its own data in a subclass."""
 
     slices: LineSlices
 
 
 LinesT = TypeVar("LinesT", bound=LineContents)
-LINES_NAME = "parts/{}.jsonl"
-"""The lines of a unit, for `finish`."""
 
 
-class LineWriter(Protocol):
-    """Makes the lines of one unit."""
+class SliceWriter(LineWriter[tuple[int, bytes]]):
+    """Makes a line from each line of a slice of a file."""
 
-    def make(self, line: bytes) -> tuple[bytes, float]:
-        """Return the line to write, without line end, and its seconds of audio.
+    def __init__(self, plan: Plan[LineSlice, LinesT], unit: LineSlice) -> None:
+        self.items = plan.contents.slices.lines(unit)
+        self._source = plan.inputs[unit.source].path
 
-        Raises:
-            RecordRejected: the line cannot be used.
-        """
-
-    def close(self) -> None:
-        """Write what else the unit leaves."""
-
-
-class LineJob(UnitJob[LineSlice, LinesT]):
-    """A job that makes a line of each line, in worker processes. A unit is a slice of a file's lines."""
-
-    @abstractmethod
-    def open_unit(self, contents: LinesT, unit: LineSlice, writer: UnitWriter) -> LineWriter:
-        """Return what makes the lines of a unit."""
-
-    def process(self, plan: Plan[LineSlice, LinesT], unit: LineSlice, writer: UnitWriter, advance: Advance) -> None:
-        """Write the lines of a slice to `LINES_NAME`."""
-        source = plan.inputs[unit.source].path
-        opened = self.open_unit(plan.contents, unit, writer)
-        lines: list[bytes] = []
-        total = 0.0
-        for number, line in plan.contents.slices.lines(unit):
-            seconds = 0.0
-            try:
-                made, seconds = opened.make(line)
-            except RecordRejected as rejected:
-                writer.reject(line, rejected, Origin(source, number))
-            else:
-                lines.append(made)
-                total += seconds
-            advance(1, seconds)
-        part = writer.open_part(LINES_NAME.format(unit.id))
-        if lines:
-            part.write(b"\n".join(lines) + b"\n")
-        opened.close()
-        writer.count(len(lines), total)
+    def original(self, item: tuple[int, bytes]) -> tuple[bytes, Origin]:
+        """The line itself, and its origin."""
+        return item[1], Origin(self._source, item[0])

@@ -10,14 +10,15 @@ from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.crashes import DECODING, survive_crashes
-from prepcli.engine.run.job import Advance, Execution, Job
+from prepcli.engine.run.crashes import DECODING
+from prepcli.engine.run.job import Job
+from prepcli.engine.run.unit import Advance, Execution
 from prepcli.engine.state.plan import Contents, Plan, UnitT
 from prepcli.jobs.prefetch import Batch, Decoded, Decoder, DecodingPool
 from prepcli.models.devices import keeping_generators, use_device
 from prepcli.models.faults import naming_faults
 from prepcli.models.in_flight import in_flight, key_of, noting_in_flight
-from prepcli.processes.notes import note, take_notes
+from prepcli.processes.notes import note
 from prepcli.processes.pools import WorkerDiedError
 from prepcli.processes.workers import no_interruption, wait_for
 
@@ -25,9 +26,9 @@ Item = TypeVar("Item")
 Computed = TypeVar("Computed")
 
 UNITS_AHEAD = 2
-"""Number of units that are read ahead beyond the one whose batches are made. They are not claimed yet."""
+"""Number of units that are read ahead beyond the one whose batches are made; they are not claimed yet."""
 WALL = "wall_seconds"
-"""A count of each unit: the seconds of computing it, including the wait for decoded audio."""
+"""The key of a count of each unit: the seconds of computing it, including the wait for decoded audio."""
 
 
 class UnitWork(ABC, Generic[Item, Computed]):
@@ -39,17 +40,17 @@ class UnitWork(ABC, Generic[Item, Computed]):
 
     @abstractmethod
     def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> Computed:
-        """Run the model over all batches, each of which is the next of `decoded`; in the main thread."""
+        """Run the model over all batches, in the order of `decoded`; called in the main thread."""
 
     @abstractmethod
     def write(self, computed: Computed, writer: UnitWriter) -> None:
-        """Write the unit's files and count its records; in a thread, while the next unit is computed."""
+        """Write the unit's files and count its records; called in a thread, while the next unit is computed."""
 
 
 Tick = Callable[[], None]
-"""Called while something is waited for."""
+"""Called during waiting."""
 Begin = Callable[[Tick], UnitWork[Any, Any]]
-"""Waits for what was read ahead, and returns the work of the unit."""
+"""Waits for data that are read ahead, and returns the work of the unit."""
 
 
 class _Model(Protocol):
@@ -62,13 +63,14 @@ ModelT = TypeVar("ModelT", bound=_Model)
 class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit.
 
-    A unit begins, and is claimed, when its first batches are made, some batches before they are computed.
+    A unit begins, and is claimed, when its first batches are made, which is some batches before they are computed.
     """
 
     claims_units = True
+    shared_notes = DECODING
 
     def __init__(self, device: str, num_workers: int) -> None:
-        """`num_workers`: processes that plan; those that decode are the engine's number."""
+        """`num_workers`: number of processes for planning; the engine gives the number of those that decode."""
         self.device = device
         self.num_workers = num_workers
 
@@ -82,7 +84,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
 
     @abstractmethod
     def decoder(self, contents: Contents) -> Decoder[Any]:
-        """The decoder for worker processes."""
+        """Return the decoder for worker processes."""
 
     @property
     @abstractmethod
@@ -91,9 +93,9 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
 
     @abstractmethod
     def read_ahead(self, contents: Contents, unit: UnitT, workers: DecodingPool[Any]) -> Begin:
-        """Have `workers` read what must be known before a unit begins, and return what begins it.
+        """Let `workers` read data that are needed before a unit begins; returns a function that begins the unit.
 
-        That may happen `UNITS_AHEAD` units later, or never: other ranks may take the unit meanwhile.
+        It may be called `UNITS_AHEAD` units later, or never: other ranks may take the unit meanwhile.
         """
 
     @cached_property
@@ -109,16 +111,13 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
         """Decode in worker processes, compute here, write in a thread: at the same time, across units.
 
-        Where audio crashes a worker, the units that are left are done again (`prepcli.engine.run.crashes`).
-
         Raises:
             IncompleteError: a worker was killed, or the device has failed.
             MemoryError: the device has too little memory for more than the rows of a batch.
+
         """
         with noting_in_flight(execution.workspace), naming_faults(self.device, "--devices cpu"):
-            yield from survive_crashes(
-                execution.workspace, units, lambda left: self._attempt(plan, left, execution), DECODING
-            )
+            yield from self._attempt(plan, units, execution)
 
     def _attempt(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
         written: deque[Future[Marker]] = deque()
@@ -143,14 +142,14 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
                     yield wait_for(written.popleft(), execution.tick)
         except WorkerDiedError:
             advanced.take_back()
-            while written:  # what was computed is published all the same
+            while written:  # results that are already computed are still published
                 yield wait_for(written.popleft(), execution.tick)
             raise
 
     def _compute(
         self, contents: Contents, units: Sequence[UnitT], workers: DecodingPool[Any], advanced: "_Advanced"
     ) -> Iterator[tuple[UnitT, UnitWork[Any, Any], Any, float]]:
-        """Units, their work, what the model gave, and the seconds that this took."""
+        """The units, each with its work, the model's results, and the seconds that this took."""
         begun: deque[tuple[UnitT, UnitWork[Any, Any]]] = deque()
         sent: deque[Batch[Any]] = deque()
 
@@ -162,13 +161,13 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
                     yield batch
 
         named = (_named(one, sent.popleft()) for one in workers.decoded(batches(), advanced.execution.tick))
-        # The workers start with the first task: at the first attempt that is before CUDA is initialized.
+        # The workers start with the first task; at the first attempt, that is before CUDA is initialized.
         decoded = chain(list(islice(named, 1)), named)
         use_device(self.device)
         self.set_up_device()
         self.model.to(self.device)
         started = time.monotonic()
-        while begun:  # the next unit is there: at least one batch beyond the last one was asked for
+        while begun:  # the next unit has begun: a batch beyond the last one was requested
             unit, work = begun.popleft()
             computed = work.compute(decoded, self.device, advanced)
             advanced.keep()
@@ -193,7 +192,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
 
 
 class _Advanced:
-    """The progress of the unit that is being computed: taken back where the unit must be done again."""
+    """The progress of the unit that is being computed, which is taken back if the unit must be done again."""
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
@@ -205,16 +204,16 @@ class _Advanced:
         self.execution.advance(records, seconds)
 
     def keep(self) -> None:
-        """The unit is computed."""
+        """Keep the progress: the unit is computed."""
         self._records, self._seconds = 0, 0.0
 
     def take_back(self) -> None:
-        """The unit must be done again."""
+        """Take the progress back: the unit must be done again."""
         self.execution.advance(-self._records, -self._seconds)
 
 
 def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
-    """Name the rows and keep the notes. Rows of segments that have crashed the model are rejected, and silence."""
+    """Name the rows, and keep the notes. Rows of segments that have crashed the model become rejects and silence."""
     for text in decoded.notes:
         note(text)
     decoded.keys = [key_of(item) for item in batch.items]
@@ -227,10 +226,8 @@ def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
 def _publish(
     unit: UnitT, work: UnitWork[Any, Computed], computed: Computed, wall: float, execution: Execution
 ) -> Marker:
-    with UnitWriter(execution.workspace, execution.digest, unit) as writer:
+    def write(writer: UnitWriter) -> None:
         work.write(computed, writer)
         writer.extra.update({WALL: wall})
-        writer.notes += take_notes()
-        marker = writer.publish()
-    execution.release(unit)
-    return marker
+
+    return execution.do_unit(unit, write)

@@ -13,18 +13,14 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.encode import to_float32
-from prepcli.audio.info import AudioInfo
-from prepcli.audio.probe import probe_file
-from prepcli.audio.read import read_segment, segment_samples, select_channel
 from prepcli.audio.resample import resample
+from prepcli.audio.segments import CONTEXT, Probes, decode_mono, locate
 from prepcli.engine.run.crashes import DECODING, with_notes
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.jobs.records import Records
 from prepcli.manifest.record import Record
 from prepcli.models.in_flight import crash_is_a_workers
-from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.notes import take_notes
 from prepcli.processes.pools import WorkerPool
 from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for
@@ -33,16 +29,15 @@ Samples = NDArray[np.float32]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_INFO_CACHE_SIZE = 1024
-
 
 @dataclass(frozen=True)
 class Batch(Generic[Item]):
     """Items to decode into rows.
 
     Attributes:
-        items: what a `Decoder` decodes, for example numbers of records.
+        items: the input of a `Decoder`, for example numbers of records.
         num_samples: length of each row; shorter audio is zero-padded.
+
     """
 
     items: tuple[Item, ...]
@@ -59,12 +54,13 @@ class Decoded:
     """A decoded batch.
 
     Attributes:
-        audio: (B, T), in [-1, 1); valid until the next batch is requested. Rejected rows are zeros; T may be 0 where
-            all rows are rejected.
+        audio: (B, T), in [-1, 1); valid until the next batch is requested. Rejected rows are zeros; T may be 0 if all
+            rows are rejected.
         lengths: (B,), samples of each row that are audio.
         rejects: why rows were rejected, by the number of the row.
-        keys: short names of the items (`prepcli.models.in_flight`); none where nobody notes what is in the model.
-        notes: what the worker has noted, for the summary of the run.
+        keys: short names of the items (`prepcli.models.in_flight`); empty if the segments in the model are not noted.
+        notes: notes of the worker, for the summary of the run.
+
     """
 
     audio: Samples
@@ -75,10 +71,10 @@ class Decoded:
 
 
 class Decoder(Protocol[Item]):
-    """Decodes items in worker processes, which get it when they start."""
+    """Decodes items in worker processes, which get the decoder when they start."""
 
     def ahead(self, items: Sequence[Item], /) -> Iterator[Item]:
-        """The items in order; of audio in an object store, several are requested at once."""
+        """The items in order; several items in an object store are requested at once."""
 
     def decode(self, item: Item, /) -> Samples:
         """Return the samples (n,) of one item.
@@ -89,37 +85,30 @@ class Decoder(Protocol[Item]):
 
 
 class SegmentDecoder:
-    """Decodes records for a model: float32, one channel, at its sampling rate."""
+    """Decodes records for a model, to float32 samples of one channel at the model's sampling rate."""
 
     def __init__(self, records: Records, sampling_rate: int, min_samples: int) -> None:
         """Decode `records` at `sampling_rate` (Hz); audio below `min_samples` samples at that rate is rejected."""
         self._records = records
         self._rate = sampling_rate
         self._min_samples = min_samples
-        self._infos: dict[str, AudioInfo] = {}
+        self._probe = Probes()
 
     def ahead(self, records: Sequence[int]) -> Iterator[int]:
-        """The records in order; of audio in an object store, several files are requested at once."""
+        """The records in order; several files in an object store are requested at once."""
         return self._records.reading_ahead(records)
 
     def decode(self, record: int) -> Samples:
-        """Return the samples (n,) of a record, of the channel in its field `channel` or else the first.
+        """Return the samples (n,) of a record, from the channel in its field `channel`, or else from the first.
 
         Raises:
             RecordRejected: the audio is missing, broken, shorter than the record says, or too short for the model.
+
         """
         entry = Record.parse(self._records.line(record))
         path = self._records.audio_path(record, entry.audio_filepath)
-        take_in_hand(path, entry.offset, entry.duration)
-        info = self._info(path)
-        start, num_samples = segment_samples(info, entry.offset, entry.duration)
-        samples = read_segment(path, info, start, num_samples)
-        if info.num_channels > 1:
-            channel = entry.get("channel") or 0
-            if type(channel) is not int:
-                raise RecordRejected(RejectReason.BAD_FIELD, f"channel is {channel!r}; it must be a number from 0")
-            samples = select_channel(samples, channel)
-        mono = to_float32(samples[:, 0])
+        info = self._probe(path)
+        mono = decode_mono(locate(path, info, entry.offset, entry.duration, entry.get("channel"), CONTEXT))
         if info.sampling_rate != self._rate:
             mono = resample(mono, info.sampling_rate, self._rate)
         if len(mono) < self._min_samples:
@@ -129,14 +118,6 @@ class SegmentDecoder:
             )
         return mono
 
-    def _info(self, path: str) -> AudioInfo:
-        info = self._infos.get(path)
-        if info is None:
-            if len(self._infos) >= _INFO_CACHE_SIZE:
-                self._infos.clear()
-            info = self._infos[path] = probe_file(path)
-        return info
-
 
 def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
     """Decode a batch.
@@ -144,8 +125,10 @@ def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | No
     Args:
         decoder: decodes the items.
         batch: the items.
-        audio: (B, T), where the samples are written. None: memory is allocated for the first audio, because a manifest
-            may say that a file lasts a year. Samples of a row beyond T (rounding gives up to one) are dropped.
+        audio: (B, T), the memory to write into. None: memory is allocated after the first audio is decoded, because a
+            manifest may claim that a file lasts a year. Samples of a row beyond T (at most one, from rounding) are
+            dropped.
+
     """
     num_rows = len(batch.items)
     decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))
@@ -185,7 +168,7 @@ def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
     decoded.notes = take_notes()
     if slot is None:
         return decoded
-    decoded.audio = np.empty((0, 0), np.float32)  # the audio is in the slot and is not sent
+    decoded.audio = np.empty((0, 0), np.float32)  # the audio is in the shared slot and is not sent
     return decoded
 
 
@@ -203,11 +186,12 @@ class DecodingPool(Generic[Item]):
     """Worker processes that decode batches ahead of a model, and read other files for it.
 
     Batches of up to `max_samples` samples are passed in shared memory, which is allocated before the processes start
-    (this needs `fork`); longer ones are sent. Memory: two such batches per worker, and two more. In `workspace` workers
-    note what they decode, once one of them has crashed (see `prepcli.engine.run.crashes`).
+    (this needs `fork`); longer ones are sent. Memory: two such batches per worker, and two more. After a crash, workers
+    note in `workspace` the audio that they decode (see `prepcli.engine.run.crashes`).
 
     Raises:
-        WorkerDiedError: on leaving the block, when a worker was killed or has crashed.
+        WorkerDiedError: on leaving the block, if a worker was killed or has crashed.
+
     """
 
     def __init__(

@@ -1,23 +1,24 @@
 """A job over the records of manifests: settings, rejects, units, and the loop over the records of a unit."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.job import Advance, Job
-from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.run.job import Job, UnitJob
+from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan, Unit, UnitT
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected
 from prepcli.jobs.records import LeftOut, Records, settings_over
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values
-from prepcli.planning.split import Indices
+from prepcli.planning.split import Indices, by_count, in_order, seconds_of
+from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,15 @@ def units_of(
     first: int = 0,
     make: Callable[..., RecordUnitT],
 ) -> list[RecordUnitT]:
-    """Return the units `name_000000` and so on, made by `make`: unit k has the records `bounds[k]` to `bounds[k + 1]`.
+    """Return the units `name_000000`, ..., made by `make`: unit k has the records `bounds[k]` to `bounds[k + 1]`.
 
     Args:
         name: the beginning of each unit's id.
         bounds: ascending positions, one more than units.
         seconds: the seconds of audio of each unit.
         first: the number of the first unit.
-        make: `RecordUnit`, or a subclass with what is bound to it.
+        make: `RecordUnit`, or a subclass with bound arguments.
+
     """
     places = zip(pairwise(bounds), seconds, strict=True)
     return [
@@ -56,14 +58,20 @@ def units_of(
     ]
 
 
+def even_bounds(count: int, size: int) -> Indices:
+    """The bounds of units with at most `size` of `count` records; one bound and no unit if all lines are rejects."""
+    return by_count(count, -(-count // size)) if count else np.zeros(1, np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordContents:
-    """What a job over records has planned; a job adds its own in a subclass.
+    """The plan of a job over records; a job adds its own data in a subclass.
 
     Attributes:
         records: all usable records.
         order: their numbers in the order of the units; None for the order of the input.
-        left_out: the records that no unit has, with the reasons.
+        left_out: the records that are in no unit, with the reasons.
+
     """
 
     records: Records
@@ -82,12 +90,13 @@ ContentsT = TypeVar("ContentsT", bound=RecordContents)
 
 
 class OverRecords(Job[UnitT, ContentsT]):
-    """What every job over records has, one with a model (`ModelJob`) too.
+    """The base of every job over records, with or without a model.
 
     Attributes:
         manifests: their paths.
-        options: the dataclass of what shapes the output, with `audio_base_dir`.
-        num_workers: the number of processes that plan.
+        options: the dataclass of options that shape the output, with `audio_base_dir`.
+        num_workers: number of processes for planning.
+
     """
 
     manifests: Sequence[str]
@@ -95,13 +104,13 @@ class OverRecords(Job[UnitT, ContentsT]):
     num_workers: int
 
     @property
-    def audio_base_dir(self) -> Path | None:
+    def audio_base_dir(self) -> AnyPath | None:
         """The folder of relative audio paths; None for the folder of each manifest."""
-        folder: Path | None = self.options.audio_base_dir
+        folder: AnyPath | None = self.options.audio_base_dir
         return folder
 
     def own_settings(self) -> dict[str, Any]:
-        """The options and the audio folders: the settings that do not depend on the plan."""
+        """The options and the audio folders: settings that do not depend on the plan."""
         return settings_over(self.manifests, self.audio_base_dir, self.options)
 
     def settings(self, plan: Plan[UnitT, ContentsT]) -> dict[str, Any]:
@@ -114,7 +123,7 @@ class OverRecords(Job[UnitT, ContentsT]):
         keys: Mapping[str, KeyFunction] | None = None,
         looks_for: Callable[[bytes], bool] | None = None,
     ) -> Records:
-        """Index the manifests; `keys` and `looks_for` are those of `prepcli.manifest.index.index_manifests`."""
+        """Index the manifests; `keys` and `looks_for` as in `prepcli.manifest.index.index_manifests`."""
         return Records(
             self.manifests,
             self.audio_base_dir,
@@ -125,8 +134,27 @@ class OverRecords(Job[UnitT, ContentsT]):
         )
 
     def layout(self, records: Records, make: Callable[[Scratch], Values], *more: object) -> Values:
-        """Plan over the records, once for all ranks, by the settings and by `more` (`Records.layout`)."""
+        """Make a plan over the records, once for all ranks, from the settings and `more` (see `Records.layout`)."""
         return records.layout([self.command, self.own_settings(), *more], make)
+
+    def shards(
+        self, records: Records, size: int, seed: int | None, more: Callable[[Scratch], Values]
+    ) -> tuple[list[RecordUnit], Indices, dict[str, Any]]:
+        """Divide the records into units, in their order or shuffled with `seed`.
+
+        Returns:
+            The units, of nearly the same number of records, at most `size`; the order of the records; and what `more`
+            gives.
+        """
+        bounds = even_bounds(len(records), size)
+
+        def make(scratch: Scratch) -> Values:
+            order = in_order(len(records), seed, scratch)
+            return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds), **more(scratch)}
+
+        values = dict(self.layout(records, make))
+        order, seconds = values.pop("order"), values.pop("seconds")
+        return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
 
     def missing_sample(self, plan: Plan[UnitT, ContentsT]) -> str | None:
         """Look for a few audio files of the manifests."""
@@ -137,18 +165,20 @@ class OverRecords(Job[UnitT, ContentsT]):
         return plan.contents.records.planned_rejects(plan.contents.left_out)
 
 
-class RecordWriter(Protocol):
+class RecordWriter(ABC):
     """Writes the records of one unit."""
 
+    @abstractmethod
     def add(self, number: int, record: Record) -> float:
         """Write record `number`, completely or not at all; returns its seconds of audio.
 
         Raises:
-            RecordRejected: the record cannot be used; nothing of it was written.
+            RecordRejected: the record cannot be used, and was not written.
+
         """
 
-    def close(self) -> None:
-        """Write what is still missing after the last record."""
+    def close(self) -> None:  # noqa: B027 - most have nothing to write
+        """Write the remaining data after the last record."""
 
 
 class RecordJob(OverRecords[RecordUnitT, ContentsT], UnitJob[RecordUnitT, ContentsT]):
@@ -182,25 +212,21 @@ def each_record(
     writer: UnitWriter,
     advance: Advance | None = None,
 ) -> None:
-    """Write records one after the other; count those that were written, and reject the others.
+    """Write records one after the other; counts each written record, and rejects the others.
 
     Args:
         records: the records of the job.
-        numbers: which of them.
+        numbers: the numbers of the records to write.
         write: writes a record, and returns its seconds of audio; or None if another loop will count it. Raises
             `RecordRejected`.
         writer: counts and rejects.
         advance: shows progress; None if another loop has done so.
+
     """
     durations = records.index.duration
-    for number in numbers:
-        try:
-            seconds = write(number)
-        except RecordRejected as rejected:
-            writer.reject(records.reject_source(number), rejected, records.origin(number))
-        else:
-            if seconds is None:
-                continue
-            writer.count(1, seconds)
+
+    def show(number: int, _: float) -> None:
         if advance is not None:
             advance(1, float(durations[number]))
+
+    writer.write_each(numbers, write, records.original, show)

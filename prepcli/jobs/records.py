@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.state.plan import Contents, InputFile, Plan, UnitT
+from prepcli.engine.state.work_folder import MAX_NAME_BYTES
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
@@ -30,12 +30,13 @@ from prepcli.planning.hashing import GOLDEN, Hashes, chunks, mix64
 from prepcli.planning.split import Indices
 from prepcli.storage.addresses import is_absolute, is_address
 from prepcli.storage.ahead import reading_ahead
+from prepcli.storage.paths import AnyPath
 from prepcli.version import __version__
 
 _CONTEXT = "context_audio_filepath"
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
-"""Records that a plan leaves out: a reason and the numbers of its records."""
+"""Records that a plan leaves out: a reason, and the numbers of its records."""
 
 AUDIO_BASE_DIRS = "audio folders"
 """The setting that holds the folders of relative audio paths."""
@@ -60,7 +61,7 @@ class Records:
     def __init__(
         self,
         manifests: Sequence[str],
-        audio_base_dir: Path | None = None,
+        audio_base_dir: AnyPath | None = None,
         *,
         keys: Mapping[str, KeyFunction] | None = None,
         looks_for: Callable[[bytes], bool] | None = None,
@@ -69,11 +70,12 @@ class Records:
     ) -> None:
         """Read the manifests once, together with the other ranks of `workspace`.
 
-        A compressed one is unpacked there; without a workspace, only when one of its lines is read. `keys` and
-        `looks_for` are those of `prepcli.manifest.index.index_manifests`.
+        A compressed manifest is unpacked in the workspace; without one, when its first line is read. `keys` and
+        `looks_for`: as in `prepcli.manifest.index.index_manifests`.
 
         Raises:
             UsageError: a manifest is missing or damaged, or has no usable record.
+
         """
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
@@ -111,7 +113,7 @@ class Records:
         return path_in(self.base_dir(record), audio_filepath)
 
     def reading_ahead(self, numbers: Iterable[int]) -> Iterator[int]:
-        """The numbers of records in order; audio in an object store is requested for several of them at once."""
+        """The numbers of records in order; audio in an object store is requested for several records at once."""
         return reading_ahead(numbers, self._addresses) if self.in_store else iter(numbers)
 
     def _addresses(self, record: int) -> list[str]:
@@ -131,11 +133,11 @@ class Records:
         return any(self._addresses(number) for number in spread_over(len(self)))
 
     def missing_sample(self) -> str | None:
-        """A message if none of a few audio files, evenly over the records, is there (`explain_missing`); else None."""
+        """A message (`explain_missing`) if a few audio files, spread evenly over the records, are all missing."""
         return explain_missing([(self.base_dir(number), record.audio_filepath) for number, record in self.sample()])
 
     def sample(self) -> Iterator[tuple[int, Record]]:
-        """A few records with their numbers, evenly over all."""
+        """A few records with their numbers, spread evenly over all records."""
         for number in spread_over(len(self)):
             with contextlib.suppress(RecordRejected):
                 yield number, self.record(number)
@@ -148,12 +150,12 @@ class Records:
     def merged_path(self, record: int, path: str) -> str:
         """The path of an audio file of the record in a manifest with the records of all manifests.
 
-        That is the path itself, unless it is relative to another folder than those of other records.
+        The path is unchanged, unless it is relative to another folder than paths of other records.
         """
         return path if self._one_base or is_absolute(path) else self.audio_path(record, path)
 
     def merged_changes(self, record: int, entry: Record) -> dict[str, Value]:
-        """The fields of a record that must be changed for such a manifest."""
+        """The fields of a record that must change for a manifest with the records of all manifests."""
         if self._one_base:
             return {}
         paths = {name: entry.get(name) for name in ("audio_filepath", "context_audio_filepath")}
@@ -173,17 +175,21 @@ class Records:
         changes = self.merged_changes(record, entry)
         return entry.to_json(changes) if changes else line
 
-    def merged_details(self, out: Path) -> dict[str, str]:
-        """For the summary of a job that writes such a manifest in `out`: the base folder of its relative paths."""
+    def original(self, record: int) -> tuple[bytes, Origin]:
+        """The record's line in the rejects of all manifests, and its origin."""
+        return self.reject_source(record), self.origin(record)
+
+    def merged_details(self, out: AnyPath) -> dict[str, str]:
+        """Details for the summary of a job that writes a merged manifest in `out`: the base folder of its paths."""
         base = self.audio_base_dir
         if base is None:
             return {"audio_base_dir": "none: the manifests are in several folders, so all paths are absolute"}
         return {} if base == absolute_folder(str(out)) else {"audio_base_dir": base}
 
     def layout(self, what: object, make: Callable[[Scratch], Values]) -> Values:
-        """What a job has planned over these records; see `prepcli.planning.arrays.plan_once`.
+        """The plan of a job over these records; see `prepcli.planning.arrays.plan_once`.
 
-        `what` must name the job, and all that the plan depends on beside the records.
+        `what` must name the job, and everything besides the records that shapes the plan.
         """
         if self._workspace is None:
             return make(Scratch())
@@ -231,19 +237,41 @@ class Records:
             yield (self.index.source_of(record), origin.line), origin, self.reject_source(record), rejected
 
 
-def base_directories(manifests: Sequence[str], audio_base_dir: str | Path | None) -> list[str]:
-    """For each manifest the absolute base folder of its relative audio paths: the given one, or the manifest's."""
+def stem_of(path: str) -> str:
+    """The name of a manifest without its extension, and without `.gz`."""
+    return os.path.splitext(os.path.basename(path).removesuffix(".gz"))[0]
+
+
+def extended_name(manifests: Sequence[str], suffix: str) -> str:
+    """The name of the manifest that extends all of `manifests`: that of the first, with `suffix`.
+
+    Raises:
+        UsageError: the name is too long for a file system.
+
+    """
+    more = f"_and_{len(manifests) - 1}_more" if len(manifests) > 1 else ""
+    name = f"{stem_of(manifests[0])}{more}{suffix}"
+    if len(os.fsencode(name)) > MAX_NAME_BYTES:
+        raise UsageError(
+            f"the name of the extended manifest is too long for a file system: {name}; rename {manifests[0]}, or link "
+            "to it"
+        )
+    return name
+
+
+def base_directories(manifests: Sequence[str], audio_base_dir: str | AnyPath | None) -> list[str]:
+    """For each manifest, the absolute base folder of its relative audio paths: the given one, or the manifest's."""
     folders = [str(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
     known = {folder: absolute_folder(folder) for folder in dict.fromkeys(folders)}
     return [known[folder] for folder in folders]
 
 
-def settings_over(manifests: Sequence[str], audio_base_dir: Path | None, options: Any) -> dict[str, Any]:
+def settings_over(manifests: Sequence[str], audio_base_dir: AnyPath | None, options: Any) -> dict[str, Any]:
     """A job's settings: its dataclass of options, and the folders of the manifests' relative audio paths."""
     return settings_of(options) | {AUDIO_BASE_DIRS: list(dict.fromkeys(base_directories(manifests, audio_base_dir)))}
 
 
-def file_identity(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scratch | None = None) -> Hashes:
+def file_identity(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scratch | None = None) -> Hashes:
     """A number for each record's audio file; `index.keys` must hold `path` (normal_path).
 
     Without a base directory, equal relative paths in different folders are different files.

@@ -1,4 +1,4 @@
-"""Brace expansion like in bash and NeMo: `shard_{0..7}.json`, `{a,b}`, `{00..15}`, `{0..8..2}`, nested ones."""
+"""Brace expansion as in bash and NeMo: `shard_{0..7}.json`, `{a,b}`, `{00..15}`, `{0..8..2}`, nested ones."""
 
 import math
 import re
@@ -8,8 +8,8 @@ from braceexpand import braceexpand
 
 from prepcli.errors import UsageError
 
-# NeMo's other spellings, for launchers and config files in which braces mean something else.
-# Source: nemo/collections/asr/data/audio_to_text.py, expand_sharded_filepaths (NeMo 3.0).
+# NeMo's alternative spellings, for launchers and config files that treat braces specially. Source:
+# nemo/collections/asr/data/audio_to_text.py, expand_sharded_filepaths (NeMo 3.0).
 _NEMO_SPELLINGS = (("(", "{"), ("[", "{"), ("<", "{"), ("_OP_", "{"), (")", "}"), ("]", "}"), (">", "}"), ("_CL_", "}"))
 
 _RANGE = re.compile(r"\{(-?\d+)\.\.(-?\d+)(?:\.\.-?(\d+))?\}")
@@ -27,8 +27,8 @@ def nemo_to_braces(text: str) -> str:
 def expand_braces(text: str) -> Iterator[str]:
     """Every string that `text` stands for, leftmost brace slowest. Backslashes have no special meaning.
 
-    A pair of braces that holds neither a comma nor a range stays as it is, as in bash. Raises `ValueError`
-    for unbalanced or too deeply nested braces, `UsageError` where ranges make more than `MAX_STRINGS` strings.
+    A pair of braces without a comma or a range is unchanged, as in bash. Raises `ValueError` for unbalanced or too
+    deeply nested braces, and `UsageError` if ranges make more than `MAX_STRINGS` strings.
     """
     sizes = (abs(int(last) - int(first)) // (int(step or 1) or 1) + 1 for first, last, step in _RANGE.findall(text))
     if math.prod(sizes) > MAX_STRINGS:
@@ -42,7 +42,8 @@ def expand_braces(text: str) -> Iterator[str]:
 
 def split_as_written(text: str) -> list[str]:
     """Split at commas outside of all braces, in any of NeMo's spellings; the parts keep their spelling."""
-    # Rewriting the braces changes lengths, so split the rewritten text and take as many commas from the original.
+    # Rewriting the braces changes lengths, so the rewritten text is split, and the same numbers of commas are taken
+    # from the original.
     parts, rest = [], text.split(",")
     for part in _split_outside_braces(nemo_to_braces(text)):
         width = part.count(",") + 1

@@ -1,4 +1,4 @@
-"""Convert lines to NumPy columns: the inner loop of every reader of manifests."""
+"""Converts lines to NumPy columns: the inner loop of every reader of manifests."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -22,8 +22,8 @@ _OWN_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(Ne
 class _Values(NamedTuple):
     """The values of one or more lines, equally long; without `offset` and `paths` for cuts.
 
-    `texts`: for each of `Columns.field_keys` what its function made of the lines' fields. `number`: what
-    `Columns.numbers` made of the lines.
+    `texts`: for each of `Columns.field_keys`, the results of its function for the lines' fields. `number`: the results
+    of `Columns.numbers` for the lines.
     """
 
     duration: list[float]
@@ -55,7 +55,7 @@ class LineBlocks:
         self._hashes: dict[str, list[bytes]] = {name: [] for name, _ in (*columns.keys, *columns.field_keys)}
         fields = tuple(dict.fromkeys(key.field for _, key in columns.field_keys))
         of_numbers = columns.numbers.fields if columns.numbers else ()
-        # A text is requested of a field that is decoded as another type: every line takes the slow path.
+        # The text of a field is requested that is decoded as another type, so every line takes the slow path.
         self._never_fast = bool(_OWN_FIELDS.intersection(of_numbers))
         wanted = () if self._never_fast else of_numbers
         optional = tuple(key.field for _, key in columns.field_keys if key.is_optional)
@@ -66,26 +66,18 @@ class LineBlocks:
 
     def add(self, data: bytes, at: int) -> None:
         """Add whole lines; the first begins at byte `at` of the file."""
-        if self.add_usable(data, at):
-            return
-        _, ends = line_ends(data)
-        if len(ends) == 1:
+        chars, ends = line_ends(data)
+        values = self._read_fast(data, chars, ends)
+        if values is not None:
+            self._keep(values, ends, at)
+            self.num_lines += len(ends)
+        elif len(ends) == 1:
             self._add_odd_line(data.removesuffix(b"\n"), at)
         else:
-            # Something in the block is unusual: halve it until only the unusual lines are left.
+            # The block has an unusual line: halve it until only unusual lines are left.
             middle = int(ends[len(ends) // 2 - 1]) + 1
             self.add(data[:middle], at)
             self.add(data[middle:], at + middle)
-
-    def add_usable(self, data: bytes, at: int) -> bool:
-        """Add whole lines if all are certainly usable; returns whether they were added."""
-        chars, ends = line_ends(data)
-        values = self._read_fast(data, chars, ends)
-        if values is None:
-            return False
-        self._keep(values, ends, at)
-        self.num_lines += len(ends)
-        return True
 
     def finish(self, digest: bytes, num_bytes: int) -> Part:
         """The columns of all blocks."""
@@ -106,7 +98,7 @@ class LineBlocks:
         )
 
     def _read_fast(self, data: bytes, chars: Chars, ends: Ints) -> _Values | None:
-        """The values of lines that are certainly usable; None otherwise (then `read_line` decides)."""
+        """The values of lines that are certainly usable, else None (then `read_line` decides)."""
         if self._never_fast:
             return None
         records = decode_lines(data, chars, ends, self._decoder)
@@ -174,7 +166,7 @@ def _nemo_decoder_with(
 ) -> msgspec.json.Decoder[Any]:
     """The decoder of a NeMo line that also keeps these fields, as `field_0`, ... and, text or None, `text_0`, ...
 
-    Of `fields` those that are `optional` may be missing, and may have any value.
+    Fields in `optional` may be missing, and may have any value.
     """
     if set(fields) <= {"audio_filepath"} and not texts:
         return msgspec.json.Decoder(NemoLine)

@@ -1,4 +1,4 @@
-"""The context of a record: a segment of another file, in fields of its own."""
+"""The context of a record: a segment of another file, in separate fields."""
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import Record
@@ -17,7 +17,8 @@ def context_of(record: Record, *, required: bool = True) -> Record | None:
     Returns None for a record without a context, which is a reject if one is `required`.
 
     Raises:
-        RecordRejected: MISSING_FIELD, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for values that make no sense.
+        RecordRejected: MISSING_FIELD, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for invalid values.
+
     """
     named = {name: raw for name in CONTEXT_FIELDS if (raw := record.fields.get(name)) and bytes(raw) != b"null"}
     if not named and not required:

@@ -1,6 +1,6 @@
 """Data sets as trainers read them: manifests, cuts, Shar and tarred sets, alone or mixed by weights.
 
-The forms and their meaning are those of NeMo 3.0, nemo/collections/common/data/lhotse/cutset.py.
+Forms and their meanings follow NeMo 3.0, nemo/collections/common/data/lhotse/cutset.py.
 """
 
 from collections.abc import Sequence
@@ -30,22 +30,22 @@ class Notes:
     lang_field: str | None = None
     audio_locator_tag: str | None = None
     token_equivalent_duration: float | None = None
-    """Seconds of audio that count as one token."""
+    """The number of seconds of audio that count as one token."""
     endless: bool = False
     """The entry has `force_finite: false`: a training run repeats the data set endlessly."""
     loader: LoaderKeys = field(default_factory=LoaderKeys)
     """The keys of the training config that names the data."""
     remarks: tuple[str, ...] = ()
-    """Sentences for users about keys that are read otherwise than they may expect."""
+    """Sentences for users about keys that are not interpreted as they may expect."""
     config_files: tuple[str, ...] = field(default=(), compare=False)
     """The chain of config files, each included by the one before."""
     training_config: str | None = field(default=None, compare=False)
-    """The first of them if it is a whole training config, into which bins may be written."""
+    """The first of these files if it is a whole training config, into which bins may be written."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Files that are read sequentially: NeMo manifests, lhotse cuts (`.jsonl`) with `cuts`, or files of Parquet.
+    """Files that are read sequentially: NeMo manifests, lhotse cuts (`.jsonl`) with `cuts`, or Parquet files.
 
     `left_out`: the type of an entry without audio that a command does not read; such a data set has no files.
     """
@@ -61,7 +61,7 @@ class DataSet:
 class TextSet(DataSet):
     """Files of one `kind`: `paths` are texts (txt), sources (txt_pair), or JSON lines (multimodal_conversation).
 
-    `language` and `target_language` are those of the entry, as NeMo's prompts see them.
+    `language` and `target_language` are those of the entry, as NeMo's prompts use them.
     """
 
     kind: str = "txt"
@@ -98,7 +98,7 @@ def parse_paths(config: dict[str, Any]) -> DataSet | Mix:
 def data_in_directory(directory: str) -> DataSet | Mix:
     """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set (also in buckets), Parquet files."""
     top = path_of(directory)
-    # lhotse gives the files of a single shard no number, so that nothing tells them from other cuts.
+    # lhotse gives the files of a single shard no number, so they look like other files of cuts.
     for one in (*sets_in(top), SharSet(top, is_flat=True), SharSet(top)):
         if paths := one.record_files():
             return DataSet(paths, isinstance(one, SharSet), parquet=ParquetColumns() if one.kind == "parquet" else None)
@@ -187,7 +187,7 @@ def _holds_cuts(path: str) -> bool:
         with open_bytes(path) as file, BufferedReader(cast(RawIOBase, file)) as buffered:
             fields = parse_fields(buffered.readline(1 << 20))
     except (OSError, EOFError, RecordRejected):
-        return False  # reading it reports what is wrong
+        return False  # reading it reports the problem
     kind = bytes(fields.get("type", msgspec.Raw(b"")))
     return kind.endswith(b'Cut"') and "audio_filepath" not in fields
 

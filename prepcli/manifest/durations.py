@@ -1,4 +1,4 @@
-"""The durations of data and, if requested, a number for each example: the input of bins."""
+"""Reads the durations of data and, if requested, a number for each example: the input of bins."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,8 @@ from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.index import check_is_manifest, scan_files
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.parts import Columns, Floats, Numbers, Part
-from prepcli.manifest.scan import Reader, scan_all
+from prepcli.manifest.scan import scan_all
+from prepcli.manifest.sources import Reader
 
 # For fewer examples than this, one process is faster than starting workers.
 _FEW_EXAMPLES = 200_000
@@ -27,11 +28,11 @@ class Durations:
     numbers: Counts = field(default_factory=lambda: np.empty(0, np.int32))
     """A number for each of these examples, if requested; else empty."""
     num_discarded: int = 0
-    """Usable examples outside of the duration limits."""
+    """Number of usable examples outside of the duration limits."""
     num_skipped: int = 0
-    """Lines skipped because of a true `_skipme`."""
+    """Number of lines that were skipped because of a true `_skipme`."""
     num_rejected: int = 0
-    """Unusable lines."""
+    """Number of unusable lines."""
     first_rejected: str | None = None
     """File, line and reason of the first unusable line."""
     num_lines: int = 0
@@ -65,11 +66,11 @@ def read_input(
     numbers: Callable[[DataSet], Numbers] | None = None,
     seconds_of: Callable[[bytes, str], float] | None = None,
 ) -> Durations:
-    """The durations of `data`, those from `min_duration` to `max_duration` seconds, both included.
+    """The durations of `data` from `min_duration` to `max_duration` seconds, both included.
 
-    With `num_examples` above 0, about the first so many that a training run would draw: see
-    `prepcli.manifest.mixing`. `numbers` gives for a data set what makes a number of each of its lines;
-    equal ones must compare equal. `seconds_of` measures audio (see `Columns.seconds_of`). Raises `UsageError` and
+    With `num_examples` above 0, only about this number of examples, the first that a training run would draw: see
+    `prepcli.manifest.mixing`. `numbers` returns for a data set the `Numbers` that compute a number for each line; equal
+    functions must compare equal. `seconds_of` measures audio (see `Columns.seconds_of`). Raises `UsageError` and
     `IncompleteError` as `index_manifests` does.
     """
     leaves = [(leaf, _columns_of(leaf, numbers, seconds_of)) for leaf in leaves_of(data)]
@@ -78,7 +79,7 @@ def read_input(
     found = Durations()
     kept: list[Floats] = []
     kept_numbers: list[Counts] = []
-    alike: list[Columns] = []  # files that are read alike share one pool of workers
+    alike: list[Columns] = []  # files with equal columns share one pool of workers
     for _, columns in leaves:
         if columns not in alike:
             alike.append(columns)
@@ -120,7 +121,7 @@ def _read_some(
     wanted: int,
 ) -> Durations:
     found = Durations()
-    # No leaf gives more than the wanted number, so reading stops there, unless the length is the weight.
+    # No leaf needs more than the wanted number of examples, so reading stops there, unless the length is the weight.
     stop = wanted if isinstance(data, DataSet) or _all_weighed(data) else None
     if stop is not None and wanted < _FEW_EXAMPLES:
         num_workers = 1

@@ -1,4 +1,4 @@
-"""One line of JSON, split into its fields with their original text."""
+"""Splits one line of JSON into its fields with their original text."""
 
 import json
 import re
@@ -13,20 +13,20 @@ from prepcli.errors import RecordRejected, RejectReason
 REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath")
 
 OLD_AUDIO_KEYS = ("audio_filename", "audio_file")
-"""The names of `audio_filepath` in manifests for older versions of NeMo."""
+"""The names of `audio_filepath` in manifests of older versions of NeMo."""
 
 _BOM = b"\xef\xbb\xbf"
 _OLD_AUDIO_KEY = re.compile(rb'"(?:audio_filename|audio_file)"(?=\s*:)')
 _WHITESPACE = " \t\n\r"
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MAX_DIGITS = 4300
-"""Maximum digits of an integer: Python refuses longer ones (sys.set_int_max_str_digits), and so do NeMo and lhotse."""
+"""Maximum digits of an integer: Python, and so NeMo and lhotse, refuses longer ones (sys.set_int_max_str_digits)."""
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]")
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 
 def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level fields of one line, in order, each as its JSON text; the last of repeated ones is used.
+    """The top-level fields of one line, in order, each as its JSON text; the last of repeated fields is used.
 
     A field with one of `OLD_AUDIO_KEYS` is called `audio_filepath`, if there is none.
 
@@ -59,7 +59,7 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
 
 
 def with_audio_filepath(lines: bytes) -> bytes:
-    """Lines with `audio_filepath` in the place of `OLD_AUDIO_KEYS`; unchanged if the first has none of these."""
+    """Lines with `audio_filepath` in place of `OLD_AUDIO_KEYS`; unchanged if the first line has none of these keys."""
     first = lines[: lines.find(b"\n") + 1] or lines
     if _OLD_AUDIO_KEY.search(first) is None or b'"audio_filepath"' in lines:
         return lines
@@ -67,7 +67,7 @@ def with_audio_filepath(lines: bytes) -> bytes:
 
 
 def may_hold_long_number(line: bytes) -> bool:
-    """Whether the line has so many consecutive digits (perhaps within a text) that Python may refuse to read them."""
+    """Whether the line has more consecutive digits (perhaps within a text) than Python may read as a number."""
     return len(line) > MAX_DIGITS and _LONG_NUMBER.search(line) is not None
 
 
@@ -81,7 +81,7 @@ def decode_value(raw: msgspec.Raw) -> Any:
     """The Python value of a field's text."""
     try:
         return msgspec.json.decode(raw)
-    except msgspec.DecodeError:  # NaN or 1e5000; `parse_fields` has seen that Python reads it
+    except msgspec.DecodeError:  # NaN or 1e5000, which `parse_fields` has checked that Python reads
         return json.loads(bytes(raw))
 
 
@@ -94,8 +94,8 @@ def shown(raw: msgspec.Raw) -> str:
 def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
     """Fields of a line that is not strict JSON but that Python's `json`, and so NeMo, accepts.
 
-    That is: `NaN` and `Infinity`, which `json.dump` writes. It reads lone surrogates as well, but these are not text:
-    they cannot be written as UTF-8, and other readers refuse the line. `why` is msgspec's complaint.
+    These are lines with `NaN` and `Infinity`, which `json.dump` writes. Python also reads lone surrogates, but these
+    are not text: they cannot be written as UTF-8, and other readers refuse the line. `why` is msgspec's complaint.
     """
     text = line.decode("utf-8")
     decoder = json.JSONDecoder()
@@ -121,7 +121,7 @@ def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
 def _refuse_surrogates(name: str, raw: msgspec.Raw) -> None:
     if not _is_text(name):
         where = f"the field name {json.dumps(name)}"
-    elif _LONE_SURROGATE.search(bytes(raw).replace(rb"\\", b"__")):  # two backslashes are one, and no escape
+    elif _LONE_SURROGATE.search(bytes(raw).replace(rb"\\", b"__")):  # two backslashes are an escaped backslash
         where = name
     else:
         return

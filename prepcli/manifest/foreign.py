@@ -1,4 +1,4 @@
-"""Files of other kinds that are given as a manifest: recognised by their beginning, before anything is made of them."""
+"""Recognizes files of other kinds that are given as a manifest, by their beginning and before any work."""
 
 import os
 from typing import Any
@@ -31,15 +31,16 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def check_is_json_lines(path: str, cuts: bool = False) -> None:
-    """Refuse a file that is certainly not a manifest: of another kind, and without one JSON object in its beginning.
+    """Refuse a file that is certainly not a manifest: of another kind, and without a JSON object in its beginning.
 
-    With `cuts` its lines are to be cuts of lhotse; without, a file of them is of another kind, too.
+    With `cuts`, the file must have lhotse cuts; without, a file of cuts is of another kind, too.
 
-    Lines that are broken, among others or in any number, are rejects: only what was never meant as JSON lines is
-    refused. A file that cannot be read is left to whoever reads it.
+    Broken lines, in any number, are rejects: only files that were never meant as JSON lines are refused. A file that
+    cannot be read is not refused: its reader reports the error.
 
     Raises:
-        UsageError: what the file is, and what to do with it.
+        UsageError: the file is of another kind; the message has the kind, and advice.
+
     """
     head = _head(path)
     found = _foreign(head, path, cuts) if head is not None else None
@@ -52,7 +53,8 @@ def check_is_text(path: str) -> None:
     """Refuse a file that is certainly not lines of text: audio and other binary files, and a JSON list.
 
     Raises:
-        UsageError: what the file is.
+        UsageError: the file is not text; the message has its kind.
+
     """
     head = _head(path) or b""
     kind = next((kind for at, magic, kind, _ in _MAGIC if head[at:].startswith(magic)), None)
@@ -65,7 +67,7 @@ def check_is_text(path: str) -> None:
 
 
 def _head(path: str) -> bytes | None:
-    """The beginning of a file; None where it cannot be read, which is left to whoever reads it."""
+    """The beginning of a file; None if it cannot be read: its reader reports the error."""
     if not os.path.isfile(path):
         return None
     try:
@@ -74,13 +76,13 @@ def _head(path: str) -> bytes | None:
     except (OSError, EOFError):
         return None
     except Exception as error:
-        if type(error).__module__ != "zlib":  # zlib.error: damage, which reading it reports
+        if type(error).__module__ != "zlib":  # zlib.error: damage, which its reader reports
             raise
         return None
 
 
 def _foreign(head: bytes, path: str, cuts: bool) -> tuple[str, str] | None:
-    """What the file is instead, and what to do; None if it may be a manifest."""
+    """The kind of the file, and advice; None if it may be a manifest."""
     for at, magic, kind, advice in _MAGIC:
         if head[at:].startswith(magic):
             return kind, advice
@@ -108,7 +110,7 @@ def _foreign(head: bytes, path: str, cuts: bool) -> tuple[str, str] | None:
 
 
 def _describe(line: str) -> str | None:
-    """What lines without JSON may be, by the first of them; None for text of any other kind, whose lines are broken."""
+    """A description of lines without JSON, by the first of them; None for other text, whose lines are broken."""
     shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
     separator = next((one for one in _SEPARATORS if one in line), None)
     if separator is None:
@@ -127,7 +129,7 @@ def _is_list(text: bytes) -> bool:
 
 
 def _is_cut(text: bytes) -> bool:
-    """Whether a line is a cut of lhotse, and no record of NeMo."""
+    """Whether a line is a lhotse cut, and not a NeMo record."""
     found = _decoded(text)
     return isinstance(found, dict) and str(found.get("type")).endswith("Cut") and "audio_filepath" not in found
 

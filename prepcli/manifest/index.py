@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,25 +16,26 @@ from prepcli.errors import PrepcliError, UsageError
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.parquet_rows import check_is_parquet
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
-from prepcli.manifest.scan import RANGE_BYTES, Range, Reader, ranges_of, scan, workers_for
-from prepcli.manifest.sources import check_file, is_gzip, open_bytes
+from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan, workers_for
+from prepcli.manifest.sources import Reader, check_file, is_gzip, open_bytes
 from prepcli.manifest.spool import is_copied, plain_copy
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
 
-# A compressed file is one task; the columns of a large one are not sent through a pipe in one piece.
+# A compressed file is one task; the columns of a large one are too long to send through a pipe at once.
 _MAX_POOLED_GZIP_BYTES = 32 << 20
 _MIN_PROBLEM_LINES = 1000
 _BLOCK_BYTES = 1 << 20
 _GROUP_BYTES = 1 << 20
 _NO_LINES: Ints = np.empty(0, np.int64)
+Item = TypeVar("Item")
 KEY_PREFIX = "key."
-"""The name of a key as a column begins with it."""
+"""The prefix of the name of a key as a column."""
 
 
 @dataclass(slots=True)
 class SourceFile:
-    """One manifest. `sha256` stands for its uncompressed content: see `index_manifests`."""
+    """One manifest. `sha256` is computed from its uncompressed content: see `index_manifests`."""
 
     path: str
     sha256: str
@@ -45,7 +46,7 @@ class SourceFile:
     state: FileState
     """The state of `path` before it was read."""
     begin: int = 0
-    """The first byte of its uncompressed content in `plain_path`, which small compressed files share."""
+    """The first byte of its uncompressed content in `plain_path`, which may hold several small compressed files."""
 
 
 @dataclass
@@ -60,21 +61,21 @@ class ManifestIndex:
     length: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     """Bytes of the line without its newline (a carriage return before it is counted)."""
     duration: Floats = field(default_factory=lambda: np.empty(0))
-    """Seconds."""
+    """Durations in seconds."""
     offset: Floats = field(default_factory=lambda: np.empty(0))
-    """Seconds; 0.0 if there is none."""
+    """Offsets in seconds; 0.0 if there is none."""
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
     """The first 64 bits of BLAKE2b (little-endian) of each key function's result, as UTF-8; 0 for an empty one."""
     problems: list[Problem] = field(default_factory=list)
     """Unusable lines, in order."""
     num_skipped: int = 0
-    """Lines skipped because of a true `_skipme`."""
+    """Number of lines skipped because of a true `_skipme`."""
     found: bool = False
     """Whether `looks_for` of `index_manifests` has found something."""
     records_before_gaps: list[Ints] = field(default_factory=list)
-    """For each source and each of its lines without a record: the number of records before it, ascending."""
+    """For each source and each line without a record: the number of records before this line, ascending."""
     folder: Path | None = None
-    """Where the columns are, if they are mapped from files (`prepcli.manifest.shared_index`)."""
+    """The folder of the columns, if they are mapped from files (`prepcli.manifest.shared_index`)."""
 
     def __len__(self) -> int:
         return self.first[-1]
@@ -102,13 +103,13 @@ def index_manifests(
 
     `keys` names functions of `audio_filepath` (module-level ones), or of another field, whose 64-bit hashes are kept
     per record. `looks_for` gets blocks of whole lines of each range until it has found something.
-    With `spool_dir`, a `.gz` is unpacked there once and read from there; without it, it is read through.
-    A source's `sha256` is the SHA-256 of the SHA-256 digests of its consecutive 16 MiB pieces, so that it
-    depends on the content alone and not on who read which piece.
+    With `spool_dir`, a `.gz` is unpacked there once and read from there; without it, it is streamed. The `sha256` of a
+    source is the SHA-256 of the SHA-256 digests of its consecutive 16 MiB pieces, so it depends on the content alone,
+    and not on which process read a piece.
 
-    Raises `UsageError` for missing or damaged files, and for a big one of which nothing at its beginning
-    is a record; `InputChangedError` for one that is written to meanwhile; `IncompleteError` when a worker
-    process dies. A line that cannot be used is a `Problem`.
+    Raises `UsageError` for missing or damaged files, and for a big file without a record at its beginning;
+    `InputChangedError` if a file changes during reading; `IncompleteError` if a worker process dies. A line that cannot
+    be used is a `Problem`.
     """
     for path in paths:
         check_file(path)
@@ -124,7 +125,7 @@ def index_manifests(
 
 
 def content_digest(path: str) -> str:
-    """The `sha256` of a source, as `index_manifests` computes it; empty where the file cannot be read."""
+    """The `sha256` of a source, as `index_manifests` computes it; empty if the file cannot be read."""
     digest = hashlib.sha256()
     try:
         with open_bytes(path) as file:
@@ -151,8 +152,8 @@ def scan_files(
 ) -> Iterator[Iterator[Part]]:
     """For each file its parts, in order, read by up to `num_workers` processes.
 
-    Each inner iterator must be used up before the next one is asked for. Raises `InputChangedError` when a file is
-    written to meanwhile; not for one of the `copies`, which another rank may replace by the same content.
+    Each inner iterator must be used up before the next one is requested. Raises `InputChangedError` if a file changes
+    during reading; not for `copies`, which another rank may replace by the same content.
     """
     for path in paths:
         if columns.parquet:
@@ -166,7 +167,8 @@ def scan_files(
         for path in paths
     ]
     pooled = [one for of_file in ranges for one in of_file if not _read_here(one, sizes[one.path])]
-    groups = list(_groups(pooled, sizes))
+    # Sending each of many small ranges to a worker would take longer than reading it.
+    groups = list(grouped(pooled, lambda one: (one.stop or sizes[one.path]) - one.start, _GROUP_BYTES))
     scanned = map_in_order(partial(_scan_group, columns=columns), groups, workers_for(sizes.items(), num_workers))
     results = chain.from_iterable(scanned)
     for path, of_file in zip(paths, ranges, strict=True):
@@ -180,16 +182,16 @@ def _read_here(one: Range, num_bytes: int) -> bool:
     return is_gzip(one.path) and num_bytes > _MAX_POOLED_GZIP_BYTES
 
 
-def _groups(ranges: Iterable[Range], sizes: Mapping[str, int]) -> Iterator[list[Range]]:
-    """Ranges that one worker reads in one go: sending each of many small ones would take longer than reading it."""
-    group: list[Range] = []
-    num_bytes = 0
-    for one in ranges:
-        group.append(one)
-        num_bytes += sizes[one.path] if one.stop is None else one.stop - one.start
-        if num_bytes >= _GROUP_BYTES:
+def grouped(items: Iterable[Item], num_bytes: Callable[[Item], int], least: int) -> Iterator[list[Item]]:
+    """Consecutive items, of `least` bytes or more together, that a process handles in one go; the last may be less."""
+    group: list[Item] = []
+    total = 0
+    for item in items:
+        group.append(item)
+        total += num_bytes(item)
+        if total >= least:
             yield group
-            group, num_bytes = [], 0
+            group, total = [], 0
     if group:
         yield group
 
@@ -204,7 +206,7 @@ def _next_parts(results: Iterator[list[Part]], count: int) -> Iterator[Part]:
 
 
 def columns_of(keys: Mapping[str, KeyFunction] | None, looks_for: Callable[[bytes], bool] | None = None) -> Columns:
-    """The columns of an index with these keys; `looks_for` is that of `index_manifests`."""
+    """The columns of an index with these keys; `looks_for` as in `index_manifests`."""
     return Columns(
         keys=tuple((name, key) for name, key in (keys or {}).items() if not isinstance(key, FieldKey)),
         field_keys=tuple((name, key) for name, key in (keys or {}).items() if isinstance(key, FieldKey)),
@@ -213,15 +215,15 @@ def columns_of(keys: Mapping[str, KeyFunction] | None, looks_for: Callable[[byte
 
 
 def new_source(path: str, plain_path: str, state: FileState, begin: int = 0) -> SourceFile:
-    """A manifest that is to be read: the file itself, and the one with its uncompressed bytes from `begin` on."""
+    """A manifest to read: the file itself, and the file with its uncompressed bytes from `begin` on."""
     return SourceFile(path, "", 0, 0, None if is_copied(plain_path) else plain_path, state, begin)
 
 
 class IndexBuilder:
-    """Puts the parts of sources together.
+    """Joins the parts of sources to an index.
 
-    The columns grow in place by reallocation, so that none is ever held twice; with `append` they are given to that
-    function instead, with their names, and `index` has none.
+    The columns grow in place by reallocation, so none is ever held twice. With `append`, that function gets the names
+    and values of columns instead, and `index` has none.
     """
 
     def __init__(self, columns: Columns, append: Callable[[str, npt.NDArray[Any]], None] | None = None) -> None:
@@ -252,18 +254,6 @@ class IndexBuilder:
         lines = np.concatenate([_NO_LINES, *gaps])
         index.records_before_gaps.append(lines - np.arange(len(lines)))
 
-    def add_together(self, sources: Sequence[SourceFile], part: Part) -> None:
-        """Add the manifests that are the `files` of a part."""
-        index, num_records = self.index, self._num_records
-        for source, file in zip(sources, part.files, strict=True):
-            source.sha256 = hashlib.sha256(file.digest).hexdigest()
-            source.num_bytes, source.num_lines = file.num_bytes, file.num_records
-            num_records += file.num_records
-            index.first.append(num_records)
-        index.sources.extend(sources)
-        index.records_before_gaps.extend([_NO_LINES] * len(sources))
-        self._add_columns(part)
-
     def _add_columns(self, part: Part) -> None:
         self.index.found |= part.found
         self._num_records += len(part.duration)
@@ -276,7 +266,7 @@ class IndexBuilder:
 
 
 def part_columns(part: Part) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """The columns of a part with their names; those of keys begin with `KEY_PREFIX`."""
+    """The columns of a part with their names; names of keys begin with `KEY_PREFIX`."""
     for name in ("start", "length", "duration", "offset"):
         yield name, getattr(part, name)
     for name, column in part.keys.items():
@@ -292,8 +282,8 @@ def _append(column: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
 def check_is_manifest(path: str, part: Part, num_bytes: int) -> None:
     """Raise `UsageError` if the whole first range of a file holds many lines and no record.
 
-    It is then another kind of file (an archive, an audio file, a log), and listing each of its lines as a
-    problem would need more memory than there is.
+    Such a file is of another kind (an archive, audio, a log), and a problem for each of its lines would not fit into
+    memory.
     """
     first_range = num_bytes == part.num_bytes
     if first_range and not len(part.duration) and part.num_problems >= _MIN_PROBLEM_LINES:

@@ -1,4 +1,4 @@
-"""An index as files: `.npy` columns that any number of processes map into memory, and the parts they are made of."""
+"""An index as files: `.npy` columns that any number of processes map into memory, and the parts that make them."""
 
 import os
 import struct
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from prepcli.engine.state.workspace import atomic_file, read_document, write_json
 from prepcli.errors import RejectReason, naming
 from prepcli.manifest.index import KEY_PREFIX, IndexBuilder, ManifestIndex, SourceFile, part_columns
-from prepcli.manifest.parts import Columns, Part, Problem, WholeFile
+from prepcli.manifest.parts import Columns, Part, Problem
 from prepcli.manifest.spool import is_whole
 from prepcli.planning.arrays import map_array
 from prepcli.storage.input_files import FileState
@@ -38,7 +38,7 @@ class _StoredProblem(msgspec.Struct, array_like=True):
 
 
 class _StoredPart(msgspec.Struct, array_like=True):
-    """A `Part`, and the number of its file among those that were read together."""
+    """A `Part`, and the number of its manifest."""
 
     file: int
     digest: bytes
@@ -50,13 +50,12 @@ class _StoredPart(msgspec.Struct, array_like=True):
     found: bool
     gaps: list[int]
     problems: list[_StoredProblem]
-    files: list[WholeFile]
 
 
 class StoredSource(msgspec.Struct):
     """A manifest in `index.json`; `spooled` is the name of its uncompressed copy, empty for a plain file.
 
-    In that file its content begins at byte `begin`.
+    In the copy, its content begins at byte `begin`.
     """
 
     path: str
@@ -71,7 +70,7 @@ class StoredSource(msgspec.Struct):
 
 
 class StoredIndex(msgspec.Struct):
-    """`index.json`: everything of an index that is not a column."""
+    """The content of `index.json`: all data of an index except the columns."""
 
     sources: list[StoredSource]
     num_records: int
@@ -81,7 +80,10 @@ class StoredIndex(msgspec.Struct):
 
 
 def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[int, Part]]) -> None:
-    """Write parts, each with the number of its (first) file; `states` are those of all files. Appears complete."""
+    """Write parts, each with the number of its manifest; `states` are those of all files.
+
+    The file appears when it is complete.
+    """
     with atomic_file(path) as file:
         _write_block(file, msgspec.msgpack.encode(list(states)))
         for number, part in parts:
@@ -96,13 +98,12 @@ def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[i
                 part.found,
                 part.gaps,
                 _stored_problems(part.problems),
-                part.files,
             )
             _write_block(file, msgspec.msgpack.encode(stored))
 
 
 def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
-    """The parts in a file of `write_parts`, in order, one at a time; their columns are in the file, mapped."""
+    """The parts in a file of `write_parts`, in order, one at a time; their columns are mapped from the file."""
     decoder = msgspec.msgpack.Decoder(_StoredPart)
     blocks = _blocks(np.memmap(path, np.uint8, "r").data)
     next(blocks)
@@ -115,12 +116,12 @@ def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
             name.removeprefix(KEY_PREFIX): column for name, column in columns.items() if name.startswith(KEY_PREFIX)
         }
         part.found = stored.found
-        part.gaps, part.problems, part.files = stored.gaps, _problems(stored.problems), stored.files
+        part.gaps, part.problems = stored.gaps, _problems(stored.problems)
         yield stored.file, part
 
 
 def has_parts(path: Path, states: Sequence[FileState]) -> bool:
-    """Whether a file of `write_parts` is there, made of files in these states."""
+    """Whether a file of `write_parts` exists that was made from files in these states."""
     try:
         with path.open("rb") as file:
             return msgspec.msgpack.decode(_read_block(file), type=list[FileState]) == list(states)
@@ -131,7 +132,7 @@ def has_parts(path: Path, states: Sequence[FileState]) -> bool:
 class ColumnFiles:
     """Writes the columns of an index, piece by piece, as `.npy` files that appear when all are complete.
 
-    Several ranks may do so at once: each writes files of its own, and the last one to rename leaves the same bytes.
+    Several ranks may do this at once: each writes its own files, and the last rank to rename leaves the same bytes.
     """
 
     def __init__(self, folder: Path, names: Iterable[str], own: str) -> None:
@@ -162,7 +163,7 @@ class ColumnFiles:
             draft.replace(self._folder / f"{name}.npy")
 
     def _write_header(self, name: str) -> None:
-        # NumPy leaves room for more digits: the header of any length has the same size.
+        # NumPy leaves space for more digits, so headers for all lengths have the same size.
         header = {"descr": _dtype(name), "fortran_order": False, "shape": (self._counts[name],)}
         np.lib.format.write_array_header_1_0(self._files[name], header)
 
@@ -213,16 +214,17 @@ def save_stored(folder: Path, stored: StoredIndex) -> None:
 
 
 def read_stored(folder: Path) -> StoredIndex | None:
-    """`index.json`, if the index is complete."""
+    """The content of `index.json`, if the index is complete."""
     return read_document(folder / INDEX_NAME, StoredIndex)
 
 
 def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
-    """Map a complete index into memory: nothing is read before it is used.
+    """Map a complete index into memory; nothing is read before it is used.
 
     Raises:
         OSError: a column is missing.
         ValueError: a column, or the uncompressed copy of a manifest, is cut short, as a power failure may leave it.
+
     """
     index = ManifestIndex(folder=folder)
     for name in ("start", "length", "duration", "offset"):

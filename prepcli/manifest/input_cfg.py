@@ -1,4 +1,4 @@
-"""NeMo's `input_cfg`: weighted data sets and groups of them, in YAML; alone, or in a training config."""
+"""NeMo's `input_cfg`: weighted data sets and groups of them in YAML, alone or in a training config."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ from prepcli.manifest.loader_keys import (
 from prepcli.manifest.sources import check_file, expand_paths
 from prepcli.storage.paths import path_of
 
-# NeMo has more types (duplex speech, simulated mixtures, ...); these are the ones whose lengths are known here.
+# NeMo has more types (duplex speech, simulated mixtures, ...); prepcli knows the lengths of these.
 TYPES = ("nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group")
 """Types of entries whose items are lines: utterances with a duration."""
 AUDIO_TYPES = (*TYPES, "parquet")
@@ -29,7 +29,7 @@ TEXT_TYPES = ("txt", "txt_pair", "multimodal_conversation")
 _OTHER_TEXT_TYPES = ("txt_jsonl", "nemo_sft_jsonl", "share_gpt", "share_gpt_webdataset")
 
 Texts = Literal["refuse", "leave out", "read"]
-"""What happens to entries of texts and conversations."""
+"""The treatment of entries with texts and conversations."""
 
 
 def parse_input_cfg(
@@ -38,11 +38,11 @@ def parse_input_cfg(
     """The data of an `input_cfg`: a list of entries, or the path of a YAML file with such a list or a training config.
 
     An entry has a `type` (one of `AUDIO_TYPES`, and by `texts` of `TEXT_TYPES`), and a `weight` if any entry of its
-    list has one; a `group` has an `input_cfg` of its own. Without weights all entries of a list weigh the same, however
-    long they are. `tags`, `INHERITED_KEYS` and `force_finite` become the data sets' `Notes`, those of groups too: an
-    outer tag replaces an inner one, all other keys of an inner entry replace the outer ones. Other keys are ignored.
-    Relative paths start from the working directory, as in NeMo.
-    Raises `UsageError` for what NeMo would refuse, and for files that include each other.
+    list has one; a `group` has its own `input_cfg`. Without weights, all entries of a list have the same weight,
+    whatever their length. `tags`, `INHERITED_KEYS` and `force_finite`, also those of groups, become the data sets'
+    `Notes`: an outer tag replaces an inner one, but for all other keys the inner entry wins. Further keys are ignored.
+    Relative paths start from the working directory, as in NeMo. Raises `UsageError` for entries that NeMo would refuse,
+    and for files that include each other.
     """
     types = {"refuse": (), "read": TEXT_TYPES, "leave out": (*TEXT_TYPES, *_OTHER_TEXT_TYPES)}[texts]
     parts: list[DataSet | Mix] = []
@@ -107,8 +107,8 @@ def config_entries(
 ) -> Iterator[tuple[dict[str, Any], str, tuple[str, ...], Notes]]:
     """The entries of an `input_cfg` (a list, or the path of a file that holds one), of the known `types`.
 
-    A training config has the entries of the section that names its data (`find_section`), and hands down its keys.
-    Each entry with its type, its chain of files, and its notes, which inherit from `notes`. Raises `UsageError`.
+    A training config has the entries of the section that names its data (`find_section`), and passes its keys to them.
+    Each entry comes with its type, its chain of files, and its notes, which inherit from `notes`. Raises `UsageError`.
     """
     is_outermost = not seen
     while isinstance(value, str | dict):
@@ -132,7 +132,7 @@ def config_entries(
 def _section(config: dict[str, Any], seen: tuple[str, ...], notes: Notes, is_outermost: bool) -> tuple[Any, Notes]:
     """The entries of a mapping that holds an `input_cfg` or is a training config, and the notes with its keys.
 
-    In a file that is included, NeMo has no limits and the like: these keys are among those that are not used.
+    NeMo ignores limits and similar keys in an included file, so they count as unused keys.
     """
     found = find_section(config)
     if found is None:
@@ -152,7 +152,7 @@ def _section(config: dict[str, Any], seen: tuple[str, ...], notes: Notes, is_out
 
 
 def _names_no_data(config: dict[str, Any], seen: tuple[str, ...]) -> UsageError:
-    """The error for a mapping that has no entries; most often that is a whole training config."""
+    """The error for a mapping without entries, which most often is a whole training config."""
     sections = list(loader_sections(config))
     if not sections:
         return UsageError(

@@ -1,4 +1,4 @@
-"""The files of an input, so that none of them is overwritten."""
+"""Lists the files of an input, so that none of them is overwritten."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from prepcli.manifest.mixing import leaves_of
 def files_of(data: DataSet | Mix) -> Iterator[str]:
     """Manifests, cuts and texts of all data sets, and the configs that name them.
 
-    A training config is not among them: bins are written into the config that names the data.
+    A training config is not included: bins are written into the config that names the data.
     """
     for leaf in leaves_of(data):
         yield from (path for path in leaf.notes.config_files if path != leaf.notes.training_config)
@@ -21,6 +21,6 @@ def files_of(data: DataSet | Mix) -> Iterator[str]:
 
 
 def files_in(path: str) -> Iterator[Path]:
-    """The file itself, or the files in a folder, such as that of a tokenizer; nothing if the path does not exist."""
+    """The file itself, or the files in a folder, such as a tokenizer's; nothing if the path does not exist."""
     here = Path(path)
     yield from here.iterdir() if here.is_dir() else [here]

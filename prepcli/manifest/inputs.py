@@ -1,4 +1,4 @@
-"""The inputs that users and training configs can name: manifests, weighted lists, `input_cfg`, Shar, tarred sets."""
+"""Resolves the inputs that users and configs name: manifests, weighted lists, `input_cfg`, Shar, tarred sets."""
 
 import os
 from itertools import accumulate
@@ -18,13 +18,14 @@ from prepcli.storage.paths import is_dir
 def resolve_input(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
     """The data that `spec` names.
 
-    It is one of: paths of manifests as in `expand_paths`; `[[a.json,0.7],[b.json,0.3]]` or `[[a.json],[b.json]]`;
-    a `.yaml` with an `input_cfg`, or a training config; a Shar directory or one that holds `cuts/`; a directory that
+    `spec` is one of: paths of manifests as in `expand_paths`; `[[a.json,0.7],[b.json,0.3]]` or `[[a.json],[b.json]]`; a
+    `.yaml` with an `input_cfg`, or a training config; a Shar directory, or a directory with `cuts/`; a directory that
     `manifest-to-tarred` or `manifest-to-parquet` wrote; Parquet files; `key=value` with one of `DATA_KEYS`. A path that
-    exists is always read as a path. `texts`: what happens to entries of an `input_cfg` that have no audio.
+    exists is always read as a path. `texts`: the treatment of entries of an `input_cfg` without audio.
 
     Raises:
-        UsageError: it is none of these, or a file is missing, or all entries are left out.
+        UsageError: `spec` is none of these, a file is missing, or all entries are left out.
+
     """
     key, equals, value = spec.partition("=")
     if equals and not os.path.exists(spec):
@@ -53,7 +54,7 @@ def _in_config(value: Any, texts: Texts) -> DataSet | Mix:
 
 
 def notes_on_input(data: DataSet | Mix) -> list[str]:
-    """Sentences for users about what of an input is left out, or read otherwise than they may expect."""
+    """Sentences for users about parts of an input that are left out, or not interpreted as they may expect."""
     leaves = leaves_of(data)
     left_out = [leaf.left_out for leaf in leaves if leaf.left_out]
     remarks = [remark for leaf in leaves for remark in leaf.notes.remarks]
@@ -64,7 +65,7 @@ def notes_on_input(data: DataSet | Mix) -> list[str]:
 
 
 def _is_list(text: str) -> bool:
-    """Whether the text is a list, `[[a],[b]]` or `[a,b]`, with brackets around all of it. What exists is a path."""
+    """Whether the text is a list, `[[a],[b]]` or `[a,b]`, within brackets. An existing path is not a list."""
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")) or os.path.exists(text):
         return False
@@ -78,7 +79,7 @@ def _items(text: str) -> list[str]:
 
 
 def _parse_list(text: str) -> list[Any]:
-    """A list as it is typed in a shell: `[[path,0.7],[path]]`; quotes are not needed. NeMo's values are YAML."""
+    """A list as typed in a shell: `[[path,0.7],[path]]`; quotes are not needed. Values are YAML, as in NeMo."""
     return [
         [_scalar(part) for part in _items(item)] if item.startswith("[") and item.endswith("]") else _scalar(item)
         for item in _items(text)
@@ -87,7 +88,7 @@ def _parse_list(text: str) -> list[Any]:
 
 
 def _parse_fields(text: str) -> dict[str, Any] | None:
-    """The fields of a Shar set as they are typed in a shell: `{cuts: [a,b], target_audio: c}`; None if it is a path."""
+    """The fields of a Shar set as typed in a shell: `{cuts: [a,b], target_audio: c}`; None if the text is a path."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     fields = {}

@@ -1,17 +1,17 @@
-"""Files of lines cut into units of work by bytes, without looking into the lines: for jobs that read each one once."""
+"""Cuts files of lines into units of work by bytes, without parsing lines: for jobs that read each line once."""
 
 import hashlib
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
-
-import numpy as np
+from typing import BinaryIO
 
 from prepcli.engine.state.plan import InputFile, Unit
 from prepcli.manifest.missing import spread_over
-from prepcli.manifest.scan import Reader
-from prepcli.manifest.sources import check_file, open_bytes
+from prepcli.manifest.sources import Reader, check_file, open_bytes
 from prepcli.manifest.spool import is_copied, plain_copy
 from prepcli.storage.input_files import check_unchanged, read_at, state_of
 from prepcli.storage.paths import size_of
@@ -19,14 +19,14 @@ from prepcli.storage.paths import size_of
 MAX_UNIT_BYTES = 512 << 10
 MIN_UNIT_BYTES = 8 << 10
 MIN_UNITS = 64
-"""Units of files that are neither small nor large."""
+"""Minimum number of units for large files."""
 _BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
 class LineSlice(Unit):
-    """Whole lines of a file: its number, the first byte, the number of bytes, and the number of the first line."""
+    """Whole lines of a file: number of the file, first byte, number of bytes, and number of the first line."""
 
     source: int
     offset: int
@@ -42,89 +42,94 @@ class LineSlices:
     inputs: list[InputFile] = field(default_factory=list)
     num_records: int = 0
     plain: list[str] = field(default_factory=list)
-    """For each file where its uncompressed bytes are."""
-    _open: dict[int, int] = field(default_factory=dict)
+    """For each file, the file with its uncompressed bytes; empty for a file without a name, which is open."""
+    _files: dict[int, BinaryIO] = field(default_factory=dict)
 
     def lines(self, unit: LineSlice) -> Iterator[tuple[int, bytes]]:
-        """The lines of a unit that are not blank, without line ends, with their numbers from 1."""
-        if unit.source not in self._open:
-            self._open[unit.source] = os.open(self.plain[unit.source], os.O_RDONLY | os.O_CLOEXEC)
-        data = read_at(self._open[unit.source], unit.length, unit.offset)
+        """The lines of a unit that are not blank, without line ends, each with its number from 1."""
+        plain = self.plain[unit.source]
+        if unit.source not in self._files:
+            self._files[unit.source] = open_bytes(plain)
+        file = self._files[unit.source]
+        if is_copied(plain):  # copies are read in order, and only for a sample
+            file.seek(unit.offset)
+            data = Reader(plain, file).read_all(unit.length)
+        else:
+            data = read_at(file.fileno(), unit.length, unit.offset)
         for number, line in enumerate(_without_mark(data, unit.offset).split(b"\n"), start=unit.first_line):
             if line and not line.isspace():
                 yield number, line.rstrip(b"\r")
 
     def sample(self) -> Iterator[tuple[int, bytes]]:
-        """A few lines, evenly over all that are not blank, each with the number of its file; read once, in order."""
-        ends = np.cumsum([unit.num_records for unit in self.units])
-        for source, plain in enumerate(self.plain):
-            with open_bytes(plain) as file:
-                for number in spread_over(self.num_records):
-                    at = int(np.searchsorted(ends, number, side="right"))
-                    unit = self.units[at]
-                    if unit.source == source:
-                        file.seek(unit.offset)
-                        read = Reader(plain, file).read_all(unit.length)
-                        lines = _without_mark(read, unit.offset).split(b"\n")
-                        whole = [line for line in lines if line and not line.isspace()]
-                        yield source, whole[number - int(ends[at])]
+        """A few lines, evenly spread over those that are not blank, each with the number of its file; read in order."""
+        ends = list(accumulate(unit.num_records for unit in self.units))
+        for number in spread_over(self.num_records):
+            at = bisect_right(ends, number)
+            lines = [line for _, line in self.lines(self.units[at])]
+            yield self.units[at].source, lines[number - ends[at]]
 
 
-def slice_lines(
-    paths: Sequence[str], spool: Path | None, see: Callable[[bytes], None] | None = None, name: str = "lines"
-) -> LineSlices:
+def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes], None] | None = None) -> LineSlices:
     """Read files once and cut them into units; a compressed one is unpacked in `spool`.
 
-    Without `spool` a compressed file is only counted. `see` is called with blocks of whole lines.
+    Without `spool` a compressed file is only counted. `see` gets blocks of whole lines.
 
     Raises:
         UsageError: a file is missing or damaged.
-        InputChangedError: it is written to meanwhile.
+        InputChangedError: a file changes during reading.
+
     """
     found = LineSlices()
     for path in paths:
         check_file(path, "input")
         state = state_of(path)
         plain = str(plain_copy(path, spool)) if spool and is_copied(path) else path
-        _slice_one(found, path, plain, see, name)
+        with open_bytes(plain) as file:
+            digest = _cut(found, Reader(path, file), min(MAX_UNIT_BYTES, size_of(plain) // MIN_UNITS), see)
         check_unchanged(path, state)
-        found.inputs[-1] = InputFile(path, found.inputs[-1].sha256, state)
+        found.plain.append(plain)
+        found.inputs.append(InputFile(path, digest, state))
     return found
 
 
-def _slice_one(found: LineSlices, path: str, plain: str, see: Callable[[bytes], None] | None, name: str) -> None:
-    size = size_of(plain)
-    per_unit = min(MAX_UNIT_BYTES, max(MIN_UNIT_BYTES, size // MIN_UNITS))
+def slice_catalog(file: BinaryIO, max_bytes: int, min_units: int) -> LineSlices:
+    """Cut the lines of an open file without a name, which worker processes inherit; its digest is the only input."""
+    found = LineSlices(plain=[""], _files={0: file})
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    found.inputs.append(InputFile("", _cut(found, Reader("", file), min(max_bytes, size // min_units))))
+    return found
+
+
+def _cut(found: LineSlices, reader: Reader, per_unit: int, see: Callable[[bytes], None] | None = None) -> str:
+    """Add the units of a file, each of about `per_unit` bytes; returns the SHA-256 of the content."""
+    per_unit = max(MIN_UNIT_BYTES, per_unit)
     digest = hashlib.sha256()
-    source, offset, line, rest = len(found.plain), 0, 1, b""
-    with open_bytes(plain) as file:
-        reader = Reader(path, file)
-        while True:
-            block = reader.read(_BLOCK_BYTES)
-            digest.update(block)
-            data = rest + block
-            # Whole lines, and at the end of the file what is left.
-            end = data.rfind(b"\n") + 1 if block else len(data)
-            data, rest = data[:end], data[end:]
-            at = 0
-            while at < len(data):
-                cut = data.find(b"\n", at + per_unit - 1) + 1 or len(data)
-                piece = data[at:cut]
-                count = sum(1 for one in _without_mark(piece, offset).split(b"\n") if one and not one.isspace())
-                if count:
-                    number = len(found.units)
-                    unit = LineSlice(f"{name}_{number:06d}", float(count), count, source, offset, len(piece), line)
-                    found.units.append(unit)
-                    found.num_records += count
-                if see is not None:
-                    see(piece)
-                line += piece.count(b"\n")
-                offset += len(piece)
-                at = cut
-            if not block:
-                break
-    found.plain.append(plain)
-    found.inputs.append(InputFile(path, digest.hexdigest()))
+    source, offset, line, rest = len(found.inputs), 0, 1, b""
+    while True:
+        block = reader.read(_BLOCK_BYTES)
+        digest.update(block)
+        data = rest + block
+        # Whole lines; at the end of the file, all remaining bytes.
+        end = data.rfind(b"\n") + 1 if block else len(data)
+        data, rest = data[:end], data[end:]
+        at = 0
+        while at < len(data):
+            cut = data.find(b"\n", at + per_unit - 1) + 1 or len(data)
+            piece = data[at:cut]
+            count = sum(1 for one in _without_mark(piece, offset).split(b"\n") if one and not one.isspace())
+            if count:
+                number = len(found.units)
+                unit = LineSlice(f"lines_{number:06d}", float(count), count, source, offset, len(piece), line)
+                found.units.append(unit)
+                found.num_records += count
+            if see is not None:
+                see(piece)
+            line += piece.count(b"\n")
+            offset += len(piece)
+            at = cut
+        if not block:
+            return digest.hexdigest()
 
 
 def _without_mark(data: bytes, offset: int) -> bytes:

@@ -1,7 +1,7 @@
 """The definition of a usable line, for all readers of NeMo manifests and lhotse cuts.
 
 `read_line` decides about one line. `decode_lines` and `check_usable` decide about a block of lines in a fraction of the
-time; where they find anything unusual, `read_line` has the last word on each line.
+time; if they find anything unusual, `read_line` decides about each line.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ from prepcli.manifest.record import MAX_SECONDS, Record
 
 
 def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:
-    """Seconds of one cut: its own `duration`, or for a MixedCut up to the end of its last track.
+    """Seconds of one cut: its `duration`; for a MixedCut, the end of its last track.
 
-    The rule for mixed cuts is lhotse's (lhotse/cut/mixed.py, `MixedCut.duration`: rounded to 8 decimals).
-    Raises `RecordRejected` with BAD_DURATION.
+    The rule for mixed cuts is lhotse's (lhotse/cut/mixed.py, `MixedCut.duration`: rounded to 8 decimals). Raises
+    `RecordRejected` with BAD_DURATION.
     """
     try:
         if "duration" in fields:
@@ -64,14 +64,14 @@ class NemoLine(msgspec.Struct, gc=False):
 
 
 class CutDurationLine(msgspec.Struct, gc=False):
-    """The same for a cut with a duration."""
+    """The same fields for a cut with a duration."""
 
     duration: Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
 
 
 @dataclass(slots=True)
 class UsableLine:
-    """A usable line: its fields, its duration in seconds, and, unless it is a cut, the record."""
+    """A usable line: its fields, its duration in seconds, and, unless it is a cut, its record."""
 
     fields: dict[str, msgspec.Raw]
     duration: float
@@ -79,10 +79,11 @@ class UsableLine:
 
 
 def read_line(line: bytes, cuts: bool) -> UsableLine | None:
-    """One line of a manifest, or with `cuts` of a file of cuts; None if it is skipped: blank, or a true `_skipme`.
+    """Read one line of a manifest or, with `cuts`, of a file of cuts; None if it is blank or has a true `_skipme`.
 
     Raises:
-        RecordRejected: it is not usable.
+        RecordRejected: the line is not usable.
+
     """
     if not line.strip():
         return None
@@ -96,7 +97,7 @@ def read_line(line: bytes, cuts: bool) -> UsableLine | None:
 
 
 def line_ends(data: bytes) -> tuple[Chars, Ends]:
-    """The bytes of whole lines and the end of each line: its newline, or the end of the data."""
+    """The bytes of whole lines, and the end of each line: its newline, or the end of the data."""
     chars = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(chars == _NEWLINE)
     if chars[-1] != _NEWLINE:
@@ -118,7 +119,8 @@ def decode_lines(data: bytes, chars: Chars, ends: Ends, decoder: msgspec.json.De
             data.decode("utf-8")
         if not _one_object_per_line(chars, ends):
             return [decoder.decode(line) for line in data.removesuffix(b"\n").split(b"\n")]
-        # Twice as fast as line by line. As many objects as lines means one per line, and no empty line.
+        # Twice as fast as decoding line by line. Equal numbers of objects and lines mean one object per line, and no
+        # empty line.
         found = decoder.decode_lines(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
@@ -133,8 +135,8 @@ def check_usable(lines: Sequence[NemoLine]) -> bool:
 def _one_object_per_line(chars: Chars, ends: Ends) -> bool:
     """Whether every line begins with a brace and ends with one.
 
-    If the lines are valid JSON values at all, no value then extends beyond a line end: inside an object or a list
-    a comma stands between a closing brace and the next opening one.
+    If the lines are valid JSON, no value then extends beyond a line end: inside an object or a list, a comma separates
+    a closing brace from the next opening one.
     """
     last = chars[ends - 1]
     if (last == _CARRIAGE_RETURN).any():

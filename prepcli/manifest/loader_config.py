@@ -1,4 +1,4 @@
-"""Bins as options of a data loader's config, in a YAML file that may be there already."""
+"""Writes bins as options into a data loader's config, in a new or existing YAML file."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -33,21 +33,19 @@ LOADER_KEYS = frozenset(
         "min_duration",
     ]
 )
-"""A file with one of these keys at its top is a loader's config itself."""
+"""A file with one of these keys at its top is itself the config of a loader."""
 
 _ONE_PER_BIN = ("bucket_batch_size", "max_tps", "max_tpt")
 _MAX_SHOWN = 200
-"""Characters of a value that a note shows."""
+"""Maximum number of characters of a value in a note."""
 
 
 @dataclass(frozen=True)
 class _Config:
-    """A config as it is, and the mapping in it that the options belong to.
+    """An existing config, and the mapping in it that the options belong to.
 
-    `line_end` is that of all its lines, which `yaml` has as a newline.
-
-    `place` has the keys that lead to the mapping: `model`, `train_ds`, and in a `multi_config` the part; none for the
-    top.
+    `line_end`: that of all its lines, for which `yaml` uses a newline. `place`: the keys that lead to the mapping:
+    `model`, `train_ds`, and in a `multi_config` the part; empty for the top.
     """
 
     yaml: EditableYaml
@@ -57,17 +55,18 @@ class _Config:
 
 
 def check_kind_of_file(path: Path) -> None:
-    """Raise `UsageError` for what cannot be a config: a folder or a device, which must not be replaced by a file."""
+    """Raise `UsageError` for a folder or a device, which must not be replaced by a config."""
     if path.exists() and not path.is_file():
         raise UsageError(f"--write-config {path}: it is not a regular file; give another name")
 
 
 def check_loader_config(path: Path, data: str = "") -> None:
-    """Check before the work that the options can be written; `data` is that of `write_loader_config`.
+    """Check before the work that the options can be written; `data` as in `write_loader_config`.
 
     Raises:
-        UsageError: it is a folder or a device, which must not be replaced by a file; it is not a YAML mapping; its
-            folder does not exist; or it is not clear where the options belong.
+        UsageError: the path is a folder or a device, which must not be replaced by a file; the file is not a YAML
+            mapping; its folder does not exist; or the place of the options is not clear.
+
     """
     _read(path, data)
 
@@ -77,25 +76,26 @@ def write_loader_config(
 ) -> list[str]:
     """Put `options` into the config at `path`.
 
-    They go to the one of `PLACES` that the file has, or to its top if that is a loader's config itself; a file that
-    does not exist is made, with the options at its top. In a `multi_config` they go to the part that reads `data`, or
-    that has bins already. Only the text of these keys changes: comments, order and layout of the rest stay. Lists of
-    one number per bin that are for another number of bins (`bucket_batch_size`, `max_tps`, `max_tpt`) no longer fit,
-    NeMo would refuse them, and so they are removed.
+    The options go to the one of `PLACES` that the file has, or to its top if the file is a loader's config itself; a
+    missing file is made, with the options at its top. In a `multi_config` they go to the part that reads `data`, or
+    that already has bins. Only the text of these keys changes: comments, order and layout of the rest stay. Lists of
+    one number per bin that are for another number of bins (`bucket_batch_size`, `max_tps`, `max_tpt`) no longer fit and
+    are removed, because NeMo would refuse them.
 
     Args:
         path: the file.
         options: the keys with their values.
-        limits: those of `options` that leave out examples, with the limit that the user gave to the command, or None.
-            Where the file has a number for one of them, it is replaced only if another limit was given.
-        data: the input that the options are for, as a user names it; empty if they are for bins of the file.
+        limits: the `options` that leave out examples, each with the limit that the user gave to the command, or None.
+            If the file has a number for one of them, this number is replaced only if another limit was given.
+        data: the input of the options, as a user names it; empty if they are for bins of the file.
 
     Returns:
-        A note for each key that changes, with its old and new value, and for each that stays although the estimate
-        differs; then one that says what was written. Nothing if the file already has the options.
+        A note for each key that changes, with old and new value; a note for each key that stays although the estimate
+        differs; and a note on the written file. Nothing if the file already has the options.
 
     Raises:
-        UsageError: see `check_loader_config`; or the file cannot be edited in place, or not be written.
+        UsageError: see `check_loader_config`; or the file cannot be edited in place or written.
+
     """
     config = _read(path, data)
     section, place = config.section, ".".join(config.place)
@@ -124,7 +124,7 @@ def write_loader_config(
 
 
 def _is_own_limit(value: object, given: object) -> bool:
-    """Whether a limit in the file is the user's: a number, or a reference to one, that the command was not to replace.
+    """Whether a limit in the file is the user's: a number, or a reference to one, that no given limit replaces.
 
     A list comes from an earlier estimate.
     """
@@ -149,7 +149,7 @@ def _kept_note(name: str, value: object, estimated: object) -> str:
 
 
 def _read(path: Path, data: str) -> _Config:
-    """Read the file and find the place of the options; see `check_loader_config` for what is raised."""
+    """Read the file and find the place of the options; raises as `check_loader_config`."""
     import yaml
 
     check_kind_of_file(path)
@@ -162,7 +162,7 @@ def _read(path: Path, data: str) -> _Config:
         raise PrepcliError(f"--write-config {path}: it cannot be read: {error.strerror or error}") from None
     except yaml.YAMLError as error:
         raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
-    if config.is_empty:  # nothing but comments
+    if config.is_empty:  # the file has only comments
         return _Config(config, line_end, (), {})
     document = config.value
     if not isinstance(document, dict):
@@ -184,7 +184,7 @@ def _read(path: Path, data: str) -> _Config:
 
 
 def _belongs(section: dict[str, Any], data: str) -> bool:
-    """Whether options that were made from `data`, or else from bins, are for this section of several."""
+    """Whether options that were made from `data`, or else from bins, belong to this one of several sections."""
     return is_input_of(data, section) if data else section.get("bucket_duration_bins") is not None
 
 
@@ -193,7 +193,7 @@ def _check_writable(path: Path) -> None:
     real = path.resolve()
     if not real.parent.is_dir():
         raise UsageError(f"--write-config {path}: cannot write it: No such file or directory: {real.parent}")
-    # root may write everything, but a file without any permission to write is not meant to change.
+    # root may write every file, but a file without any write permission is not meant to change.
     is_protected = real.exists() and not (os.access(real, os.W_OK) and real.stat().st_mode & 0o222)
     if is_protected or not os.access(real.parent, os.W_OK):
         what = "it" if is_protected else f"its folder {real.parent}"

@@ -1,4 +1,4 @@
-"""The section of a training config that a data loader reads: where it is, and the keys that change the examples."""
+"""Finds the section of a training config that a data loader reads, and reads the keys that change the examples."""
 
 import contextlib
 import math
@@ -10,7 +10,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.loader_sections import PLACES, section_at
 
 DATA_KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
-"""The keys of a training config, and of inputs on the command line, that name data."""
+"""The keys that name data, in a training config and in inputs on the command line."""
 INHERITED_KEYS = ("text_field", "lang_field", "audio_locator_tag", "token_equivalent_duration")
 """Keys of a section, of a group and of an entry; the inner one takes precedence."""
 
@@ -21,12 +21,12 @@ _WITHOUT_EFFECT = re.compile(
     r"|is_tarred|defer_setup|skip_missing_manifest_entries|max_open_streams|slice_length|metadata_only"
     r"|db_norm|keep_excessive_supervisions|indexed|indexes_root"
 )
-"""Keys that change neither which examples there are nor how long they are."""
+"""Keys that change neither the selection of examples nor their lengths."""
 
 
 @dataclass(frozen=True)
 class LoaderKeys:
-    """The keys of a loader's section that decide which examples are used and how long they are; None: not given.
+    """The keys of a loader's section that determine the examples and their lengths; None: not given.
 
     Durations are in seconds. `max_tpt` is a single limit: a list belongs to earlier bins.
     """
@@ -57,7 +57,7 @@ def find_section(config: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """
     for names in (*PLACES, ()):
         section = section_at(config, names)
-        if section is None or "type" in section:  # an entry of an `input_cfg` has one
+        if section is None or "type" in section:  # only an entry of an `input_cfg` has a type
             continue
         if any(is_given(section.get(key)) for key in DATA_KEYS):
             return ".".join(names), section
@@ -65,15 +65,15 @@ def find_section(config: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
 
 
 def is_given(value: Any) -> bool:
-    """Whether a value is there: neither null nor OmegaConf's mark of a value that is still missing."""
+    """Whether a value is given: neither null nor OmegaConf's mark of a missing value."""
     return value is not None and value != "???"
 
 
 def entries_in(section: dict[str, Any]) -> Any:
-    """The `input_cfg` of a section: its own, or one entry for the data that it names."""
+    """The `input_cfg` of a section, or one entry for the data that the section names."""
     if is_given(section.get("input_cfg")):
         return section["input_cfg"]
-    from prepcli.formats.sets import shar_entry, tarred_entry  # only here: it needs NumPy
+    from prepcli.formats.sets import shar_entry, tarred_entry  # imported here, because it needs NumPy
 
     key = next(key for key in ("shar_path", "cuts_path", "manifest_filepath") if is_given(section.get(key)))
     if key == "shar_path":
@@ -92,10 +92,11 @@ def read_loader_keys(section: dict[str, Any], where: str) -> tuple[LoaderKeys, l
         where: the file, for messages.
 
     Returns:
-        The keys that are known, and the names of the others that may change the examples.
+        The known keys, and the names of other keys that may change the examples.
 
     Raises:
         UsageError: a value has another type.
+
     """
     found: dict[str, Any] = {}
     others: list[str] = []
@@ -112,17 +113,17 @@ def read_loader_keys(section: dict[str, Any], where: str) -> tuple[LoaderKeys, l
 
 
 def _is_default(value: Any) -> bool:
-    """Whether a value limits nothing, as NeMo's defaults."""
+    """Whether a value sets no limit, like NeMo's defaults."""
     return not is_given(value) or (not isinstance(value, bool) and value in (-1, float("inf")))
 
 
 def is_reference(value: Any) -> bool:
-    """Whether OmegaConf would replace the value by another one: `${model.prompt_format}`."""
+    """Whether the value is a reference that OmegaConf would resolve: `${model.prompt_format}`."""
     return isinstance(value, str) and "${" in value
 
 
 def typed_value(name: str, value: Any, where: str) -> Any:
-    """The value of a key of `LoaderKeys`, as a value of its type; raises `UsageError` if it is of another one."""
+    """The value of a key of `LoaderKeys`, converted to its type; raises `UsageError` if that is not possible."""
     if name == "measure_total_length":
         kind, is_right = "true or false", isinstance(value, bool)
     elif name in _TEXTS:

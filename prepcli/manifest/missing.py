@@ -1,4 +1,4 @@
-"""Is any audio there? Before the work a sample of the audio files is looked for: their folder may be wrong."""
+"""Looks for a sample of the audio files before the work, because their folder may be wrong."""
 
 import os
 from collections.abc import Sequence
@@ -9,22 +9,23 @@ from prepcli.storage.one_name import OTHER_FORM, other_forms
 from prepcli.storage.paths import path_of
 
 SAMPLE_SIZE = 20
-"""Maximum number of audio files that are looked for."""
+"""Maximum number of audio files in a sample."""
 
 
 def spread_over(count: int) -> list[int]:
-    """Up to `SAMPLE_SIZE` of the numbers from 0 to `count`, from the first to the last."""
-    # Without NumPy, whose import takes a fifth of the start of `make-manifest`.
+    """Up to `SAMPLE_SIZE` of the numbers below `count`, evenly spread from the first to the last."""
+    # Not with NumPy, whose import takes a fifth of the start of `make-manifest`.
     steps = min(SAMPLE_SIZE, count) - 1
     return [number * (count - 1) // steps for number in range(steps + 1)] if steps > 0 else [0] * count
 
 
 def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manifest") -> str | None:
-    """A message if no audio file of a sample is there, with a path that was tried; None if one is, or none is named.
+    """A message with a path that was tried if all audio files of a sample are missing; None if one exists.
 
     Args:
         sample: the absolute base folder of relative paths and the path of each audio file as `source` names it.
-        source: what names the audio.
+        source: name of the source for the message.
+
     """
     tried = {path_in(base, path): (base, path) for base, path in sample if path}
     if not tried or any(map(_is_there, tried)):
@@ -35,7 +36,7 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
             f"{source} names its audio by addresses that cannot be read, such as {addresses[0]}, only local paths and "
             f"addresses with s3:// or ais://: download the audio, and correct the paths in {source}"
         )
-    from prepcli.formats.sets import refusal_of_tarred  # only here: it needs NumPy
+    from prepcli.formats.sets import refusal_of_tarred  # imported here, because it needs NumPy
 
     example, (base, path) = next(iter(tried.items()))
     if not is_absolute(path) and (refusal := refusal_of_tarred(path_of(base))) is not None:
@@ -53,7 +54,7 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
 
 
 def _is_there(path: str) -> bool:
-    """Also if it cannot be reached: then its own reject says more."""
+    """Whether the file exists, or cannot be reached: its own reject says more then."""
     try:
         if is_address(path):
             return path_of(path).exists()

@@ -1,12 +1,11 @@
 """The first examples of data sets that are mixed by weights, without random draws.
 
-NeMo interleaves data sets with lhotse's LazyIteratorMultiplexer (lhotse/lazy.py): each step draws one of those
-that still have examples, in proportion to their weights; a group is one such data set in the list that holds
-it. Over all the data, weights therefore change the order alone, and the bins not at all. In the first N
-examples each data set has a share, and this is the share that is expected: after t steps, w·t examples of
-weight w until a data set is used up, the others then moving faster. Within a data set examples come in
-order (NeMo also shuffles the shards of Shar data, which is not followed here). An endless data set, one that
-is read again and again, is never used up.
+NeMo interleaves data sets with lhotse's LazyIteratorMultiplexer (lhotse/lazy.py): each step draws one of the data sets
+that still have examples, in proportion to their weights; a group counts as one data set of the list that contains it.
+Over all data, weights therefore change only the order, and not the bins. In the first N examples each data set has its
+expected share: after t steps, w·t examples with weight w, until a data set is used up and the others are drawn more
+often. Within a data set examples come in order (NeMo also shuffles the shards of Shar data, which is not simulated). An
+endless data set, which is read repeatedly, is never used up.
 """
 
 import itertools
@@ -23,7 +22,7 @@ _ENDLESS = 1 << 40
 
 @dataclass
 class LeafDurations:
-    """One data set: durations in seconds, which of them pass the filter, and its line count (the default weight)."""
+    """One data set: durations in seconds, whether each passes the filter, and its line count (the default weight)."""
 
     seconds: Floats
     inside: npt.NDArray[np.bool_]
@@ -40,7 +39,7 @@ def leaves_of(data: DataSet | Mix) -> list[DataSet]:
 def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple[list[Ints], int]:
     """Indexes, in each leaf, of the first `wanted` examples that pass the filter, and the number of draws for them.
 
-    `leaves` are those of `leaves_of(data)`, in order. In an endless leaf an index may occur several times.
+    `leaves` has the order of `leaves_of(data)`. In an endless leaf an index may occur several times.
     """
     kept_before = [np.concatenate([[0], np.cumsum(leaf.inside)]) for leaf in leaves]
     num_lines = [leaf.num_lines for leaf in leaves]
@@ -58,7 +57,7 @@ def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple
         )
 
     low, high = 0, sum(sizes)
-    while low < high:  # the fewest draws that give enough
+    while low < high:  # finds the minimum number of draws that gives enough
         middle = (low + high) // 2
         low, high = (low, middle) if kept_after(middle) >= wanted else (middle + 1, high)
     shares = allot(data, sizes, num_lines, low)
@@ -81,7 +80,7 @@ def _kept_places(inside: npt.NDArray[np.bool_], num_drawn: int) -> Ints:
 
 
 def allot(data: DataSet | Mix, sizes: list[int], num_lines: list[int], num_drawn: int) -> list[int]:
-    """The number of draws, of `num_drawn`, for each leaf; `sizes` and `num_lines` are those of the leaves."""
+    """The number of draws for each leaf, out of `num_drawn`; `sizes` and `num_lines` are those of the leaves."""
     if isinstance(data, DataSet):
         return [min(num_drawn, sizes[0])]
     ends = list(itertools.accumulate(len(leaves_of(part)) for part in data.parts))
@@ -98,7 +97,7 @@ def allot(data: DataSet | Mix, sizes: list[int], num_lines: list[int], num_drawn
 
 
 def _share(weights: list[float], sizes: list[int], total: int) -> list[int]:
-    """Split `total` in proportion to `weights`, at most its size for each; rounded so that the sum stays."""
+    """Split `total` in proportion to `weights`, at most its size for each; rounding keeps the sum."""
     total = min(total, sum(sizes))
     exact = [0.0] * len(sizes)
     open_ones = [i for i, size in enumerate(sizes) if size]

@@ -1,4 +1,4 @@
-"""The name of a manifest that a command is to write."""
+"""Checks the name of a manifest that a command will write."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from prepcli.formats.audio_names import is_audio_name
 
 
 def check_manifest_name(out: Path, command: str, example: str = "manifest.json") -> None:
-    """Refuse what no manifest is written to; `--overwrite` would replace a recording, too.
+    """Refuse a name that is not for a manifest: with `--overwrite`, a recording could be replaced.
 
     Args:
         out: the file to write.
@@ -16,6 +16,7 @@ def check_manifest_name(out: Path, command: str, example: str = "manifest.json")
 
     Raises:
         UsageError: the name is that of a folder, of a compressed file, of audio, or of a pipe or a device.
+
     """
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, such as {out / example}")

@@ -1,4 +1,4 @@
-"""The rows of a Parquet file with audio as lines of a NeMo manifest, so that one reader reads both."""
+"""Turns rows of a Parquet file with audio into lines of a NeMo manifest, so that one reader reads both."""
 
 import io
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _MAGIC = b"PAR1"
 _ROWS = 4096
 _ROWS_WITH_AUDIO = 64
 _NOT_FIELDS = frozenset({"audio_filepath", "duration", "offset", "_skipme"})
-"""Columns that mean something in a manifest, and nothing to NeMo's reader of Parquet."""
+"""Columns that have a meaning in a manifest, but not for NeMo's reader of Parquet."""
 
 
 def check_is_parquet(path: str) -> None:
@@ -51,7 +51,7 @@ def open_rows(path: str, columns: Columns) -> BinaryIO:
 
 
 class _Lines(io.RawIOBase):
-    """A file that consists of the blocks of an iterator."""
+    """A file whose content is the blocks of an iterator."""
 
     def __init__(self, path: str, blocks: Iterator[bytes]) -> None:
         self.name = path
@@ -95,7 +95,7 @@ def _lines(path: str, columns: Columns) -> Iterator[bytes]:
 
 
 def _records(values: dict[str, list[Any]], stem: str, first: int, columns: Columns) -> list[dict[str, Any]]:
-    """The fields of some rows, by the values of each column; rows without an id are numbered from `first`."""
+    """The fields of some rows, from the values of each column; rows without an id are numbered from `first`."""
     assert columns.parquet is not None
     audio, seconds = values.pop(columns.parquet.audio, []), values.get(columns.parquet.duration)
     names = values.get("id") or [f"{stem}{first + number}" for number in range(len(audio or seconds or []))]
@@ -111,7 +111,7 @@ def _records(values: dict[str, list[Any]], stem: str, first: int, columns: Colum
 
 
 def _wanted(columns: Columns, names: set[str]) -> list[str]:
-    """The columns to read besides the audio: those of which numbers are made, the id, and the duration."""
+    """The columns to read besides the audio: those that numbers are computed from, the id, and the duration."""
     assert columns.parquet is not None
     if columns.numbers is not None and not columns.numbers.fields:
         return sorted(names - {columns.parquet.audio})
@@ -120,7 +120,7 @@ def _wanted(columns: Columns, names: set[str]) -> list[str]:
 
 
 def _audio(path: str, columns: Columns, file: "pq.ParquetFile") -> str:
-    """The column with the encoded audio: that of its bytes, if the audio is a struct, as Hugging Face writes it."""
+    """The column with the encoded audio; if the audio is a struct, as Hugging Face writes it, its bytes."""
     assert columns.parquet is not None
     name, schema = columns.parquet.audio, file.schema_arrow
     if name not in schema.names or columns.seconds_of is None:

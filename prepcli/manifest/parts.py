@@ -1,8 +1,8 @@
-"""The columns that a scan reads, and its result for one range of a file."""
+"""The columns that a scan reads, and the result of a scan for one range of a file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +30,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FieldKey:
-    """A key made of one field of a line: its text, or its integer as text.
+    """A key from one field of a line: its text, or its integer as text.
 
-    `function` (a module-level one, or a partial of one) may raise `RecordRejected`. A line without the field becomes a
-    `Problem`, but with `is_optional` its key is empty, as is that of a line with another type of value.
+    `function` (module-level, or a partial of such a function) may raise `RecordRejected`. A line without the field, or
+    with another type of value, becomes a `Problem`; with `is_optional`, its key is empty.
     """
 
     field: str
@@ -41,20 +41,20 @@ class FieldKey:
     is_optional: bool = False
 
     def of(self, value: object) -> str:
-        """The key for a value that is text or an integer; for others it is optional."""
+        """The key for a value that is text or an integer; other values are allowed only for an optional key."""
         return "" if self.is_optional and type(value) not in (str, int) else self.function(str(value))
 
 
 KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
-"""The source of a key: a function of `audio_filepath`, which must not reject, or a `FieldKey`."""
+"""The source of a key: a function of `audio_filepath` that rejects nothing, or a `FieldKey`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A function that gives an integer for each usable line: from its bytes, or from some fields of a NeMo record.
+    """A function that computes an integer for each usable line: from its bytes, or from fields of a NeMo record.
 
-    `function` (with equality, to be sent to workers) gets a block of whole lines, or with `fields` for each of these a
-    list of its values, text or None, line by line. For a single line it may raise `RecordRejected`.
+    `function` (which has equality, to be sent to workers) gets a block of whole lines; with `fields`, a list with the
+    values of these fields, text or None, for each line. For a single line it may raise `RecordRejected`.
     """
 
     function: Callable[..., list[int]]
@@ -63,7 +63,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class ParquetColumns:
-    """The columns of a Parquet file with the audio and with its duration (seconds), which a file may not have."""
+    """The columns of a Parquet file with the audio and, if it has one, with the duration (seconds)."""
 
     audio: str = "audio"
     duration: str = "duration"
@@ -71,10 +71,10 @@ class ParquetColumns:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What to keep of each line in addition to its duration."""
+    """The data to keep of each line in addition to its duration."""
 
     spans: bool = True
-    """Byte ranges, offsets, and all problems; without it only the first problem of a range is described."""
+    """Keep byte ranges, offsets, and all problems; otherwise only the first problem of a range is kept."""
     digest: bool = True
     keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
     """Names, and functions of `audio_filepath` whose 64-bit hashes are kept."""
@@ -85,23 +85,15 @@ class Columns:
     parquet: ParquetColumns | None = None
     """The files are Parquet; each row is read as a line."""
     seconds_of: Callable[[bytes, str], float] | None = None
-    """For Parquet without durations: a module-level function that gives the seconds of encoded audio with a name."""
+    """For Parquet without durations: a module-level function of encoded audio and its name that returns the seconds."""
     numbers: Numbers | None = None
     looks_for: Callable[[bytes], bool] | None = None
-    """A module-level function that gets blocks of whole lines until it has found something."""
-
-
-class WholeFile(NamedTuple):
-    """A file all of whose lines are usable, in a `Part` with the lines of several files."""
-
-    digest: bytes
-    num_bytes: int
-    num_records: int
+    """A module-level function that gets blocks of whole lines until it has returned True."""
 
 
 @dataclass(slots=True)
 class Part:
-    """The columns of the lines that begin in one range; line numbers count from 0 within it."""
+    """The columns of the lines that begin in one range; line numbers count from 0 within the range."""
 
     digest: bytes
     num_bytes: int
@@ -120,5 +112,3 @@ class Part:
     gaps: list[int] = field(default_factory=list)
     """Lines without a usable record, ascending."""
     problems: list[Problem] = field(default_factory=list)
-    files: list[WholeFile] = field(default_factory=list)
-    """The files, where the lines are those of several whole ones; `digest` is empty then."""

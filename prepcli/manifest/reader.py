@@ -1,4 +1,4 @@
-"""Read lines by their number in the index."""
+"""Reads lines by the number of their record in the index."""
 
 import os
 import resource
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 _ALLOWED = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 MAX_OPEN_FILES = 16384 if _ALLOWED == resource.RLIM_INFINITY else min(max(_ALLOWED // 2, 64), 16384)
-"""There may be more manifests than a process may open files, which are 1,024 on many systems."""
+"""Manifests may be more than the files that a process may open, which are 1,024 on many systems."""
 _BLOCK_BYTES = 1 << 16
-"""Read at once where lines are read in order: a call of the system for each takes 5 % of the time of a copied file."""
+"""Bytes read at once if lines are read in order: one system call per line takes 5 % of the time of a copied file."""
 
 
 class _Block(NamedTuple):
-    """A part of a source, from byte `start` on, that was not written to before it was read."""
+    """A part of a source, from byte `start` on, that was unchanged when it was read."""
 
     source: int
     start: int
@@ -38,18 +38,18 @@ _NO_BLOCK = _Block(-1, 0, b"")
 class LineReader:
     """Reads the lines of an index's records, in any order and from any number of processes.
 
-    Files are opened when they are first read, in each process for itself; reads use positions of their own
-    (`pread`), so that forked processes share only the descriptor. A `.gz` that the index has not spooled is
-    unpacked into a temporary directory on first use. Raises `InputChangedError` when a file was removed or written to
-    since it was indexed: lines that were read before are correct.
+    Each process opens files at their first use; reads have explicit positions (`pread`), so forked processes share only
+    the descriptor. A `.gz` that the index has not spooled is unpacked into a temporary directory at its first use.
+    Raises `InputChangedError` if a file was removed or changed since it was indexed; lines that were read before are
+    correct.
     """
 
     def __init__(self, index: "ManifestIndex") -> None:
         self._index = index
         self._files: dict[int, int] = {}
         self._unpacked: Path | None = None
-        self._states: dict[int, FileState] = {}  # where they are others than those of the index
-        self._next = -1  # the record after the one that was read last
+        self._states: dict[int, FileState] = {}  # those that differ from the index
+        self._next = -1  # the record after the last one that was read
         self._block = _NO_BLOCK
 
     def line(self, i: int) -> bytes:
@@ -89,11 +89,11 @@ class LineReader:
         return {"_index": self._index, **fresh}
 
     def _read(self, source: int, start: int, length: int, up_to: int = 0) -> bytes:
-        """Read `length` bytes, or as many as there are of `up_to`."""
+        """Read `length` bytes, and further bytes up to `up_to` if they exist."""
         found = self._index.sources[source]
         file = self._file(source)
         data = read_at(file, max(length, up_to), found.begin + start)
-        # Checked after reading, to notice earlier writes. For a compressed file the unpacked copy, our own, is read.
+        # Checked after reading, to notice earlier writes. Not for a compressed file, whose unpacked copy is our own.
         if found.plain_path == found.path and state_of(file) != self._states.get(source, found.state):
             self._check(source, file)
         if len(data) < length:
@@ -125,7 +125,7 @@ class LineReader:
         except FileNotFoundError:
             self._check(source)
             raise
-        if found.plain_path is None:  # it was unpacked just now
+        if found.plain_path is None:  # it was just unpacked
             self._check(source)
         return file
 
@@ -140,5 +140,5 @@ class LineReader:
 
 
 def _remove(directory: Path, owner: int) -> None:
-    if os.getpid() == owner:  # and not in a forked copy of the reader
+    if os.getpid() == owner:  # not in a forked copy of the reader
         shutil.rmtree(directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""One line of a NeMo manifest as a typed record; other fields keep their original text."""
+"""A line of a NeMo manifest as a typed record; other fields keep their original text."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.fields import decode_value, parse_fields, shown
 
 MAX_SECONDS = 1e9
-"""32 years: a longer duration or offset is a mistake, and does not fit the integers that count samples."""
+"""32 years: longer durations and offsets are mistakes, and do not fit the integers that count samples."""
 
 Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
 
@@ -42,8 +42,8 @@ class Record:
     def parse(cls, line: bytes) -> "Record":
         """Read one line (with or without its line end).
 
-        A line out of a `rejects.jsonl` gives the original record. Raises `RecordRejected` with NOT_UTF8,
-        BROKEN_JSON, MISSING_FIELD, BAD_FIELD, BAD_DURATION or BAD_OFFSET. `_skipme` is ignored here: see
+        A line of a `rejects.jsonl` gives the original record. Raises `RecordRejected` with NOT_UTF8, BROKEN_JSON,
+        MISSING_FIELD, BAD_FIELD, BAD_DURATION or BAD_OFFSET. `_skipme` is ignored here: see
         `prepcli.manifest.fields.is_skipped`.
         """
         return cls(parse_fields(line))
@@ -54,7 +54,7 @@ class Record:
         return default if raw is None else decode_value(raw)
 
     def text(self, name: str) -> str | None:
-        """The text of a field, None where there is none; raises `RecordRejected` with BAD_FIELD for other values."""
+        """The text of a field, or None if it is missing; raises `RecordRejected` with BAD_FIELD for other values."""
         value = self.get(name)
         if value is None or isinstance(value, str):
             return value
@@ -63,9 +63,9 @@ class Record:
     def to_json(self, changes: Mapping[str, Value], remove: Collection[str] = ()) -> bytes:
         """The record as one line of JSON without line end, formatted like Python's `json.dump`.
 
-        A changed field keeps its place, a new one goes to the end, a removed one is left out, and every other
-        one keeps its text. `msgspec.Raw` and `bytes` are JSON already and go in as they are; other values are
-        encoded, non-ASCII text as raw UTF-8. Raises `ValueError` for NaN and infinities, which JSON does not have.
+        A changed field keeps its place, a new field goes to the end, a removed field is left out, and all other fields
+        keep their text. `msgspec.Raw` and `bytes` must be JSON and are written unchanged; other values are encoded,
+        with non-ASCII text as raw UTF-8. Raises `ValueError` for NaN and infinities, which JSON does not have.
         """
         return fields_to_json(self.fields, changes, remove)
 
@@ -86,14 +86,14 @@ def fields_to_json(
             parts.append(_encode(value))
     if not parts:
         return b"{}"
-    # Every key includes the ", " before it; for the first key this is replaced by the opening brace.
+    # Every key includes the ", " before it; for the first key, the opening brace replaces it.
     parts[0] = b"{" + bytes(parts[0])[2:]
     parts.append(b"}")
     return b"".join(parts)
 
 
 def audio_filepath_of(fields: Mapping[str, msgspec.Raw]) -> str:
-    """The path of the audio; raises `RecordRejected` where there is none."""
+    """The path of the audio; raises `RecordRejected` if there is none."""
     raw = fields.get("audio_filepath")
     if raw is None:
         raise RecordRejected(RejectReason.MISSING_FIELD, "there is no audio_filepath")
@@ -119,7 +119,7 @@ def _duration(fields: Mapping[str, msgspec.Raw]) -> float:
 
 
 def offset_of(fields: Mapping[str, msgspec.Raw]) -> float | None:
-    """Seconds; None where it is absent or null. Raises `RecordRejected` for what is not a position."""
+    """The offset in seconds; None if it is missing or null. Raises `RecordRejected` for an invalid offset."""
     raw = fields.get("offset")
     if raw is None or bytes(raw) == b"null":
         return None
@@ -132,7 +132,7 @@ def offset_of(fields: Mapping[str, msgspec.Raw]) -> float | None:
 
 
 def number_of(raw: msgspec.Raw) -> float | None:
-    """A finite JSON number; None for all else (msgspec refuses strings, booleans, NaN and numbers out of range)."""
+    """A finite JSON number; None for other values (msgspec refuses strings, booleans, NaN and numbers out of range)."""
     try:
         number = _number_decoder.decode(raw)
     except msgspec.DecodeError:
@@ -147,7 +147,7 @@ def _bad(reason: RejectReason, name: str, raw: msgspec.Raw, wanted: str) -> Reco
 
 
 def _encode(value: Value) -> bytes | msgspec.Raw:
-    if type(value) is str or type(value) is int:  # nearly all: paths and numbers of shards
+    if type(value) is str or type(value) is int:  # nearly all values: paths, and numbers of shards
         return _encode_json(value)
     if isinstance(value, (msgspec.Raw, bytes)):
         return value
@@ -158,5 +158,5 @@ def _encode(value: Value) -> bytes | msgspec.Raw:
 
 @lru_cache(maxsize=4096)
 def _key(name: str) -> bytes:
-    """The field's name in JSON with the preceding comma (cached: a manifest has few names)."""
+    """The field's name in JSON with the comma before it (cached, as a manifest has few names)."""
     return b", " + json.dumps(name, ensure_ascii=False).encode() + b": "

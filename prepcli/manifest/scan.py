@@ -1,20 +1,19 @@
-"""Read a manifest in fixed, independent byte ranges, so that many processes can share one huge file.
+"""Reads a manifest in fixed, independent byte ranges, so that many processes can share one huge file.
 
-A range is 16 MiB of the file, whoever reads it (2 MiB where no digest is wanted); a line belongs to the range in which
-it begins.
+A range is 16 MiB of the file, whatever process reads it (2 MiB if no digest is wanted); a line belongs to the range in
+which it begins.
 """
 
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
 
-from prepcli.errors import FAULTS_OF_THE_MACHINE, UsageError, named
+from prepcli.errors import UsageError
 from prepcli.manifest.columns import LineBlocks
 from prepcli.manifest.parquet_rows import open_rows
 from prepcli.manifest.parts import Columns, Part
-from prepcli.manifest.sources import is_gzip, open_bytes
+from prepcli.manifest.sources import Reader, is_gzip, open_bytes
 
 RANGE_BYTES = 16 << 20
 MAX_LINE_BYTES = 64 << 20
@@ -26,22 +25,27 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes `start` to `stop` of a file; `stop` None: the whole of it, however long (compressed files, Parquet)."""
+    """Bytes `start` to `stop` of a manifest; `stop` None: the whole manifest of any length (compressed files, Parquet).
+
+    `begin`: the byte of the file `path` at which the manifest begins; one file may have several manifests.
+    """
 
     path: str
     start: int
     stop: int | None
+    begin: int = 0
 
 
-def ranges_of(path: str, num_bytes: int, short: bool = False) -> list[Range]:
-    """The ranges of one file of `num_bytes` bytes; a compressed one can only be read from its start.
+def ranges_of(path: str, num_bytes: int, short: bool = False, begin: int = 0) -> list[Range]:
+    """The ranges of one manifest of `num_bytes` bytes; a compressed one can only be read from its start.
 
-    `short`: an eighth as long, so that workers end together. Only without a digest, which needs whole ranges.
+    `short`: ranges of an eighth of the length, so that workers end at about the same time. Not with a digest, which
+    needs whole ranges.
     """
     if is_gzip(path):
         return [Range(path, 0, None)]
     step = max(RANGE_BYTES // 8, 1) if short else RANGE_BYTES
-    return [Range(path, start, min(start + step, num_bytes)) for start in range(0, num_bytes, step)]
+    return [Range(path, start, min(start + step, num_bytes), begin) for start in range(0, num_bytes, step)]
 
 
 def workers_for(files: Iterable[tuple[str, int]], num_workers: int) -> int:
@@ -50,12 +54,12 @@ def workers_for(files: Iterable[tuple[str, int]], num_workers: int) -> int:
 
 
 def scan(part: Range, columns: Columns) -> Iterator[Part]:
-    """Read one range: the lines that begin in it, as one `Part`; of a compressed file a `Part` for each 16 MiB.
+    """Read the lines that begin in one range, as one `Part`; for a compressed file, a `Part` for each 16 MiB.
 
-    Raises `UsageError` when a compressed file is damaged or cut short, or a line is longer than 64 MiB.
+    Raises `UsageError` if a compressed file is damaged or cut short, or a line is longer than 64 MiB.
     """
     with open_rows(part.path, columns) if columns.parquet else open_bytes(part.path) as file:
-        reader = Reader(part.path, file)
+        reader = Reader(part.path, file, part.begin)
         if part.stop is not None:
             yield _scan_range(reader, part.start, part.stop, reader.begin_at(part.start), columns)
         else:
@@ -63,7 +67,7 @@ def scan(part: Range, columns: Columns) -> Iterator[Part]:
 
 
 def scan_all(reader: "Reader", columns: Columns) -> Iterator[Part]:
-    """Read from the start to the end, a `Part` for each 16 MiB; raises as `scan` does."""
+    """Read from start to end, a `Part` for each 16 MiB; raises as `scan` does."""
     start, in_line = 0, False
     while data := reader.read(1):
         reader.give_back(data)
@@ -72,60 +76,8 @@ def scan_all(reader: "Reader", columns: Columns) -> Iterator[Part]:
         in_line = reader.in_line
 
 
-class Reader:
-    """Reads a file sequentially; bytes read beyond a range can be returned for the next one.
-
-    `num_bytes`: the bytes of the last range; `in_line`: it ended inside a line.
-    """
-
-    def __init__(self, path: str, file: BinaryIO) -> None:
-        self.path = path
-        self.num_bytes = 0
-        self.in_line = False
-        self._file = file
-        self._kept = b""
-
-    def begin_at(self, start: int) -> bool:
-        """Go to byte `start` and return whether it is inside a line; a compressed file starts at 0."""
-        if not start:
-            return False
-        self._file.seek(start - 1)
-        return self.read(1) != b"\n"
-
-    def read(self, num_bytes: int) -> bytes:
-        """Up to `num_bytes` bytes, none at the end; raises `UsageError` for damaged compressed data."""
-        if self._kept:
-            data, self._kept = self._kept[:num_bytes], self._kept[num_bytes:]
-            return data
-        try:
-            return self._file.read(num_bytes)
-        except EOFError:
-            raise UsageError(f"{self.path} is cut short: its compressed data end too early; make it again") from None
-        except OSError as error:
-            if not is_gzip(self.path) or error.errno in FAULTS_OF_THE_MACHINE:
-                raise named(error, self.path) from None
-            raise UsageError(
-                f"{self.path} is damaged or not a gzip file: {error}; make it again, or take .gz off its name"
-            ) from None
-        except Exception as error:
-            if type(error).__module__ != "zlib":  # zlib.error, without importing zlib
-                raise
-            raise UsageError(f"{self.path} is damaged: {error}; make it again") from None
-
-    def read_all(self, num_bytes: int) -> bytes:
-        """`num_bytes` bytes, fewer only at the end; raises as `read` does."""
-        found = self.read(num_bytes)
-        while len(found) < num_bytes and (more := self.read(num_bytes - len(found))):
-            found += more
-        return found
-
-    def give_back(self, data: bytes) -> None:
-        """Return `data` first in the next `read`."""
-        self._kept = data + self._kept
-
-
 def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: Columns) -> Part:
-    """Read from `start`; `in_line`: the first bytes belong to a line of an earlier range."""
+    """Read from `start` on; `in_line`: the first bytes belong to a line of an earlier range."""
     digest = hashlib.sha256() if columns.digest else None
     blocks = LineBlocks(columns)
     found = columns.looks_for is None
@@ -140,16 +92,16 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
 def lines_of(part: Range) -> Iterator[bytes]:
     """The lines that begin in one range (of a compressed file: all), without newlines; raises as `scan` does.
 
-    Blank lines are among them, so that a caller can count. `manifest.lines.read_line` makes a record of a line.
+    Blank lines are included, so that a caller can count. `manifest.lines.read_line` makes a record of a line.
     """
     for block in blocks_of(part):
         yield from block.removesuffix(b"\n").split(b"\n")
 
 
 def blocks_of(part: Range) -> Iterator[bytes]:
-    """The same lines in blocks of many, with their newlines, for what handles many at once."""
+    """The lines of `lines_of` in blocks with their newlines, for functions that handle many lines at once."""
     with open_bytes(part.path) as file:
-        reader = Reader(part.path, file)
+        reader = Reader(part.path, file, part.begin)
         in_line = reader.begin_at(part.start)
         stop = sys.maxsize if part.stop is None else part.stop
         for data, _ in _whole_lines(reader, part.start, stop, in_line, None):
@@ -159,9 +111,9 @@ def blocks_of(part: Range) -> Iterator[bytes]:
 def _whole_lines(
     reader: Reader, start: int, stop: int, in_line: bool, seen: Callable[[bytes], None] | None
 ) -> Iterator[tuple[bytes, int]]:
-    """Blocks of whole lines, each with the byte that it begins at; `seen` gets all bytes from `start` to `stop`."""
+    """Blocks of whole lines, each with the byte at which it begins; `seen` gets all bytes from `start` to `stop`."""
     position = start
-    pending: list[bytes] = []  # the pieces of an unfinished line
+    pending: list[bytes] = []  # pieces of an incomplete line
     pending_bytes = 0
     while position < stop and (data := reader.read(min(_BLOCK_BYTES, stop - position))):
         if seen:

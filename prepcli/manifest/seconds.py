@@ -1,4 +1,4 @@
-"""Are durations seconds? Some manifests have milliseconds or samples, and every number made of them is wrong."""
+"""Checks that durations are seconds: some manifests have milliseconds or samples, which makes all numbers wrong."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 _LONG = 600.0
 _MIN_SPEED, _SPEECH = 0.1, 1.0
-"""Characters per second: fewer than the first are not speech; from the second on, a long duration is right."""
+"""Characters per second: below the first, a recording is not speech; above the second, a long duration is plausible."""
 _UNITS = ((1e3, "milliseconds"), (16e3, "samples"), (1e6, "microseconds"))
 _SAMPLED = 100_000
 
@@ -17,16 +17,17 @@ def typical_seconds(durations: NDArray[Any]) -> float:
     if not len(durations):
         return 0.0
     sample = durations[:: max(1, len(durations) // _SAMPLED)]
-    # Not np.median: its first call imports numpy.ma, a tenth of a short run.
+    # Not np.median, whose first call imports numpy.ma, a tenth of a short run.
     return float(np.partition(sample, len(sample) // 2)[len(sample) // 2])
 
 
 def notes_on_seconds(typical: float, chars_per_second: float | None = None) -> list[str]:
-    """Return a note if durations are hardly seconds; it guesses their unit.
+    """Return a note if durations are probably not seconds; it guesses their unit.
 
     Args:
-        typical: the median or mean duration, in what should be seconds.
-        chars_per_second: the median of the records with a text; None: it is not known.
+        typical: the median or mean duration, expected in seconds.
+        chars_per_second: the median over the records with a text; None: unknown.
+
     """
     is_long = typical > _LONG and (chars_per_second is None or chars_per_second < _SPEECH)
     if not is_long and (chars_per_second is None or chars_per_second >= _MIN_SPEED):
@@ -40,7 +41,7 @@ def notes_on_seconds(typical: float, chars_per_second: float | None = None) -> l
 
 
 def notes_on_limit(max_duration: float | None, typical: float) -> list[str]:
-    """Return a note if `--max-duration` is hardly in seconds: it is far above a typical duration (seconds)."""
+    """Return a note if `--max-duration` is probably not in seconds: it is far above a typical duration (seconds)."""
     if max_duration is None or not max(_LONG, 100 * typical) < max_duration < float("inf"):
         return []
     return [f"--max-duration {max_duration:g} is in seconds, and leaves nothing out: {typical:,.4g} s is typical"]

@@ -1,11 +1,10 @@
-"""The files of cuts of a Lhotse Shar set, read as a whole: their lines, ids and durations."""
+"""Reads whole files of cuts of a Lhotse Shar set: their lines, ids and durations."""
 
 import gzip
 import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -15,7 +14,7 @@ from prepcli.formats.shar import decode_json
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import FileState, check_unchanged
-from prepcli.storage.paths import path_of
+from prepcli.storage.paths import AnyPath, path_of
 
 Cut = TypeVar("Cut", bound=msgspec.Struct)
 
@@ -31,13 +30,13 @@ class CutHead(msgspec.Struct):
 class CutsFile:
     """The cuts of a shard, and their state before they were read."""
 
-    path: Path
+    path: AnyPath
     state: FileState
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSize:
-    """A shard as planning needs it: `seconds` of its cuts, and the SHA-256 of its cuts file."""
+    """The facts about a shard that planning needs: `seconds` of its cuts, and the SHA-256 of its cuts file."""
 
     sha256: str
     num_cuts: int
@@ -49,6 +48,7 @@ def cut_lines(data: bytes, name: str) -> list[bytes]:
 
     Raises:
         UsageError: it cannot be unpacked.
+
     """
     try:
         return (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()
@@ -77,10 +77,10 @@ def decode_cuts(data: bytes, name: str, kind: type[Cut]) -> list[Cut]:
 
 
 def read_cuts(file: CutsFile) -> bytes:
-    """The content of a cuts file; raises `InputChangedError` if it was written to since it was found."""
+    """The content of a cuts file; raises `InputChangedError` if the file has changed since it was found."""
     with naming(file.path):
         data = file.path.read_bytes()
-    # Where a doubt is left, `cuts_digest` decides at the end of the run.
+    # If the state alone is not conclusive, `cuts_digest` decides at the end of the run.
     check_unchanged(file.path, file.state, same_content=lambda: True)
     return data
 

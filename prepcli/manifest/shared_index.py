@@ -1,9 +1,9 @@
 """The first stage of a job: its ranks read the manifests together, once, and all of them map the result into memory.
 
 Manifests are divided into tasks of about 16 MiB: a range of a large file, or many small files. Each rank begins at
-another task, takes those that nobody works on, and publishes the columns of each. When all are there, one rank joins
-them. The index follows from the manifests alone, whoever has read what. Later starts map it and read nothing, as long
-as the manifests are the same.
+another task, takes tasks that no rank works on, and publishes their columns. When all tasks are done, one rank joins
+the columns. The index depends on the manifests alone, whichever rank has read a part. Later starts map the index
+without reading the manifests, as long as these are unchanged.
 """
 
 import contextlib
@@ -12,12 +12,10 @@ import os
 import re
 import shutil
 import uuid
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,14 +23,16 @@ import msgspec
 from prepcli.engine.ranks.claims import CLAIMS, Claims, do_together
 from prepcli.engine.ranks.stages import begin_stage
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.errors import PrepcliError
+from prepcli.errors import PrepcliError, UsageError, naming
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.index import (
     IndexBuilder,
     ManifestIndex,
     SourceFile,
+    check_is_manifest,
     columns_of,
     content_digest,
+    grouped,
     index_manifests,
     new_source,
 )
@@ -50,91 +50,46 @@ from prepcli.manifest.index_files import (
     write_parts,
 )
 from prepcli.manifest.parts import Columns, KeyFunction, Part
-from prepcli.manifest.pieces import Input, Piece, Plain, pieces_of, read_pieces
-from prepcli.manifest.scan import RANGE_BYTES, Range
-from prepcli.manifest.sources import check_file, is_gzip
-from prepcli.manifest.spool import DRAFT_SUFFIX, is_copied, is_whole, plain_copy, remove_drafts
-from prepcli.storage.addresses import is_address
+from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan
+from prepcli.manifest.sources import Reader, check_file, is_gzip, open_bytes
+from prepcli.manifest.spool import DRAFT_SUFFIX, is_copied, is_whole, remove_drafts
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
 from prepcli.storage.paths import absolute
 from prepcli.version import __version__
 
-MAX_PACKED_BYTES = 256 << 10
-"""A longer compressed file is unpacked to a file of its own, ..."""
-MAX_CONTENT_BYTES = 4 << 20
-"""... and one with longer content."""
-_GZIP = 31
-_BOM = b"\xef\xbb\xbf"
+_COMPRESSION = 8
+"""Approximate ratio of the length of a manifest to that of its compressed file."""
+_SMALL_BYTES = 1 << 20
+"""A file up to this size is not opened twice: whether it is of another kind is checked only if one of its lines is
+bad."""
+_BLOCK_BYTES = 1 << 20
 
 
-class Place(NamedTuple):
-    """Where the content of a file is in a pack: its first byte, and the number of bytes."""
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A manifest, and its state before anything was read."""
 
-    begin: int
-    num_bytes: int
+    path: str
+    state: FileState
 
-
-class Pack:
-    """A file with the content of small compressed manifests, each with a line end behind its last line.
-
-    It appears whole or not at all, in `folder`, under a name that follows from the compressed files.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
-        self._draft = folder / f"{uuid.uuid4().hex}{DRAFT_SUFFIX}"
-        self._file = self._draft.open("xb")
-        self._digest = hashlib.sha256()
-
-    def add(self, path: str, state: FileState) -> Place | None:
-        """Add a file; None if it is not small, or not one gzip member without damage: to be unpacked alone.
-
-        Raises:
-            InputChangedError: it is not in `state` anymore.
-        """
-        if not is_gzip(path) or is_address(path) or state.num_bytes > MAX_PACKED_BYTES:
-            return None
-        with Path(path).open("rb", buffering=0) as file:
-            packed = file.read(state.num_bytes + 1)
-            if state_of(file.fileno()) != state:
-                check_unchanged(path, state)
-        content = _unpacked(packed)
-        if content is None or content.startswith(_BOM):
-            return None
-        self._digest.update(hashlib.sha256(packed).digest())
-        begin = self._file.tell()
-        self._file.write(content)
-        if not content.endswith(b"\n"):
-            self._file.write(b"\n")
-        return Place(begin, len(content))
-
-    def publish(self) -> Path:
-        """The complete file."""
-        self._file.flush()
-        path = self._folder / f"{self._digest.hexdigest()}-{self._file.tell()}.jsonl"
-        os.fsync(self._file.fileno())
-        self._draft.replace(path)
-        return path
-
-    def __enter__(self) -> "Pack":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._file.close()
-        self._draft.unlink(missing_ok=True)
+    def check_kind(self) -> None:
+        """Refuse a file of another kind."""
+        if self.state.num_bytes > _SMALL_BYTES:
+            check_is_json_lines(self.path)
 
 
-def _unpacked(packed: bytes) -> bytes | None:
-    """The content of a small gzip file; None if it is long, damaged, or of several members."""
-    unpacker = zlib.decompressobj(_GZIP)
-    try:
-        content = unpacker.decompress(packed, MAX_CONTENT_BYTES)
-    except zlib.error:
-        return None
-    return content if unpacker.eof and not unpacker.unused_data else None
+class _Piece(NamedTuple):
+    """A range of a manifest, and the number of the manifest among all."""
+
+    number: int
+    input: Input
+    range: Range
+
+    @property
+    def num_bytes(self) -> int:
+        """The number of uncompressed bytes; for a compressed file, an estimate."""
+        stop = self.range.stop
+        return self.input.state.num_bytes * _COMPRESSION if stop is None else stop - self.range.start
 
 
 _PARTS = "parts"
@@ -142,11 +97,11 @@ _PARTS = "parts"
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What a rank reads or unpacks in one go, and the file that it publishes."""
+    """The ranges that a rank reads or unpacks at once, and the file that it publishes."""
 
     name: str
     result: Path
-    pieces: tuple[Piece, ...]
+    pieces: tuple[_Piece, ...]
 
     @property
     def states(self) -> list[FileState]:
@@ -154,8 +109,16 @@ class _Task:
         return [piece.input.state for piece in self.pieces]
 
 
+class _Plain(NamedTuple):
+    """The uncompressed bytes of an input: their file, their first byte, and their number."""
+
+    path: str
+    begin: int
+    num_bytes: int
+
+
 class _Unpacked(msgspec.Struct, frozen=True):
-    """An uncompressed manifest: its file in the folder of unpacked ones, and the state of the compressed one."""
+    """An uncompressed manifest: its file in the folder of unpacked manifests, and the state of the compressed file."""
 
     name: str
     begin: int
@@ -168,25 +131,28 @@ def read_together(
 ) -> None:
     """Make the index of the manifests in `folder`, together with the other ranks; returns when it is complete.
 
-    Compressed manifests are unpacked in `spool`, and those in an object store fetched.
+    Compressed manifests are unpacked in `spool`, and manifests in an object store are fetched.
 
     Raises:
         UsageError: a manifest is damaged.
-        InputChangedError: one was written to meanwhile.
+        InputChangedError: a manifest changed during reading.
         IncompleteError: a worker process was killed.
+
     """
     parts = folder / _PARTS
     parts.mkdir(exist_ok=True)
     rank = workspace.rank
-    claims = Claims(folder / CLAIMS, rank.rank, workspace.rank_id)
+    claims = Claims(folder / CLAIMS, rank.rank, workspace.life)
     together = partial(do_together, claims=claims, world_size=rank.world_size, num_workers=num_workers)
-    packed = [Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_copied(one.path)]
+    packed = [_Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_copied(one.path)]
     unpacking = _tasks("unpack", parts, packed)
     try:
         begin_stage(folder, "unpacking manifests", len(unpacking), f"{_PARTS}/unpack-*")
         together(unpacking, partial(_unpack, spool=spool), partial(_is_unpacked, folder=folder, spool=spool))
         plain = _plain_files(inputs, unpacking, spool)
-        reading = _tasks("read", parts, list(pieces_of(inputs, plain)))
+        ranges = [ranges_of(at.path, at.num_bytes, begin=at.begin) for at in plain]
+        pieces = [_Piece(n, one, part) for n, one in enumerate(inputs) for part in ranges[n]]
+        reading = _tasks("read", parts, pieces)
         begin_stage(folder, "reading manifests", len(reading), f"{_PARTS}/read-*")
         together(reading, partial(_read, columns=columns), partial(_is_read, folder=folder))
         begin_stage(folder, "joining what was read", 1, INDEX_NAME)
@@ -194,8 +160,8 @@ def read_together(
         join = partial(_join, sources=sources, reading=reading, columns=columns, rank_id=workspace.rank_id)
         together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result.exists())
     except FileNotFoundError:
-        # Another rank may have completed the index, and removed the parts, while this one was about to use them.
-        # The same goes for a copy that this one was making a second time.
+        # Another rank may have completed the index and removed the parts while this rank was about to use them, or
+        # while it was making a copy again.
         if not _is_complete(folder):
             raise
     remove_parts(folder)
@@ -203,24 +169,16 @@ def read_together(
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what a complete index was made of, where the rank that has joined it was killed before it did."""
+    """Remove the parts of a complete index, in case the rank that joined them was killed before it did."""
     if (folder / _PARTS).exists():
         shutil.rmtree(folder / _PARTS, ignore_errors=True)
 
 
-def _tasks(name: str, parts: Path, pieces: Sequence[Piece]) -> list[_Task]:
-    """Consecutive pieces in tasks of at least `RANGE_BYTES`, if there is enough."""
-    tasks: list[_Task] = []
-    group: list[Piece] = []
-    size = 0
-    for position, piece in enumerate(pieces):
-        group.append(piece)
-        size += piece.num_bytes
-        if size >= RANGE_BYTES or position + 1 == len(pieces):
-            number = f"{name}-{len(tasks):06d}"
-            tasks.append(_Task(number, parts / number, tuple(group)))
-            group, size = [], 0
-    return tasks
+def _tasks(name: str, parts: Path, pieces: Sequence[_Piece]) -> list[_Task]:
+    """Consecutive pieces in tasks of at least `RANGE_BYTES`, if there are enough bytes."""
+    groups = enumerate(grouped(pieces, lambda piece: piece.num_bytes, RANGE_BYTES))
+    named = ((f"{name}-{number:06d}", group) for number, group in groups)
+    return [_Task(number, parts / number, tuple(group)) for number, group in named]
 
 
 def _is_complete(folder: Path) -> bool:
@@ -228,20 +186,44 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _unpack(task: _Task, spool: Path) -> None:
-    inputs = [piece.input for piece in task.pieces]
-    with Pack(spool) as pack:
-        places = [pack.add(one.path, one.state) for one in inputs]
-        name = pack.publish().name if any(places) else ""
-    found = []
-    for one, place in zip(inputs, places, strict=True):
-        if place is not None:
-            found.append(_Unpacked(name, *place, one.state))
-            continue
-        check_is_json_lines(one.path)
-        unpacked = plain_copy(one.path, spool)
-        check_unchanged(one.path, one.state)
-        found.append(_Unpacked(unpacked.name, 0, unpacked.stat().st_size, one.state))
+    """Write the content of compressed manifests to one file, each with a line end after its last line."""
+    spool.mkdir(parents=True, exist_ok=True)
+    draft = spool / f"{uuid.uuid4().hex}{DRAFT_SUFFIX}"
+    digest = hashlib.sha256()
+    places: list[tuple[int, int]] = []
+    try:
+        with naming(draft), draft.open("xb") as file:
+            for piece in task.pieces:
+                begin, last = file.tell(), b""
+                for last in _content(piece.input):
+                    digest.update(last)
+                    file.write(last)
+                places.append((begin, file.tell() - begin))
+                if not last.endswith(b"\n"):
+                    file.write(b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+            digest.update(repr(places).encode())
+            name = f"{digest.hexdigest()}-{file.tell()}.jsonl"
+        draft.replace(spool / name)
+    finally:
+        draft.unlink(missing_ok=True)
+    found = [_Unpacked(name, *at, one.input.state) for at, one in zip(places, task.pieces, strict=True)]
     write_json(task.result, found)
+
+
+def _content(one: Input) -> Iterator[bytes]:
+    """The uncompressed bytes of a manifest, in blocks."""
+    one.check_kind()
+    try:
+        with open_bytes(one.path) as packed:
+            reader = Reader(one.path, packed)
+            while block := reader.read(_BLOCK_BYTES):
+                yield block
+    except UsageError:
+        check_unchanged(one.path, one.state)  # the error of a file that changes is not damage
+        raise
+    check_unchanged(one.path, one.state)
 
 
 def _is_unpacked(task: _Task, folder: Path, spool: Path) -> bool:
@@ -252,20 +234,34 @@ def _is_unpacked(task: _Task, folder: Path, spool: Path) -> bool:
     return are_whole and [one.state for one in found] == task.states
 
 
-def _plain_files(inputs: Sequence[Input], unpacking: Sequence[_Task], spool: Path) -> list[Plain]:
-    """For each input where its uncompressed bytes are."""
-    plain = [Plain(one.path, 0, one.state.num_bytes) for one in inputs]
+def _plain_files(inputs: Sequence[Input], unpacking: Sequence[_Task], spool: Path) -> list[_Plain]:
+    """For each input, the place of its uncompressed bytes."""
+    plain = [_Plain(one.path, 0, one.state.num_bytes) for one in inputs]
     for task in unpacking:
         found = read_document(task.result, list[_Unpacked])
         if found is None:
             raise FileNotFoundError(task.result)
         for piece, one in zip(task.pieces, found, strict=True):
-            plain[piece.number] = Plain(str(spool / one.name), one.begin, one.num_bytes)
+            plain[piece.number] = _Plain(str(spool / one.name), one.begin, one.num_bytes)
     return plain
 
 
 def _read(task: _Task, columns: Columns) -> None:
-    write_parts(task.result, task.states, read_pieces(task.pieces, columns))
+    write_parts(task.result, task.states, ((piece.number, _read_piece(piece, columns)) for piece in task.pieces))
+
+
+def _read_piece(piece: _Piece, columns: Columns) -> Part:
+    """The columns of a range; raises `UsageError` if the input is another kind of file."""
+    path, state = piece.input.path, piece.input.state
+    if not piece.range.start:
+        piece.input.check_kind()
+    [part] = scan(piece.range, columns)
+    if part.num_problems and state.num_bytes <= _SMALL_BYTES:
+        check_is_json_lines(path)
+    if not piece.range.start:
+        check_is_manifest(path, part, part.num_bytes)
+    check_unchanged(path, state)
+    return part
 
 
 def _is_read(task: _Task, folder: Path) -> bool:
@@ -286,22 +282,18 @@ def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], 
 
     with ColumnFiles(folder, column_names(columns), f"{rank_id}-{os.getpid()}") as files:
         builder = IndexBuilder(columns, files.append)
-        while (number := len(builder.index.sources)) < len(sources):
-            if following is not None and following[0] == number and (count := len(following[1].files)):
-                builder.add_together(sources[number : number + count], following[1])
-                following = next(stream, None)
-            else:
-                builder.add_source(sources[number], parts_of(number))
+        for number, source in enumerate(sources):
+            builder.add_source(source, parts_of(number))
         save_index(folder, builder, files, columns)
     for path in folder.iterdir():
-        # Drafts of processes that were killed or too slow, and plans over an index that was damaged.
+        # Drafts of processes that were killed or too slow, and plans over a damaged index.
         if path.name == _PARTS or path.name.startswith((".", "plan-")):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 MIN_SHARED_BYTES = 8 << 20
-"""Less than this (compressed bytes count eight times) each rank reads for itself, in a fraction of a second."""
-_FORMAT = 3
+"""With less input (compressed bytes count eight times), each rank reads for itself, in a fraction of a second."""
+_FORMAT = 4
 
 
 def shared_index(
@@ -314,12 +306,13 @@ def shared_index(
 ) -> ManifestIndex:
     """The index of `index_manifests`, read by all ranks of `workspace` together and kept there in files.
 
-    Without a workspace, for little input, and where nothing can be written, this process reads for itself.
+    Without a workspace, with little input, or if nothing can be written, this process reads for itself.
 
     Raises:
         UsageError: a manifest is missing or damaged.
-        InputChangedError: one is written to meanwhile.
+        InputChangedError: a manifest changed during reading.
         IncompleteError: a worker process was killed.
+
     """
     if workspace is not None:
         inputs = [Input(path, state_of(check_file(path))) for path in paths]
@@ -334,24 +327,24 @@ def shared_index(
 def _find_or_make(
     inputs: Sequence[Input], workspace: Workspace, columns: Columns, num_workers: int
 ) -> ManifestIndex | None:
-    """The shared index; None where it is not there and must not, or cannot, be written."""
+    """The shared index; None if it does not exist and must not, or cannot, be written."""
     what = repr([_FORMAT, __version__, [absolute(one.path) for one in inputs], _described(columns)])
     name = _digest(what)
-    # Sizes and times alone, as the servers of some network file systems do not agree about the rest. Where that is the
-    # place of files with another content, all of the state tells them apart.
+    # The name comes from sizes and times alone, because the servers of some network file systems disagree about the
+    # rest. If files with another content have this place, a name from the whole state distinguishes them.
     known = [[one.state[:2] for one in inputs], [tuple(one.state) for one in inputs]]
     folders = [workspace.index / f"{name}-{_digest(repr(states))}" for states in known]
     free = []
     for folder in dict.fromkeys([*folders, *workspace.index.glob(f"{name}-*")]):
-        # A place is taken if an index was there before this rank has looked at it, and is of no use. One that another
-        # rank completes at this moment is of use: whoever makes a second one would find it removed.
+        # A place is taken if a useless index was there before this rank looked. An index that another rank completes at
+        # this moment is useful: a rank that makes a second one would find it removed.
         was_there = (folder / INDEX_NAME).exists()
         found = _find(folder, inputs, workspace)
         if found is not None:
             return found
         if folder in folders and not (was_there and (folder / INDEX_NAME).exists()):
             free.append(folder)
-    if not free or workspace.spool is None or not _can_write(free[0]):  # a dry run, or a read-only output
+    if not free or workspace.spool is None or not _can_write(free[0]):  # a dry run, or an output that cannot be written
         return None
     folder = free[0]
     read_together(folder, inputs, columns, workspace, workspace.spool, num_workers)
@@ -367,7 +360,7 @@ def _digest(text: str) -> str:
 
 
 def _described(columns: Columns) -> list[object]:
-    """The keys of an index in words: equal for equal functions, also in other processes."""
+    """The keys of an index in words, which are equal for equal functions, also in other processes."""
     of_fields = [(name, key.field, _function(key.function)) for name, key in columns.field_keys]
     looks_for = [_function(columns.looks_for)] if columns.looks_for else []
     return [*((name, _function(function)) for name, function in columns.keys), *of_fields, *looks_for]
@@ -393,7 +386,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def _find(folder: Path, inputs: Sequence[Input], workspace: Workspace) -> ManifestIndex | None:
-    """The index in `folder`, if it is complete and the manifests have the content that it was made of."""
+    """The index in `folder`, if it is complete and the content of the manifests is unchanged."""
     stored = read_stored(folder)
     if stored is None or [one.state.num_bytes for one in stored.sources] != [one.state.num_bytes for one in inputs]:
         return None
@@ -407,7 +400,7 @@ def _find(folder: Path, inputs: Sequence[Input], workspace: Workspace) -> Manife
             return None
         source.state = one.state
     if doubtful and workspace.spool is not None:
-        with contextlib.suppress(OSError):  # the next start need not read them again
+        with contextlib.suppress(OSError):  # the next start then need not read them again
             save_stored(folder, stored)
     if workspace.spool is not None:
         remove_parts(folder)
@@ -419,14 +412,14 @@ def _load(folder: Path, stored: StoredIndex | None, workspace: Workspace) -> Man
         return None
     try:
         return load_index(folder, stored, workspace.index.with_name("spool"))
-    except (OSError, ValueError):  # after a power failure, or somebody has removed files
+    except (OSError, ValueError):  # after a power failure, or files have been removed
         if workspace.spool is not None:
             (folder / INDEX_NAME).unlink(missing_ok=True)
         return None
 
 
 def _remove_others(folder: Path) -> None:
-    """Remove the indexes of other manifests, or of these in earlier states; a process that has mapped one keeps it."""
+    """Remove indexes of other manifests or earlier states; a process that has mapped an index keeps its content."""
     for other in folder.parent.iterdir():
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)

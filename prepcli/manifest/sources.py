@@ -1,4 +1,4 @@
-"""Resolve what a user types to manifest files, and open them."""
+"""Resolves the paths that a user types to manifest files, opens them, and reads them."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from prepcli.errors import UsageError
+from prepcli.errors import FAULTS_OF_THE_MACHINE, UsageError, named
 from prepcli.manifest.braces import expand_braces, nemo_to_braces, split_as_written
 from prepcli.storage.addresses import is_address, parse_address
 from prepcli.storage.paths import path_of
@@ -18,9 +18,9 @@ from prepcli.storage.ranges import open_object
 def expand_paths(spec: str) -> list[str]:
     """The files that `spec` names, in order: a path, several separated by commas, or NeMo's brace forms.
 
-    Brace forms are `{0..7}`, `{a,b}`, `_OP_0..7_CL_`, `(0..7)`, `[0..7]` and `<0..7>`. What exists as it is
-    written is taken as it is written, so brackets, commas and blanks in real names do no harm.
-    Raises `UsageError` when nothing is named, when a file does not exist, and for a directory.
+    Brace forms are `{0..7}`, `{a,b}`, `_OP_0..7_CL_`, `(0..7)`, `[0..7]` and `<0..7>`. An existing path is used
+    literally, so brackets, commas and blanks in real names do no harm. Raises `UsageError` if nothing is named, if a
+    file does not exist, and for a directory.
     """
     paths: list[str] = []
     for part in _parts(spec):
@@ -42,7 +42,7 @@ def check_file(path: str, what: str = "manifest") -> str:
         if stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.R_OK):
             return path
     if os.path.isdir(path):
-        from prepcli.formats.sets import refusal_of_tarred  # only here: it needs NumPy, which commands can do without
+        from prepcli.formats.sets import refusal_of_tarred  # imported here, because it needs NumPy; not all commands do
 
         if what == "manifest" and (refusal := refusal_of_tarred(Path(path))) is not None:
             raise UsageError(refusal)
@@ -61,7 +61,7 @@ def check_file(path: str, what: str = "manifest") -> str:
 
 
 def _check_object(path: str, what: str) -> str:
-    """`check_file` for an address; raises `UsageError` as well if its bucket is missing or access is denied."""
+    """`check_file` for an address; raises `UsageError` also if the bucket is missing or access is denied."""
     address = path_of(path)
     if not address.is_file():
         if address.is_dir():
@@ -76,7 +76,7 @@ def is_gzip(path: str) -> bool:
 
 
 def open_bytes(path: str) -> BinaryIO:
-    """Open a manifest to read its (uncompressed) bytes from the start; no read-ahead for plain files."""
+    """Open a manifest to read its (uncompressed) bytes from the start; plain files are not buffered."""
     if is_gzip(path):
         import gzip
 
@@ -87,7 +87,7 @@ def open_bytes(path: str) -> BinaryIO:
 
 
 def _parts(spec: str) -> list[str]:
-    # `os.path.exists`, not `Path.exists`: a list is often longer than a name may be, for which that raises `OSError`.
+    # Not `Path.exists`, which raises `OSError` if a list is longer than a file name may be.
     if os.path.exists(spec):
         return [spec]
     braces = nemo_to_braces(spec)
@@ -119,9 +119,61 @@ def _expand_part(part: str) -> Iterator[str]:
 
 
 def _expand_address(part: str) -> Iterator[str]:
-    """The objects that an address names; brackets and parentheses in it are always taken for a pattern."""
+    """The objects that an address names; brackets and parentheses in it are always a pattern."""
     try:
         names = list(expand_braces(nemo_to_braces(part)))
     except ValueError:
         names = [part]
     return map(check_file, names)
+
+
+class Reader:
+    """Reads a file sequentially; bytes read beyond a range can be returned for the next one.
+
+    `num_bytes`: the bytes of the last range; `in_line`: it ended inside a line.
+    """
+
+    def __init__(self, path: str, file: BinaryIO, begin: int = 0) -> None:
+        self.path = path
+        self._begin = begin
+        self.num_bytes = 0
+        self.in_line = False
+        self._file = file
+        self._kept = b""
+
+    def begin_at(self, start: int) -> bool:
+        """Go to byte `start`, and return whether it is inside a line; a compressed file starts at 0."""
+        if at := self._begin + max(start - 1, 0):
+            self._file.seek(at)
+        return start > 0 and self.read(1) != b"\n"
+
+    def read(self, num_bytes: int) -> bytes:
+        """Up to `num_bytes` bytes, empty at the end; raises `UsageError` for damaged compressed data."""
+        if self._kept:
+            data, self._kept = self._kept[:num_bytes], self._kept[num_bytes:]
+            return data
+        try:
+            return self._file.read(num_bytes)
+        except EOFError:
+            raise UsageError(f"{self.path} is cut short: its compressed data end too early; make it again") from None
+        except OSError as error:
+            if not is_gzip(self.path) or error.errno in FAULTS_OF_THE_MACHINE:
+                raise named(error, self.path) from None
+            raise UsageError(
+                f"{self.path} is damaged or not a gzip file: {error}; make it again, or take .gz off its name"
+            ) from None
+        except Exception as error:
+            if type(error).__module__ != "zlib":  # zlib.error, without importing zlib
+                raise
+            raise UsageError(f"{self.path} is damaged: {error}; make it again") from None
+
+    def read_all(self, num_bytes: int) -> bytes:
+        """`num_bytes` bytes, fewer only at the end; raises as `read` does."""
+        found = self.read(num_bytes)
+        while len(found) < num_bytes and (more := self.read(num_bytes - len(found))):
+            found += more
+        return found
+
+    def give_back(self, data: bytes) -> None:
+        """Return `data` first in the next `read`."""
+        self._kept = data + self._kept

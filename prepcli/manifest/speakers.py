@@ -1,4 +1,4 @@
-"""The speaker of a record, and the form of it that Magpie-TTS requires."""
+"""The speaker of a record, and the form of speakers that Magpie-TTS requires."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from prepcli.errors import RecordRejected
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.record import Record
 
-# As check_speaker_format in NeMo's text_to_speech_dataset_lhotse.py, which refuses everything else.
+# As check_speaker_format in NeMo's text_to_speech_dataset_lhotse.py, which refuses all other forms.
 _SPEAKER = re.compile(r"\| Language:(\w+) Dataset:[\w\W]+ Speaker:[\w\W]+ \|")
 
 

@@ -1,4 +1,4 @@
-"""Unpack a compressed manifest once, so that its lines can be read in any order."""
+"""Unpacks a compressed manifest once, so that its lines can be read in any order."""
 
 import hashlib
 import os
@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from prepcli.errors import naming
-from prepcli.manifest.scan import Reader
-from prepcli.manifest.sources import is_gzip, open_bytes
+from prepcli.manifest.sources import Reader, is_gzip, open_bytes
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
 from prepcli.storage.ranges import open_object
 
 DRAFT_SUFFIX = ".tmp"
-"""Of the names of copies that are not complete."""
+"""The suffix of copies that are not complete."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -32,7 +31,7 @@ def plain_copy(path: str, directory: Path) -> Path:
 
 
 def is_whole(copy: Path) -> bool:
-    """Whether a copy is there with the size that its name gives: one that was cut short or emptied is made again."""
+    """Whether a copy exists with the size in its name; a copy that was cut short or emptied is made again."""
     try:
         return copy.stat().st_size == int(copy.name.partition(".")[0].rpartition("-")[2])
     except (FileNotFoundError, ValueError):
@@ -40,23 +39,23 @@ def is_whole(copy: Path) -> bool:
 
 
 def remove_drafts(directory: Path) -> None:
-    """Remove what killed processes have left of copies that they were making."""
+    """Remove incomplete copies of killed processes."""
     for draft in directory.glob(f"*{DRAFT_SUFFIX}"):
         draft.unlink(missing_ok=True)
 
 
 def _fetch(address: str, directory: Path) -> Path:
-    """Fetch an object into `directory`, under a name that follows from its address and its state; once."""
+    """Fetch an object into `directory` once, under a name that depends on its address and its state."""
     before = state_of(address)
     key = hashlib.sha256(f"{address}\0{before}".encode()).hexdigest()
     return _make_once(directory, key, f".jsonl{'.gz' * is_gzip(address)}", address, open_object(address))
 
 
 def spool_gzip(path: str, directory: Path) -> Path:
-    """Unpack `path` into `directory/<SHA-256 of the compressed file>-<bytes>.jsonl` and return that; once.
+    """Unpack `path` once into `directory/<SHA-256 of the compressed file>-<bytes>.jsonl`; returns this path.
 
-    The file appears whole or not at all, also when several ranks unpack it at once. Raises `UsageError` when
-    the compressed data are damaged or cut short, and `InputChangedError` when the file is written to meanwhile.
+    The file appears whole or not at all, also if several ranks unpack it at once. Raises `UsageError` if the compressed
+    data are damaged or cut short, and `InputChangedError` if the file changes during reading.
     """
     before = state_of(path)
     with naming(path), Path(path).open("rb") as file:
@@ -69,7 +68,7 @@ def spool_gzip(path: str, directory: Path) -> Path:
 def _make_once(
     directory: Path, key: str, suffix: str, path: str, source: BinaryIO, before: FileState | None = None
 ) -> Path:
-    """Write what `source` holds, opened of `path`, to `directory/<key>-<bytes><suffix>`, unless that is there."""
+    """Write the content of `source`, opened from `path`, to `directory/<key>-<bytes><suffix>` unless that exists."""
     found = next(filter(is_whole, directory.glob(f"{key}-*{suffix}")), None)
     if found is not None:
         source.close()
@@ -84,7 +83,7 @@ def _make_once(
             file.flush()
             os.fsync(file.fileno())
         if before is not None:
-            check_unchanged(path, before)  # or the content would not be that of its name
+            check_unchanged(path, before)  # otherwise the content would not match the name
         spooled = directory / f"{key}-{partial.stat().st_size}{suffix}"
         return partial.replace(spooled)
     finally:

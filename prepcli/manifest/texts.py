@@ -1,4 +1,4 @@
-"""Read lines of texts, text pairs and conversations as turns: the input and output of a model."""
+"""Reads lines of texts, text pairs and conversations as turns: the input and output of a model."""
 
 import gzip
 import itertools
@@ -34,7 +34,7 @@ def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[l
         return
     with _open(path) as lines:
         if target_path is None:
-            # With its line end, like NeMo; the tokenizer decides how many tokens that is.
+            # Lines keep their line end, as in NeMo; the tokenizer determines its number of tokens.
             for line in lines:
                 yield [Turn("assistant", line)]
             return
@@ -57,7 +57,7 @@ def _questions(data: TextSet) -> list[str]:
 
 
 def _open(path: str) -> IO[str]:
-    # Bytes that are not UTF-8 become lone surrogates; counting rejects such lines.
+    # Bytes that are not UTF-8 become lone surrogates; lines with them are rejected when tokens are counted.
     if is_gzip(path):
         return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape")
     return Path(path).open(encoding="utf-8", errors="surrogateescape")
@@ -73,7 +73,7 @@ def _conversations(data: TextSet, path: str) -> Iterator[list[Turn] | RecordReje
 
 
 def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
-    """Turns as NeMo's `NeMoMultimodalConversationJsonlAdapter` reads them; raises `RecordRejected`."""
+    """The turns of a line as NeMo's `NeMoMultimodalConversationJsonlAdapter` reads them; raises `RecordRejected`."""
     fields = {name: decode_value(raw) for name, raw in parse_fields(line).items()}
     custom = fields.get("custom")
     if isinstance(custom, dict) and custom.get("_skipme"):

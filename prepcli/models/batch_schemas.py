@@ -1,4 +1,4 @@
-"""Synthetic training batches: what a model says its batches look like, filled with random values."""
+"""Synthetic training batches: they have the shapes that a model declares, and random values."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _KINDS: Mapping[str, Kind] = {
     "LabelsType": "labels",
     "MaskType": "mask",
 }
-"""Kinds by NeMo's classes of elements."""
+"""The kind for each of NeMo's classes of elements."""
 
 
 _CODES: tuple[str, Kind] = ("audio_codes", "codes")
@@ -32,12 +32,13 @@ class Item:
     """A tensor of a batch.
 
     Attributes:
-        kind: what it holds.
+        kind: its content.
         length: entries per example: "input", "output", or a fixed number.
-        name: its keyword in the batch; None: by position.
-        vocab_size: labels and codes are below it.
-        value: of a constant; "batch" is the batch size. Of a prior: entries of the input per frame.
-        rows: codebooks of codes.
+        name: its keyword in the batch; None: it is positional.
+        vocab_size: labels and codes are smaller.
+        value: the value of a constant ("batch" is the batch size); for a prior, entries of the input per frame.
+        rows: number of codebooks, for codes.
+
     """
 
     kind: Kind
@@ -53,10 +54,11 @@ class Schema:
     """The batches of a model.
 
     Attributes:
-        make: what a batch is made with: `tuple`, or a class that takes the items.
+        make: makes a batch: `tuple`, or a class that takes the items.
         items: the tensors.
-        input_length: entries of the input for a duration in seconds.
-        output_length: entries of the output for the output length that a bucket has.
+        input_length: returns the entries of the input for a duration in seconds.
+        output_length: returns the entries of the output for the output length of a bucket.
+
     """
 
     make: Callable[..., Any]
@@ -68,9 +70,10 @@ class Schema:
         """Entries of input and output for a bucket, as NeMo computes them.
 
         Args:
-            duration: the upper bound of the bucket in seconds (in tokens, where the input is text).
+            duration: the upper bound of the bucket in seconds (in tokens, if the input is text).
             tokens: its second bound; None for one dimension.
             ratio: output per input, for one dimension.
+
         """
         output = math.ceil(ratio * duration) if tokens is None else tokens
         return self.input_length(duration), self.output_length(output)
@@ -102,7 +105,7 @@ def _tensor(item: Item, size: int, lengths: tuple[int, int], device: str) -> "Te
     if item.kind == "codes":
         return torch.randint(0, item.vocab_size, (size, item.rows, length), device=device)
     if item.kind == "prior":
-        frames = lengths[0] // int(item.value) + 1  # one for the end of the sequence
+        frames = lengths[0] // int(item.value) + 1  # one more for the end of the sequence
         return torch.full((size, frames, lengths[1]), 1 / max(1, lengths[1]), device=device)
     if item.kind == "flags":
         return torch.zeros(size, dtype=torch.bool, device=device)
@@ -110,10 +113,11 @@ def _tensor(item: Item, size: int, lengths: tuple[int, int], device: str) -> "Te
 
 
 def schema_of(model: Any) -> Schema:
-    """The schema of the model, or for a MagpieTTS model, which has none, that of its data set.
+    """The schema of the model. A MagpieTTS model declares none; its schema follows from its data set.
 
     Raises:
-        UsageError: the model has no schema, and is not known.
+        UsageError: the model has no schema and is of no known class.
+
     """
     if not hasattr(type(model), "oomptimizer_schema"):
         if any(one.__name__ == "MagpieTTSModel" for one in type(model).__mro__):
@@ -123,7 +127,7 @@ def schema_of(model: Any) -> Schema:
             "batches are; give one of NeMo's models for recognition, or add the property to its class"
         )
     if getattr(model, "tokenizer", None) is None and hasattr(getattr(model, "decoder", None), "vocabulary"):
-        # The schema asks for a tokenizer, and a model of characters has none.
+        # The schema reads the size of a tokenizer, which a model of characters does not have.
         model.tokenizer = SimpleNamespace(vocab_size=len(model.decoder.vocabulary))
     try:
         found = model.oomptimizer_schema
@@ -170,12 +174,12 @@ def _item(entry: Mapping[str, Any]) -> Item:
 
 
 def _num_samples(rate: int, seconds: float) -> int:
-    """As lhotse rounds: half up."""
+    """The samples of a duration in seconds, rounded half up as in lhotse."""
     return math.floor(seconds * rate + 0.5)
 
 
 def _with_audio_tags(make: Callable[..., Any], tag: int, **tensors: Any) -> Any:
-    """The batch of a speech language model: each text has one tag, which the audio replaces, at its beginning."""
+    """The batch of a speech language model: each text begins with one tag, which the audio replaces."""
     ids = tensors["input_ids"]
     ids[ids == tag] = 0 if tag else 1
     ids[:, 0] = tag
@@ -184,10 +188,10 @@ def _with_audio_tags(make: Callable[..., Any], tag: int, **tensors: Any) -> Any:
 
 
 def _magpie_schema(model: Any) -> Schema:
-    """Batches of `MagpieTTSLhotseDataset`: codes (or audio) of target and context, and text.
+    """Batches of `MagpieTTSLhotseDataset`: text, and the codes (or audio) of target and context.
 
-    Buckets have the durations of targets, and their second number is the number of text tokens. Contexts are as long
-    as the config allows.
+    The buckets are by the duration of the target, and their second number is the number of text tokens. Contexts have
+    the maximum length that the config allows.
     """
     rate, hop = int(model.sample_rate), int(model.codec_model_samples_per_frame)
     seconds = float(model.cfg.get("context_duration_max", 10.0))

@@ -1,4 +1,4 @@
-"""Batches of items of equal padded length, or of the longest items that are left, in few shapes."""
+"""Batches of items with equal padded length, or of the longest remaining items in a small number of shapes."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ import numpy as np
 from prepcli.manifest.parts import Ints
 
 GRID_STEP, MIN_GRID_STEP = 0.06, 4
-"""From one length of the grid to the next: this share of the length, and at least so many frames."""
+"""The step from one length of the grid to the next: this share of the length, and at least this many frames."""
 
 
 def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
@@ -17,10 +17,11 @@ def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
 
     Args:
         padded_lengths: samples of each item after padding.
-        max_samples: maximum number of samples per batch; a longer item is a batch by itself.
+        max_samples: maximum number of samples per batch; a longer item is alone in its batch.
 
     Returns:
         For each batch the positions of its items in `padded_lengths`.
+
     """
     order = np.argsort(-padded_lengths, kind="stable")
     sorted_lengths = padded_lengths[order]
@@ -47,15 +48,16 @@ def grid_lengths(lengths: Ints) -> Ints:
 def full_batches(lengths: Ints, max_length: int) -> list[tuple[Ints, int, int]]:
     """Divide items of any lengths into full batches whose number of rows follows from the length.
 
-    The items are taken from the longest to the shortest, so those of a batch have nearly the same length; only the
-    last batch is not full.
+    The items are taken from the longest to the shortest, so those of a batch have nearly the same length; only the last
+    batch is not full.
 
     Args:
         lengths: frames of each item.
-        max_length: maximum frames per batch, with padding; a longer item is a batch by itself.
+        max_length: maximum frames per batch, with padding; a longer item is alone in its batch.
 
     Returns:
         For each batch the positions of its items in `lengths`, its number of rows, and its number of frames.
+
     """
     order = np.argsort(-lengths, kind="stable")
     on_grid = grid_lengths(lengths[order])

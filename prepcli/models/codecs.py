@@ -14,10 +14,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
-    """Check in milliseconds, without loading it, that a file or folder is there and contains a codec.
+    """Check in milliseconds that a file or folder exists and contains a codec, without loading it.
 
     Raises:
-        UsageError: it is not, or does not, or `num_codebooks` is given for a codec whose codebooks belong together.
+        UsageError: it does not exist, does not contain a codec, or `num_codebooks` is given for a codec that needs all
+            codebooks.
+
     """
     if is_hf_codec(name):
         check_hf_codec(name, OPTION)
@@ -28,7 +30,7 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
 
 
 def notes_on_codec_model(name: str) -> list[str]:
-    """A note for a plan if the codec cannot be there, as far as is known without network."""
+    """Notes for a plan if, as far as is known without network, the codec cannot exist."""
     return notes_on_name(name, OPTION, MODEL_CLASS, "tts")
 
 
@@ -46,18 +48,18 @@ def codec_name(model: str, given: str | None = None) -> str:
         if not _NAME.fullmatch(given):
             raise UsageError(f"--codec-name {given!r}: use letters, digits, dots, dashes and underscores")
         return given
-    last = Path(model).name or Path(model).absolute().name  # `.` is a folder as well
+    last = Path(model).name or Path(model).absolute().name  # also right for `.`
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", last.removesuffix(".nemo")).lstrip("._-")
     return name or "codec"
 
 
 def identity(name: str) -> str:
-    """Return what identifies the codec in the settings of a run: its name, or the SHA-256 of its files."""
+    """Return the identity of the codec in the settings of a run: its name, or the SHA-256 of its files."""
     return hf_identity(name) if is_hf_codec(name) else file_identity(name)
 
 
 def mixes_lengths(codec: Codec) -> bool:
-    """Return whether the codes of a row are those of its audio alone, apart from rounding, also beside longer rows."""
+    """Return whether a row keeps its codes, apart from rounding, in a batch with longer rows."""
     return bool(getattr(codec, "mixes_lengths", False))
 
 

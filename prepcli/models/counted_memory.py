@@ -1,8 +1,8 @@
-"""The memory of training steps without a GPU: the bytes of tensors are counted, and their arithmetic is left out.
+"""Estimates the memory of training steps without a GPU: bytes of tensors are counted, arithmetic is left out.
 
-Memory is decided by shapes, so operations on large floating-point tensors only make results of the right shapes and
-types, filled with zeros. What may decide about shapes is computed: integers, booleans, and small tensors such as
-lengths. The pieces of memory that an allocator takes are a little larger than what is counted.
+Memory follows from shapes. So operations on large floating-point tensors only make results with the right shapes and
+types, filled with zeros. Values that may influence shapes are computed: integers, booleans, and small tensors such as
+lengths. An allocator takes slightly more memory than the counted bytes.
 """
 
 import math
@@ -18,23 +18,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 NUM_LARGE = 1 << 14
-"""Entries of a large tensor. Computing with fewer takes no longer than finding out their shapes."""
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)  # in Python from 3.13 on
+"""Entries of a large tensor. For smaller tensors, computing takes no longer than finding the shapes of results."""
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)  # new in Python 3.13
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-"""Without a reserve: a tensor may be larger than the memory of this machine, as that of the GPU in question may be."""
+"""Without a reserve, a tensor may be larger than the memory of this machine: the GPU in question may have more."""
 _RESHAPING = frozenset({"resize_", "resize_as_", "set_"})
-"""Operations in place that change shapes, beside those that have the tag for it."""
+"""Operations in place that change shapes but do not have PyTorch's tag for that."""
 
 
 class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Within the context, each new tensor adds the bytes of its storage, until the storage is freed.
 
     Args:
-        known: tensors that are there already: the model, the optimizer's state.
-        extra: bytes to count beside them.
+        known: tensors that exist already: the model, the optimizer's state.
+        extra: further bytes to count.
 
     Attributes:
         timeline: bytes in use at the beginning, and after each new storage.
+
     """
 
     def __init__(self, known: Iterable[torch.Tensor], extra: int = 0) -> None:
@@ -73,17 +74,18 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]) -> list[tuple[int, int]]:
-    """The lines (base, slope) whose maximum is the peak for any batch size, from the timelines of two steps.
+    """Lines (base, slope) in bytes whose maximum is the peak for any batch size, from the timelines of two steps.
 
-    A step makes the same tensors in the same order for every batch size, and each grows linearly with it. So two
-    batches give a line for each event, and for large batches the peak may be at another one. If the timelines have
-    different lengths, their peaks give one line.
+    A step makes the same tensors in the same order for every batch size, and each size grows linearly. So two batches
+    give a line for each event; for large batches another event may be the peak. If the timelines have different
+    lengths, their peaks give one line.
 
     Args:
         small: the smaller batch size.
         first: its timeline.
         large: the larger batch size.
         second: its timeline.
+
     """
     pairs = set(zip(first, second, strict=True)) if len(first) == len(second) else {(max(first), max(second))}
     best: dict[int, int] = {}
@@ -93,7 +95,7 @@ def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]
     kept: list[tuple[int, int]] = []
     for slope, base in sorted(best.items()):
         while kept and kept[-1][0] + kept[-1][1] <= base + slope:
-            kept.pop()  # below the new one at size 1, and less steep
+            kept.pop()  # lower than the new line at size 1, and less steep
         while len(kept) > 1 and _crossing(kept[-2], (base, slope)) <= _crossing(kept[-2], kept[-1]):
             kept.pop()
         kept.append((base, slope))
@@ -101,12 +103,12 @@ def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]
 
 
 def _crossing(flat: tuple[int, int], steep: tuple[int, int]) -> float:
-    """The size from which on the steeper line is higher."""
+    """The batch size from which on the steeper line is higher."""
     return (flat[0] - steep[0]) / (steep[1] - flat[1])
 
 
 def without_arithmetic(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Make what an operation of PyTorch makes, without computing its values; NotImplemented if it must be called."""
+    """Make the results of a PyTorch operation without computing their values; NotImplemented if it must be called."""
     kind = _kind_of(func)
     if kind == "computed" or not _has_large((*args, *kwargs.values())):
         return NotImplemented
@@ -126,7 +128,7 @@ def without_arithmetic(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 class _Shape(NamedTuple):
-    """A tensor without its values; `size` is the bytes of its storage."""
+    """A tensor without its values; `size`: the bytes of its storage."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -137,19 +139,19 @@ class _Shape(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list[Any], Any] | None:
-    """What an operation makes of tensors of these shapes; None if it must be computed.
+    """The results of an operation on tensors of these shapes; None if it must be computed.
 
-    Layers repeat each other's shapes, and finding out a result takes ten times as long as remembering it.
+    Results are cached: layers repeat shapes, and finding a result takes ten times as long as a look-up.
     """
     flat = [_meta(one) if isinstance(one, _Shape) else one[1] for one in described]
     try:
         args, kwargs = tree_unflatten(flat, spec)
         leaves, structure = tree_flatten(func(*args, **kwargs))
     except Exception:
-        return None  # its shape depends on values, or is unknown without computing; or it fails when computed as well
+        return None  # the shape depends on values or cannot be known without computing, or the operation fails
     results = _tensors(leaves)
     if not all(map(_has_fractions, results)) or not _storages(_tensors(flat)).isdisjoint(_storages(results)):
-        return None  # the second: a view that does not say so
+        return None  # in the second case, a view that is not marked as one
     return [_described(one) if isinstance(one, torch.Tensor) else one for one in leaves], structure
 
 
@@ -165,7 +167,7 @@ def _kind_of(func: Any) -> Literal["new", "in place", "computed"]:
 
 
 def _has_large(values: Iterable[Any]) -> bool:
-    """Whether there is a large tensor among them, or in a list among them."""
+    """Whether one of the values, or of the values in a list among them, is a large tensor."""
     return any(
         one.numel() >= NUM_LARGE
         if isinstance(one, torch.Tensor)
@@ -192,7 +194,7 @@ def _storages(tensors: Iterable[torch.Tensor]) -> set[int]:
 
 
 def _described(value: Any) -> Any:
-    """Its shape, or a value with its type: 1, 1.0 and True are equal, and give different results."""
+    """The shape of a tensor; other values with their type: 1, 1.0 and True are equal but give different results."""
     if isinstance(value, torch.Tensor):
         size = value.untyped_storage().nbytes()
         return _Shape(tuple(value.shape), value.stride(), int(value.storage_offset()), value.dtype, size)
@@ -204,10 +206,11 @@ def _meta(one: _Shape) -> torch.Tensor:
 
 
 def _zeros(one: _Shape) -> torch.Tensor:
-    """A tensor on the CPU; its memory is not taken from the machine before something is written.
+    """A tensor of zeros on the CPU; the system provides its memory when something is written.
 
     Raises:
-        MemoryError: the system does not allow so much.
+        MemoryError: the system does not allow a tensor of this size.
+
     """
     if not one.size:
         return torch.empty_strided(one.shape, one.strides, dtype=one.dtype)

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _GPU_FILES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/nvmap", "/dev/dxg", "/dev/kfd")
-"""Device files of GPUs: NVIDIA's, those of its small boards, WSL's, AMD's."""
+"""Device files of GPUs: NVIDIA, NVIDIA Jetson, WSL, AMD."""
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK")
-"""Environment variables of launchers: the number of this process among those that they have started on this machine."""
+"""Environment variables of launchers: the number of this process among their processes on this machine."""
 _COUNT = """
 import ctypes
 cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
 failed = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
 print("" if failed else count.value)
 """
-"""Prints how many devices CUDA gives to a process; in one of its own, so that this one can still be forked."""
+"""Program that prints the number of CUDA devices. It runs in a new process, so that this one can still be forked."""
 
 _FAILURE = "CUDA initialization: "
-"""Begins PyTorch's warning of a driver that fails."""
+"""Beginning of PyTorch's warning that the driver fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Devices:
     Attributes:
         device: "cpu" or "cuda:N".
         num_ranks: rank processes to start; 1: this process does the work.
-        sharing: why another rank of this machine computes on the same GPU; empty if none does.
+        sharing: the reason why another rank of this machine computes on the same GPU; empty if none does.
+
     """
 
     device: str
@@ -53,10 +54,11 @@ class Devices:
 
 
 def check_packages() -> None:
-    """Check that what every model needs is installed.
+    """Check that the packages that every model needs are installed.
 
     Raises:
-        UsageError: PyTorch or torchaudio is not.
+        UsageError: PyTorch or torchaudio is not installed.
+
     """
     missing = [name for name in ("torch", "torchaudio") if importlib.util.find_spec(name) is None]
     if missing:
@@ -66,7 +68,7 @@ def check_packages() -> None:
 
 
 def find_devices(wanted: str, rank: Rank) -> Devices:
-    """Return what `--devices` means on this machine.
+    """Return the device and the number of ranks for a value of `--devices`.
 
     Args:
         wanted: "auto" (all GPUs, else CPU), "cpu", or a number of GPUs.
@@ -75,10 +77,11 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
     Raises:
         UsageError: another choice, more GPUs than the machine has, or PyTorch is not installed.
         IncompleteError: the machine has GPUs, and their driver fails.
+
     """
     check_packages()
-    # Before PyTorch is imported: otherwise its threads wait in busy loops, and slow down the processes that decode (by
-    # a factor of ten with other ranks on the same CPU).
+    # Before PyTorch is imported: otherwise its threads wait in busy loops and slow down the decoding processes (by a
+    # factor of ten if other ranks use the same CPU).
     set_environ_default("OMP_WAIT_POLICY", "PASSIVE")
     if wanted == "cpu":
         return Devices("cpu", 1)
@@ -105,12 +108,13 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
 
 
 def _num_gpus_of_ranks(found: int, count: int) -> int:
-    """GPUs that all ranks of this machine have together.
+    """The number of GPUs that all ranks of this machine use together.
 
     Args:
-        found: GPUs that this rank can use. Fewer than the step has here: Slurm gives each rank its own
-            (`--gpus-per-task`, `--gpu-bind`).
-        count: those that `--devices` takes.
+        found: GPUs that this rank can use. If they are fewer than those of the Slurm step on this machine, each rank
+            has its own GPUs (`--gpus-per-task`, `--gpu-bind`).
+        count: GPUs that `--devices` takes.
+
     """
     text = os.environ.get("SLURM_GPUS_ON_NODE", "")
     of_step = int(text) if text.isdecimal() else 0
@@ -118,24 +122,24 @@ def _num_gpus_of_ranks(found: int, count: int) -> int:
 
 
 def _number_on_machine(rank: Rank) -> int | None:
-    """The number of this rank on its machine; None where nothing says it.
+    """The number of this rank on its machine; None if the environment does not give it.
 
-    Ranks that were started one by one (`--rank`, array tasks) may be alone on their machines or not: they take the
-    GPUs in turn.
+    Ranks that were started one by one (`--rank`, array tasks) may share a machine: they take the GPUs in turn.
     """
     if rank.launcher not in ("command line", "Slurm array"):
         return rank.local_rank
-    if rank.launcher == "Slurm array":  # a task of an array is a job of its own, in which SLURM_LOCALID is 0
+    if rank.launcher == "Slurm array":  # a task of an array is a job of its own, with SLURM_LOCALID=0
         return None
     found = (os.environ.get(name, "") for name in _LOCAL_RANKS)
     return next((int(text) for text in found if text.isdecimal()), None)
 
 
 def _num_gpus() -> int:
-    """GPUs that PyTorch can use; where the system has no device file of one, PyTorch is not imported for this.
+    """The number of GPUs that PyTorch can use; PyTorch is not imported if there is no device file of a GPU.
 
     Raises:
-        IncompleteError: the driver fails. PyTorch only warns of that, and counts no GPU.
+        IncompleteError: the driver fails. PyTorch itself only warns and counts no GPU.
+
     """
     if not any(glob.glob(pattern) for pattern in _GPU_FILES):
         return 0
@@ -152,14 +156,14 @@ def _num_gpus() -> int:
 
 
 def _num_exposed(otherwise: int) -> int:
-    """Devices that CUDA itself gives to a process: with MIG one, where PyTorch may count several."""
+    """The number of devices that CUDA itself shows to a process: with MIG one, even if PyTorch counts several."""
     done = subprocess.run([sys.executable, "-SEc", _COUNT], capture_output=True, text=True, check=False)
     text = done.stdout.strip()
     return int(text) if text.isdecimal() else otherwise
 
 
 def use_device(device: str) -> None:
-    """Make a GPU the current one of this process, so that nothing takes memory of another."""
+    """Make a GPU the current one of this process, so that no memory of another GPU is used."""
     if device.startswith("cuda"):
         import torch
 
@@ -170,7 +174,7 @@ def use_device(device: str) -> None:
 def _device() -> Undo:
     import torch
 
-    is_in_use = torch.cuda.is_initialized  # of the program at first, and of the call when it ends
+    is_in_use = torch.cuda.is_initialized  # here by the program; in `undo` by the call
     device = torch.cuda.current_device() if is_in_use() else 0  # type: ignore[no-untyped-call]
 
     def undo() -> None:
@@ -181,7 +185,7 @@ def _device() -> Undo:
 
 
 def _settings() -> Undo:
-    """Read PyTorch's settings that jobs change."""
+    """Read the settings of PyTorch that jobs change, and return a function that restores them."""
     import torch
 
     precision, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn
@@ -198,7 +202,7 @@ def _settings() -> Undo:
 
 @contextmanager
 def keeping_generators() -> Iterator[None]:
-    """Keep the random generators of the caller: making a model draws from them, for weights that are then loaded."""
+    """Keep the random generators of the caller: making a model draws random weights before the real ones are loaded."""
     import numpy as np
 
     was_there = "torch" in sys.modules
@@ -220,7 +224,7 @@ def _torch_states() -> "tuple[Tensor, list[Tensor]]":
 
 
 def _set_torch_states(states: "tuple[Tensor, list[Tensor]] | None") -> None:
-    """Set the states; None: PyTorch was not imported, so they are those of the start."""
+    """Set the states of PyTorch's generators; None means those of a new process: PyTorch was not imported."""
     import torch
 
     on_cpu, on_gpus = states or (torch.Generator().get_state(), [])
@@ -230,7 +234,7 @@ def _set_torch_states(states: "tuple[Tensor, list[Tensor]] | None") -> None:
 
 
 def use_full_float32() -> None:
-    """Switch off TF32: with its ten bits, similarities and so selections would differ between kinds of GPUs."""
+    """Switch off TF32: with its 10-bit mantissa, similarities and selections would differ between kinds of GPUs."""
     import torch
 
     keep_for_caller(_settings)
@@ -239,7 +243,7 @@ def use_full_float32() -> None:
 
 
 def use_tf32() -> None:
-    """Switch on TF32 (float32 products with ten bits of mantissa) on GPUs that have it."""
+    """Switch on TF32 (float32 products with a 10-bit mantissa) on GPUs that support it."""
     import torch
 
     keep_for_caller(_settings)
@@ -248,7 +252,7 @@ def use_tf32() -> None:
 
 
 def use_same_algorithms() -> None:
-    """Use deterministic algorithms for convolutions on a GPU, chosen by shapes only."""
+    """Use deterministic algorithms for convolutions on a GPU, selected by shape only."""
     import torch
 
     keep_for_caller(_settings)
@@ -257,7 +261,7 @@ def use_same_algorithms() -> None:
 
 
 def to_device(values: "Tensor", device: str) -> "Tensor":
-    """Return the values on the device; copies to a GPU go through pinned memory, while the GPU computes."""
+    """The values on the device; copies to a GPU go through pinned memory, while the GPU computes."""
     if not device.startswith("cuda"):
         return values
     return values.pin_memory().to(device, non_blocking=True)
@@ -274,7 +278,7 @@ def computing_in(precision: Precision, device: str) -> Iterator[None]:
     onednn: Any = torch.backends.mkldnn
     was_enabled = onednn.enabled
     if torch.device(device).type == "cpu":
-        onednn.enabled = False  # its convolutions for AMX return numbers without meaning (PyTorch 2.11)
+        onednn.enabled = False  # its convolutions for AMX return wrong numbers (PyTorch 2.11)
     try:
         with torch.autocast(torch.device(device).type, torch.bfloat16):
             yield

@@ -1,4 +1,4 @@
-"""What an error of PyTorch says of the device: too little memory, a device that has failed, or a faulty computation."""
+"""Classifies errors of PyTorch: too little memory, a device that has failed, or a faulty computation."""
 
 import ctypes
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from prepcli.errors import IncompleteError
 
 
 class Fault(Enum):
-    """Whose fault an error is."""
+    """The cause of an error."""
 
     MEMORY = "too little memory: smaller batches may fit"
     DEVICE = "the card or its driver: whatever runs next fails as well"
@@ -24,8 +24,8 @@ _MEMORY = (
     "_ALLOC_FAILED",
     "CUFFT_INTERNAL_ERROR",  # cuFFT has no memory for its plan
     "CUFFT_NO_WORKSPACE",
-    "unable to find an engine to execute this computation",  # cuDNN has no memory for the workspace of any
-    "32BitIndexMath",  # kernels that cannot address so many numbers
+    "unable to find an engine to execute this computation",  # cuDNN has no memory for the workspace of any algorithm
+    "32BitIndexMath",  # kernels with indexes of 32 bits, and a larger tensor
     "32-bit index math",
 )
 _DEVICE = (
@@ -55,7 +55,7 @@ _DEVICE = (
     "MPS client",
 )
 _OF_THE_DEVICE = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "cuFFT error", "CUSOLVER_STATUS")
-"""In the messages of all other errors of a device."""
+"""Words in the messages of all other errors of a device."""
 _PROGRAM = (
     "device-side assert triggered",
     "invalid argument",
@@ -68,13 +68,13 @@ _PROGRAM = (
 
 
 def fault_of(error: BaseException) -> Fault | None:
-    """Return whose fault an error is; None for an error that is not one of a device or of memory.
+    """Return the cause of an error; None for an error that is neither of a device nor of memory.
 
-    PyTorch has a class for some of these errors only, so the words of the messages decide.
+    PyTorch has classes for some of these errors only, so the words of the messages decide.
     """
     if isinstance(error, MemoryError):
         return Fault.MEMORY
-    if not isinstance(error, RuntimeError):  # PyTorch's own classes are below it
+    if not isinstance(error, RuntimeError):  # PyTorch's own classes derive from it
         return None
     text = str(error)
     for words, fault in ((_MEMORY, Fault.MEMORY), (_DEVICE, Fault.DEVICE)):
@@ -91,12 +91,13 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteError:
-    """Return the error for a device that has failed; what is finished is kept, and another device can continue.
+    """Return the error for a device that has failed; finished units are kept, and another device can continue.
 
     Args:
         text: the message of PyTorch.
         device: such as "cuda:0".
-        otherwise: what can be given instead of a device that works, such as `--devices cpu`.
+        otherwise: alternative to a working device in the advice, such as `--devices cpu`.
+
     """
     import torch
 
@@ -110,11 +111,12 @@ def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteErr
 
 @contextmanager
 def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
-    """Turn errors of the device into what they mean for a run; `otherwise` is that of `device_failure`.
+    """Turn errors of the device into errors of the run; `otherwise` as in `device_failure`.
 
     Raises:
         IncompleteError: the device has failed.
         MemoryError: it has too little memory.
+
     """
     try:
         yield
@@ -133,7 +135,7 @@ def _first_line(text: str) -> str:
 
 
 def _driver() -> str:
-    """The newest CUDA that the driver of this machine knows."""
+    """The newest CUDA version that the driver of this machine supports."""
     version = ctypes.c_int()
     try:
         failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
@@ -143,5 +145,5 @@ def _driver() -> str:
 
 
 def _version_text(number: int) -> str:
-    """12020 -> `12.2`."""
+    """The version of a number: 12020 -> `12.2`."""
     return f"{number // 1000}.{number % 1000 // 10}"

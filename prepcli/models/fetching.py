@@ -1,7 +1,7 @@
-"""Pretrained models on NVIDIA's servers: fetched once for all ranks, and whole before they get their name.
+"""Downloads pretrained models from NVIDIA's servers: once for all ranks, and complete before the file gets its name.
 
-NeMo fetches to the final name, in every process that finds no file there: ranks that start together read what another
-one is writing, and what a killed process has left stays for good. Hugging Face's hub has locks of its own.
+NeMo itself downloads to the final name, in every process that finds no file: ranks that start together read a file that
+another one is writing, and the incomplete file of a killed process stays. Hugging Face's hub has locks.
 """
 
 import gzip
@@ -21,12 +21,12 @@ from prepcli.engine.run.report import format_bytes
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.formats.tar import BLOCK
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import new_rank_id
+from prepcli.processes.owner import Life, new_rank_id
 from prepcli.storage.transfer import Part, download
 
 _NEMOS_NAME = "maybe_download_from_cloud"
 _FAILURES = 3
-"""Consecutive failures after which the network counts as not there: nodes of a cluster often have none."""
+"""Consecutive failures after which the network counts as missing: nodes of a cluster often have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class _Model:
 
 @contextmanager
 def fetching_once(said: TextIO) -> Iterator[None]:
-    """Within the context NeMo, which must be imported, fetches models by `fetch_model`; its notes go to `said`."""
+    """Within the context, NeMo downloads models by `fetch_model`; NeMo must be imported. Its notes go to `said`."""
     from nemo.core.classes import common
 
     theirs = getattr(common, _NEMOS_NAME, None)
-    if theirs is None:  # of another version
+    if theirs is None:  # another version of NeMo
         yield
         return
     setattr(common, _NEMOS_NAME, partial(_in_place_of_nemos, said))
@@ -66,22 +66,22 @@ def _in_place_of_nemos(said: TextIO, url: str, filename: str, cache_dir: Path, s
 
 
 def fetch_model(url: str, target: Path) -> None:
-    """Fetch a `.nemo` file, unless it is there and whole; one of several processes does, and the others wait.
+    """Download a `.nemo` file unless it exists and is complete; one process downloads, and the others wait.
 
-    A download that breaks is continued, also by another process. What lies in the place of the file is replaced only
-    by a whole file.
+    A download that breaks is continued, also by another process. An existing file is replaced only by a complete one.
 
     Raises:
-        IncompleteError: the connection has broken several times; what was fetched is kept.
-        PrepcliError: the server cannot be reached, or has no whole file.
+        IncompleteError: the connection has broken several times; the downloaded bytes are kept.
+        PrepcliError: the server cannot be reached, or has no complete file.
+
     """
     model = _Model(url, target)
     if _is_whole(model):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = target.with_name(f".{target.name}.claims")
-    do_together([model], _fetch, _is_whole, Claims(folder, 0, new_rank_id()))
-    shutil.rmtree(folder, ignore_errors=True)  # with what killed processes have left; nobody has to wait any more
+    do_together([model], _fetch, _is_whole, Claims(folder, 0, Life(folder, new_rank_id())))
+    shutil.rmtree(folder, ignore_errors=True)  # removes files of killed processes; no process waits for them any more
 
 
 def _fetch(model: _Model) -> None:
@@ -118,10 +118,10 @@ def _state(path: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def _reads_whole(path: Path, size: int, changed: int) -> bool:
-    """Whether a tar archive can be read to its end; looked at once while its size and time stay.
+    """Whether a tar archive can be read to its end; checked once as long as its size and time stay the same.
 
-    An archive that is cut off in a header ends there for `tarfile`, so the block of zeros behind the members is looked
-    for; at the end of a compressed file its checksum is compared.
+    `tarfile` takes an archive that is cut off in a header for complete, so the block of zeros after the members is
+    required; at the end of a compressed file its checksum is compared.
     """
     try:
         with tarfile.open(path, "r:*") as tar:

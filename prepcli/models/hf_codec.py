@@ -25,7 +25,7 @@ _HUB_NAME = re.compile(r"[\w.-]+/([\w.-]+)", re.ASCII)
 _KNOWN_WORD = re.compile(r"(?<![a-z])(mimi|dac|encodec)(?![a-z])", re.IGNORECASE)
 _FRAMES_TRIED = 4
 _ON_CPU = ("stride", "kernel_size", "padding_total")
-"""Sizes of layers that transformers keeps in buffers, and reads at each call: on a GPU that would wait for it."""
+"""Sizes of layers that transformers keeps in buffers and reads at each call: on a GPU each read would wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,11 @@ class _Kind:
 
     Attributes:
         model_class: its class in transformers.
-        samples_per_frame: from the configuration.
-        num_codebooks: how many the model has, from the configuration.
-        encode: codes (B, C, F) of audio (B, 1, T) by the first C codebooks, from the model.
+        samples_per_frame: reads it from a configuration.
+        num_codebooks: of a configuration, the number of codebooks of the model.
+        encode: with a model and audio (B, 1, T), returns codes (B, C, F) of the first C codebooks.
         quantize: the name of the quantizer's method that turns vectors into codes.
+
     """
 
     model_class: str
@@ -58,7 +59,10 @@ def _encode_dac(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
 
 
 def _encode_encodec(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    """The bandwidth selects the number of codebooks; only some are allowed, and the next higher one gives more."""
+    """Codes (B, C, F).
+
+    The bandwidth selects the number of codebooks; the next higher allowed one may give more than C.
+    """
     count = model.quantizer.get_num_quantizers_for_bandwidth
     bandwidths = sorted(model.config.target_bandwidths)
     enough = next((one for one in bandwidths if count(one) >= num_codebooks), bandwidths[-1])
@@ -95,7 +99,7 @@ _NEEDED = "Mimi, DAC and EnCodec"
 def is_hf_codec(name: str) -> bool:
     """Return whether the value of `--codec-model` is for transformers: a folder, or `owner/name` with a known word.
 
-    `kyutai/mimi`, `descript/dac_44khz` and `facebook/encodec_24khz` are; other names are NeMo's.
+    `kyutai/mimi`, `descript/dac_44khz` and `facebook/encodec_24khz` are for transformers; other names are NeMo's.
     """
     path = Path(name)
     if path.exists() or name.endswith(".nemo"):
@@ -108,7 +112,8 @@ def check_hf_codec(name: str, option: str) -> None:
     """Check in milliseconds, without transformers, that a folder contains a codec; a name is not checked.
 
     Raises:
-        UsageError: it does not.
+        UsageError: the folder does not contain a codec.
+
     """
     folder = Path(name)
     if not folder.is_dir():
@@ -133,7 +138,7 @@ def _weights(folder: Path) -> list[Path]:
 
 
 def hf_identity(name: str) -> str:
-    """Return what identifies the codec in the settings of a run: its name, or the SHA-256 of its files."""
+    """Return the identity of the codec in the settings of a run: its name, or the SHA-256 of its files."""
     folder = Path(name)
     if not folder.is_dir():
         return name
@@ -148,11 +153,11 @@ def hf_identity(name: str) -> str:
 class HfCodec:
     """A codec of transformers, on the CPU until it is moved; see `prepcli.models.protocols.Codec`.
 
-    Audio that is not whole frames is zero-padded to whole frames, as Mimi's and DAC's own programs do it. EnCodec's
-    layers would mirror the end instead: there the codes of the last frame are those of the padded audio.
+    Audio is zero-padded to whole frames, as in the programs of Mimi and DAC. The layers of EnCodec would mirror the end
+    instead: here the codes of its last frame are those of the zero-padded audio.
     """
 
-    rows_on_cpu: int | None = 1  # so that rounding depends neither on batches nor on threads
+    rows_on_cpu: int | None = 1  # rounding depends neither on batches nor on threads
 
     def __init__(self, name: str, option: str, num_codebooks: int | None = None) -> None:
         """Load a codec.
@@ -163,7 +168,8 @@ class HfCodec:
             num_codebooks: use the first of its codebooks; None: all.
 
         Raises:
-            UsageError: it cannot be loaded, has not so many codebooks, or its codes do not stand for frames alone.
+            UsageError: it cannot be loaded, has fewer codebooks, or its frames cannot be decoded from codes alone.
+
         """
         where = f"{option} {name}"
         self._model = _load(name, option)
@@ -181,7 +187,7 @@ class HfCodec:
         self.values_per_sample: float = widest.num_values / (self.min_frames * self.samples_per_frame)
 
     def _find_min_frames(self, where: str) -> int:
-        """Return the minimum number of frames that can be encoded, found by trying."""
+        """Return the minimum number of frames that can be encoded, found by trial."""
         import torch
 
         for frames in range(1, _FRAMES_TRIED + 1):
@@ -200,7 +206,7 @@ class HfCodec:
         """Move the model."""
         self._model.to(device)
         for module in self._model.modules():
-            if "_embed" in vars(module):  # what Mimi's codebooks have computed on the device before
+            if "_embed" in vars(module):  # remove cached results of Mimi's codebooks on the earlier device
                 module._embed = None
             for name in _ON_CPU:
                 if name in module._buffers:
@@ -243,7 +249,7 @@ def _load(name: str, option: str) -> Any:
 
 
 def _check_frames_suffice(config: Any, where: str) -> None:
-    """Refuse codecs whose codes of a frame cannot be decoded without more, such as a scale for each chunk."""
+    """Refuse codecs that need more than the codes to decode a frame, such as a scale for each chunk."""
     if getattr(config, "audio_channels", 1) != 1:
         raise UsageError(f"{where}: this codec is for {config.audio_channels} channels; take one for mono audio")
     if getattr(config, "normalize", False) or getattr(config, "chunk_length_s", None) is not None:
@@ -258,7 +264,7 @@ def _codebooks(config: Any, available: int, wanted: int | None, where: str) -> i
 
 
 def _in_float32(quantize: "Callable[..., Any]") -> "Callable[..., Any]":
-    """The method of a quantizer in float32 also under autocast: bfloat16 cannot tell the entries apart."""
+    """The method of a quantizer in float32, also under autocast: bfloat16 is too coarse to distinguish the entries."""
     import torch
 
     def quantized(vectors: "Tensor", *arguments: Any, **options: Any) -> Any:

@@ -1,32 +1,29 @@
-"""Notes of what a model computes at the moment: after a crash of the whole process they name the audio in question.
+"""Notes of the audio that a model is computing: after a crash of the whole process they name the audio in question.
 
-A process that crashes inside a model leaves the segments that were in flight: perhaps many. The next start computes
-these one by one, and a segment that crashes once more, now alone, is a reject from then on. A process that was killed
-(SIGKILL) has not crashed: only Python's own handler of fatal signals, `faulthandler`, says that one has.
+A process that crashes inside a model leaves notes of the segments that were in flight, perhaps many. The next start
+computes these segments one by one; a segment that then crashes the model alone is a reject from then on. A process that
+was killed (SIGKILL) has not crashed: only Python's own handler of fatal signals, `faulthandler`, shows a crash.
 """
 
 import contextlib
 import faulthandler
 import hashlib
 import itertools
-import os
 import sys
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from prepcli.engine.run.crashes import MAX_CRASHES, crashes_folder
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import PrepcliError, RecordRejected, RejectReason, naming
+from prepcli.errors import PrepcliError, RecordRejected, RejectReason
+from prepcli.processes.in_hand import NoteFile, read_note
 from prepcli.processes.owner import Owner
 
 _KEYS, _CRASHED = ".keys", ".crashed"
-"""Suffixes of the two files of a process: what is in flight, and what `faulthandler` has written."""
-_END = b"\0"
-"""Ends the keys; what follows is the rest of an earlier, longer note."""
+"""Suffixes of the two files of a process: the keys in flight, and the output of `faulthandler`."""
 
 
 def key_of(item: object) -> str:
@@ -35,20 +32,19 @@ def key_of(item: object) -> str:
 
 
 def crashed_notes(workspace: Workspace) -> list[list[str]]:
-    """For each process that has crashed over this output while its model was at work: the keys in flight."""
+    """The keys in flight of each process that has crashed on this output while its model was computing."""
     found = []
     for crashed in sorted(_folder(workspace).glob(f"*{_CRASHED}")):
         with contextlib.suppress(FileNotFoundError):
             if crashed.stat().st_size:
-                keys = crashed.with_suffix(_KEYS).read_bytes().partition(_END)[0]
-                found.append(keys.decode(errors="replace").split())
+                found.append((read_note(crashed.with_suffix(_KEYS)) or "").split())
     return [keys for keys in found if keys]
 
 
 class InFlight:
-    """The segments that are in the model. Made for a rank by `noting_in_flight`; without a file, nothing is noted."""
+    """The segments that are in the model. `noting_in_flight` makes it for a rank; without a file, nothing is noted."""
 
-    def __init__(self, file: BinaryIO | None = None, crashes: Sequence[Sequence[str]] = ()) -> None:
+    def __init__(self, file: NoteFile | None = None, crashes: Sequence[Sequence[str]] = ()) -> None:
         counts: dict[str, int] = {}
         for key in itertools.chain.from_iterable(crashes):
             counts[key] = counts.get(key, 0) + 1
@@ -95,35 +91,35 @@ class InFlight:
         if self._file is not None:
             with self._lock:
                 keys = " ".join(dict.fromkeys(itertools.chain.from_iterable(self._batches.values())))
-                with naming(self._file.name):
-                    os.pwrite(self._file.fileno(), keys.encode() + _END, 0)  # one write: a crash leaves a whole note
+                self._file.write(keys.encode())
 
 
 class _Current:
-    """That of the rank which this process is."""
+    """The notes of the rank that this process is."""
 
     in_flight = InFlight()
 
 
 def in_flight() -> InFlight:
-    """What is in the model of this process."""
+    """The segments that are in the model of this process."""
     return _Current.in_flight
 
 
 @contextmanager
 def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
-    """Note within the context what is in the model of this process, and that it crashes if it does.
+    """Note, within the context, the segments in the model of this process, and whether the process crashes.
 
     Raises:
         PrepcliError: so many segments have crashed the model that they are not the cause.
+
     """
     folder = _folder(workspace)
     folder.mkdir(parents=True, exist_ok=True)
     _remove_ended(folder)
     name = f"{Owner.of_this_process(uuid.uuid4().hex[:16])}"
-    files = [folder / (name + suffix) for suffix in (_KEYS, _CRASHED)]
+    crashed_file = folder / (name + _CRASHED)
     was_enabled = faulthandler.is_enabled()
-    with files[0].open("wb") as keys, files[1].open("wb") as crashed:
+    with contextlib.closing(NoteFile(folder / (name + _KEYS))) as keys, crashed_file.open("wb") as crashed:
         try:
             _Current.in_flight = InFlight(keys, crashed_notes(workspace))
             if len(_Current.in_flight.refused) >= MAX_CRASHES:
@@ -131,21 +127,21 @@ def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
                     f"the model has crashed over {MAX_CRASHES} single segments: most likely the cause is not the audio "
                     f"but the device or the installation; try --devices cpu, then remove {folder} and run again"
                 )
-            # Other threads run on while it writes: to walk through their frames could crash once more.
+            # Only this thread: the others run on while the handler writes, and walking through their frames could crash
+            # again.
             faulthandler.enable(crashed, all_threads=False)
             yield _Current.in_flight
         finally:
             _Current.in_flight = InFlight()
             faulthandler.disable()
             if was_enabled and sys.__stderr__ is not None:
-                with contextlib.suppress(OSError, RuntimeError, ValueError):  # it may be closed
+                with contextlib.suppress(OSError, RuntimeError, ValueError):  # the file may be closed
                     faulthandler.enable(sys.__stderr__)
-            for file in files:
-                file.unlink(missing_ok=True)
+            crashed_file.unlink(missing_ok=True)
 
 
 def crash_is_a_workers() -> None:
-    """In a forked worker process: a crash is that of the worker, not of the process with the model."""
+    """Note in a forked worker that its crash is not a crash of the process with the model."""
     faulthandler.disable()
 
 
@@ -154,7 +150,7 @@ def _folder(workspace: Workspace) -> Path:
 
 
 def _remove_ended(folder: Path) -> None:
-    """Remove what killed processes have left."""
+    """Remove files of killed processes."""
     for crashed in folder.glob(f"*{_CRASHED}"):
         owner = Owner.parse(crashed.stem)
         with contextlib.suppress(OSError):

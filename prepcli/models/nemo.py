@@ -23,9 +23,9 @@ from prepcli.models.pretrained import problem_of
 
 _CONFIG = "model_config.yaml"
 _EARLIER = ("_nemo_file_folder", "_model_restore_path", "_all_model_restore_paths")
-"""Attributes of NeMo's state of the process: the file of the model that was loaded last."""
+"""Attributes of NeMo's process state: the file of the last loaded model."""
 _MALFORMED = (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, LookupError, ArithmeticError, RecursionError)
-"""What tarfile and PyYAML raise for files that are not what they should be, beside PyYAML's own errors."""
+"""Exceptions of tarfile and PyYAML for malformed files, in addition to PyYAML's own classes."""
 
 
 def is_file(name: str) -> bool:
@@ -50,7 +50,7 @@ def check_nemo_file(path: str, option: str, model_class: str) -> None:
 
 
 def target_of(path: str, option: str) -> str:
-    """The full name of the class of the model in a `.nemo` file; `unknown` where the file does not say it.
+    """The full class name of the model in a `.nemo` file; `unknown` if the file does not contain it.
 
     Args:
         path: the file.
@@ -58,6 +58,7 @@ def target_of(path: str, option: str) -> str:
 
     Raises:
         UsageError: the file does not exist, or is not a `.nemo` file.
+
     """
     import yaml
 
@@ -65,7 +66,7 @@ def target_of(path: str, option: str) -> str:
         raise UsageError(f"{option} {path}: there is no such file")
     try:
         with tarfile.open(path, "r:*") as tar:
-            # The configuration comes first: the weights are not read.
+            # The configuration comes first, so the weights are not read.
             member = next((one for one in tar if Path(one.name).name == _CONFIG), None)
             file = tar.extractfile(member) if member else None
             config = parse_yaml(file.read(MAX_BYTES + 1)) if file else None
@@ -79,13 +80,13 @@ def target_of(path: str, option: str) -> str:
 
 
 def notes_on_name(name: str, option: str, model_class: str, collection: str) -> list[str]:
-    """A note for a plan if the value of a model option is a name, and there can be no model of this name."""
+    """A note for a plan if the value of a model option is a name and no model can have this name."""
     why = None if is_file(name) else problem_of(name, model_class, collection)
     return [] if why is None else [f"{option} {name} cannot be fetched: {why}"]
 
 
 def file_identity(name: str) -> str:
-    """Return what identifies a model in the settings of a run: its name, or the SHA-256 of its file."""
+    """Return the identity of a model in the settings of a run: its name, or the SHA-256 of its file."""
     if not is_file(name):
         return name
     with Path(name).open("rb") as file:
@@ -100,13 +101,14 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
 
     Args:
         model_class: a class of `nemo.collections.<collection>.models`.
-        name: a `.nemo` file, or the name of a pretrained model, which is fetched at its first use.
+        name: a `.nemo` file, or the name of a pretrained model, which is downloaded at its first use.
         option: name of the option, for messages.
         collection: NeMo's collection of the model.
 
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
-        IncompleteError: the connection has broken while it was fetched.
+        IncompleteError: the connection broke during the download.
+
     """
     why = None if is_file(name) else problem_of(name, model_class, collection)
     if why is not None:
@@ -136,8 +138,8 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
 def without_earlier_models() -> Iterator[None]:
     """Within the context NeMo, which must be imported, has loaded no model yet.
 
-    It keeps the paths of the file that it loaded last: in NeMo 3.0 the next model of an encoder with a decoder looks
-    for parts there, also if it is made of a config.
+    NeMo keeps the paths of the last loaded file: in NeMo 3.0 the next encoder-decoder model looks for its parts there,
+    even if it is made from a config.
     """
     from nemo.utils.app_state import AppState
 
@@ -156,8 +158,8 @@ def without_earlier_models() -> Iterator[None]:
 def without_cuda() -> Iterator[None]:
     """Within the context PyTorch says that there is no GPU.
 
-    NeMo asks which GPU is the current one when it makes a model, and so initializes CUDA: before the worker processes
-    are forked, and on the first GPU, whichever is this rank's.
+    To make a model, NeMo asks for the current GPU and so initializes CUDA: before the worker processes are forked, and
+    on the first GPU instead of the GPU of this rank.
     """
     import torch
 
@@ -173,7 +175,8 @@ def without_cuda() -> Iterator[None]:
 def extraction_filters() -> Iterator[None]:
     """Within the context `TarFile.extract` takes a `filter`, also in Python before 3.10.12 and 3.11.4 (Debian 12).
 
-    NeMo 3.0 gives one. It is ignored there: NeMo refuses links and paths that leave the folder before it extracts.
+    NeMo 3.0 passes a filter. Such a Python ignores it: NeMo refuses links and paths that leave the folder before it
+    extracts.
     """
     if hasattr(tarfile, "data_filter"):
         yield
@@ -192,7 +195,7 @@ def extraction_filters() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress what Python code prints, logs or warns of within the context."""
+    """Suppress output, logs and warnings of Python code within the context."""
     level = logging.root.manager.disable
     with (
         bars_of_others(),

@@ -1,8 +1,8 @@
 """NeMo's audio codecs, from a `.nemo` file or by name.
 
 NeMo multiplies the output of each layer by a mask, checks the types of its arguments, and computes the weights of each
-layer again from their norm and direction. None of this changes a code where all rows are equally long; with it, a batch
-has twice as many operations.
+layer again from their norm and direction. If all rows are equally long, none of this changes a code, but it doubles the
+number of operations; it is left out here.
 """
 
 import sys
@@ -14,15 +14,76 @@ from prepcli.errors import UsageError
 from prepcli.models.devices import computing_in, to_device, use_full_float32, use_tf32
 from prepcli.models.nemo import load_nemo
 from prepcli.models.protocols import Precision
-from prepcli.models.ragged import EXACT_MODES, Rows, convolve
 from prepcli.models.widths import noting_widest
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+EXACT_MODES = frozenset({"reflect", "replicate", "zeros"})
+"""Values of `Conv1d.padding_mode` with which the columns after a row's end are known."""
+
+
+class Rows:
+    """The lengths of the rows of a batch, at one resolution."""
+
+    def __init__(self, lengths: "Tensor | None") -> None:
+        """Lengths (B,) of the rows, on the device of the batch. None: all rows are as long as the batch."""
+        self.lengths = lengths
+        self._places: dict[tuple[int, int, str], tuple[Tensor, Tensor]] = {}
+
+    def divided(self, by: int) -> "Rows":
+        """The rows after a layer of this stride, which divides every length."""
+        return self if by == 1 or self.lengths is None else Rows(self.lengths // by)
+
+    def pad(self, values: "Tensor", left: int, right: int, mode: str) -> "Tensor":
+        """Return values (B, C, left + T + right), each row padded as if it were alone.
+
+        Args:
+            values: (B, C, T).
+            left: columns before each row.
+            right: columns after the end of each row.
+            mode: one of `EXACT_MODES`.
+
+        """
+        import torch
+
+        torch_mode = "constant" if mode == "zeros" else mode
+        padded = torch.nn.functional.pad(values, (left, right), torch_mode)
+        if self.lengths is None or not right:
+            return padded
+        to, source = (place.expand(-1, values.shape[1], -1) for place in self._columns(left, right, mode))
+        if mode == "zeros":
+            return padded.scatter_(2, to, 0.0)
+        return padded.scatter_(2, to, padded.gather(2, source))
+
+    def _columns(self, left: int, right: int, mode: str) -> "tuple[Tensor, Tensor]":
+        """The indexes (B, 1, right) of the columns after each row's end, and of the columns to copy to them."""
+        import torch
+
+        key = (left, right, mode)
+        if key not in self._places:
+            assert self.lengths is not None
+            end = (self.lengths + left)[:, None, None]
+            behind = torch.arange(right, device=end.device)
+            source = end - 2 - behind if mode == "reflect" else (end - 1).expand(-1, -1, right)
+            self._places[key] = end + behind, source
+        return self._places[key]
+
+
+def convolve(layer: Any, values: "Tensor", rows: Rows) -> "Tensor":
+    """Apply a `torch.nn.Conv1d` to values (B, C, T) whose rows have the lengths of `rows`."""
+    import torch
+
+    if rows.lengths is None:
+        return cast("Tensor", layer(values))
+    padding = int(layer.padding[0])
+    padded = rows.pad(values, padding, padding, layer.padding_mode)
+    return torch.nn.functional.conv1d(padded, layer.weight, layer.bias, layer.stride, 0, layer.dilation, layer.groups)
+
+
 Encode = Callable[["Tensor", Rows], "Tensor"]
-"""Takes audio (B, T), T and all lengths whole frames, and its rows; returns what is quantized (B, D, F)."""
+"""Encodes audio (B, T) with its rows, T and all lengths whole frames; returns vectors (B, D, F) to quantize."""
 
 _PADDING_BUFFERS = ("stride", "kernel_size", "padding_total")
 """Buffers of causal convolutions from which Python reads numbers."""
@@ -38,7 +99,7 @@ def fold_weight_norm(model: Any) -> None:
 
 
 def move(model: Any, device: str) -> None:
-    """Move a model, but not the numbers that Python reads in each call: on a GPU it would have to wait for them."""
+    """Move a model, but not the numbers that Python reads in each call: reading them from a GPU would wait for it."""
     kept = [
         (module, name, module._buffers[name])
         for module in model.modules()
@@ -51,10 +112,11 @@ def move(model: Any, device: str) -> None:
 
 
 def encoder_of(model: Any) -> Encode | None:
-    """What encodes audio as the model does; None for encoders that are not known here.
+    """Return a function that encodes audio as the model does; None for unknown encoders.
 
     Args:
         model: NeMo's `AudioCodecModel`.
+
     """
     encode = _ENCODERS.get(type(model.audio_encoder).__name__)
     if encode is None or model.semantic_codec is not None or not all(map(_is_known, _convolutions(model))):
@@ -63,7 +125,7 @@ def encoder_of(model: Any) -> Encode | None:
 
 
 def quantizer_of(model: Any) -> "Callable[[Tensor], Tensor] | None":
-    """What turns the encoder's output (B, D, F), float32, into codes (B, C, F); None for other quantizers than FSQ."""
+    """Return the function from the encoder's output (B, D, F), float32, to codes (B, C, F); None unless it is FSQ."""
     import torch
 
     quantizer = model.vector_quantizer
@@ -76,7 +138,7 @@ def quantizer_of(model: Any) -> "Callable[[Tensor], Tensor] | None":
 
 
 def _quantize(quantizer: Any, encoded: "Tensor") -> "Tensor":
-    """Codes of all groups at once: each is quantized element by element, in the same way."""
+    """Codes of all groups at once; each group is quantized element by element, in the same way."""
     one = quantizer.fsqs[0]
     groups = encoded.reshape(len(encoded) * quantizer.num_groups, -1, encoded.shape[-1])
     codes = one.round(one.compress(groups, None), None) / (one.num_levels // 2)
@@ -98,7 +160,7 @@ def _layer(layer: Any, values: "Tensor", rows: Rows) -> "Tensor":
     """A convolution with its activation; `rows` are those of `values`."""
     import torch
 
-    if hasattr(layer, "padding_total"):  # causal: nothing is read behind the end
+    if hasattr(layer, "padding_total"):  # causal: nothing after the end is read
         before = int(layer.padding_total)
         out = layer.conv(torch.nn.functional.pad(values, (before, 0)))
     else:
@@ -177,21 +239,22 @@ _ENCODERS: dict[str, Callable[[Any, "Tensor", Rows], "Tensor"]] = {
     "CausalHiFiGANEncoder": _hifigan,
     "MultiResolutionSTFTEncoder": _spectra,
 }
-"""By the name of NeMo's class. Encoders of mel spectra are not here: NeMo masks their last frame within each layer."""
+"""Encoders by NeMo's class name. Encoders of mel spectra are missing: NeMo masks their last frame in each layer."""
 
 
 MODEL_CLASS = "AudioCodecModel"
 _MAX_FRAMES_TRIED = 64
 _FRAMES_COMPARED = 4
-"""Frames more than the minimum for which a codec's codes are compared with NeMo's when it is loaded."""
+"""Frames above the minimum for which a codec's codes are compared with NeMo's at loading."""
 
 
 class NemoCodec:
     """A NeMo codec, on the CPU until it is moved; see `prepcli.models.protocols.Codec`.
 
     Attributes:
-        mixes_lengths: whether the codes of a row are those of its audio alone also beside longer rows; not so for
-            encoders that only NeMo's own code can run.
+        mixes_lengths: whether a row keeps its codes in a batch with longer rows; false for encoders that only NeMo's
+            own code can run.
+
     """
 
     rows_on_cpu: int | None = 1  # up to three times as fast as batches (`benchmarks/README.md`)
@@ -225,10 +288,10 @@ class NemoCodec:
         self.mixes_lengths = self._encoder is not None
 
     def _find_min_frames(self, where: str) -> int:
-        """Return the minimum number of frames that can be encoded, found by trying.
+        """Return the minimum number of frames that can be encoded, found by trial.
 
-        A layer with reflection padding cannot reflect more samples than its input has; and of mel spectra NeMo leaves
-        the last frame out, so that one frame gives no code.
+        A layer with reflection padding cannot reflect more samples than its input has. NeMo leaves out the last frame
+        of mel spectra, so one frame gives no code.
         """
         import torch
 
@@ -245,7 +308,7 @@ class NemoCodec:
         raise UsageError(f"{where} cannot encode {_MAX_FRAMES_TRIED} frames of silence: {why}")
 
     def _is_as_nemo(self) -> bool:
-        """Whether the codes of some noise are those of NeMo's own code."""
+        """Whether the codes of some noise equal those of NeMo's own code."""
         import torch
 
         samples = (self.min_frames + _FRAMES_COMPARED) * self.samples_per_frame
@@ -262,7 +325,7 @@ class NemoCodec:
     def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
         """Return codes (B, C, F) and frames (B,) of audio (B, T); see the protocol.
 
-        Where `lengths` is on the CPU nothing waits for the device, and `frames` is on the CPU as well.
+        If `lengths` is on the CPU, nothing waits for the device, and `frames` is on the CPU as well.
         """
         import torch
 
@@ -281,7 +344,7 @@ class NemoCodec:
             return self._quantized(encoded, frames), frames
 
     def _quantized(self, encoded: "Tensor", frames: "Tensor") -> "Tensor":
-        """Codes (B, C, F) of what the encoder returns: in float32, because bfloat16 cannot hold an index."""
+        """Codes (B, C, F) of the encoder's output, computed in float32 because bfloat16 cannot hold an index."""
         if self._quantizer is not None:
             return self._quantizer(encoded.float())
         codes: Tensor = self._model.quantize(

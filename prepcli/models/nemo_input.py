@@ -1,4 +1,4 @@
-"""NeMo's reader of an `input_cfg`: does it open the config, and does a first record come out?"""
+"""Checks with NeMo's own reader that an `input_cfg` can be opened and returns a first record."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def open_input_cfg(path: Path) -> None:
     try:
         with keeping_generators(), quiet():  # NeMo's imports print about telemetry
             next(iter(input_cuts(path)))
-    except Exception as error:  # of any kind: NeMo and lhotse have no common one
+    except Exception as error:  # NeMo and lhotse have no common class of errors
         why = " ".join(str(error).split())[:300]
         what = f"NeMo cannot read {path}: {type(error).__name__}: {why}"
         raise UsageError(f"{what}; look at the sets that it names") from None

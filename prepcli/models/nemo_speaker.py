@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MODEL_CLASS = "EncDecSpeakerLabelModel"
 GRID_FRAMES = 16
-"""NeMo's preprocessor pads to a multiple of so many feature frames by default (`pad_to`)."""
+"""NeMo's preprocessor pads by default to a multiple of this number of feature frames (`pad_to`)."""
 MIN_FRAMES = 2
 _MAX_HOPS = 64
 
@@ -31,15 +31,16 @@ def _shortest(front_end: Any) -> int:
 
 
 def mask_of_lengths(lens: "Tensor", max_len: int, device: object = None) -> "tuple[Tensor, Tensor]":
-    """NeMo's `lens_to_mask` without its copy: it counts on the CPU, and waits until the GPU has the numbers.
+    """NeMo's `lens_to_mask` without its copy, which counts on the CPU and waits until the GPU has the numbers.
 
     Args:
         lens: (B,), frames of each row.
         max_len: frames of the batch.
-        device: not used; the mask is where `lens` is.
+        device: not used; the mask is on the device of `lens`.
 
     Returns:
         The frames (B, 1, T) within each row, and their number (B, 1, 1).
+
     """
     import torch
 
@@ -56,9 +57,9 @@ def _mask_of_nemo() -> Undo:
 
 @contextlib.contextmanager
 def asking_nothing_of_the_gpu() -> Iterator[None]:
-    """Within the context NeMo does not look for rows of a single frame, of which there are none (`min_samples`).
+    """Within the context NeMo does not search for rows of one frame, which `min_samples` rules out.
 
-    It would wait for the answer. While a CUDA graph is captured it leaves the question out.
+    The search would wait for the GPU. NeMo itself skips it while a CUDA graph is captured.
     """
     import torch
 
@@ -73,7 +74,7 @@ def asking_nothing_of_the_gpu() -> Iterator[None]:
 class NemoSpeakerEncoder:
     """A NeMo speaker model, on the CPU until it is moved; see `prepcli.models.protocols.SpeakerEncoder`."""
 
-    rows_on_cpu: int | None = 1  # rounding then depends neither on batches nor on threads
+    rows_on_cpu: int | None = 1  # rounding depends neither on batches nor on threads
 
     def __init__(self, name: str, option: str) -> None:
         """Load a model.
@@ -94,7 +95,7 @@ class NemoSpeakerEncoder:
         try:
             self.sampling_rate: int = int(front_end.sample_rate)
             self._hop = int(front_end.hop_length)
-            # The STFT is centred, hence one frame more than hops, unless the front end pads "exactly".
+            # The STFT is centred, so it has one frame more than hops, unless the front end pads "exactly".
             self._more_frames = 0 if front_end.exact_pad else 1
         except AttributeError:
             kind = type(self._model.preprocessor).__name__
@@ -107,7 +108,7 @@ class NemoSpeakerEncoder:
         self.dim: int = next(int(size) for size in sizes if size)
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """Return the longest audio whose feature frames are padded to the same number as those of the utterance."""
+        """Return the maximum lengths whose feature frames are padded to the same number; see the protocol."""
         frames = num_samples // self._hop + self._more_frames
         padded = -(-frames // self._grid) * self._grid
         return (padded - self._more_frames + 1) * self._hop - 1

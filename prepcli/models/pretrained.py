@@ -1,4 +1,4 @@
-"""Names of pretrained models: what can be known of them without network, and without importing NeMo."""
+"""Checks names of pretrained models without network and without importing NeMo."""
 
 import difflib
 import importlib.util
@@ -9,19 +9,20 @@ from pathlib import Path
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _OTHER_FILES = (".ckpt", ".pt", ".pth", ".onnx", ".safetensors", ".bin")
 _NOT_OF_NEMO = {"EncDecSpeakerLabelModel": ("resemblyzer",)}
-"""Models of other packages that are given in the place of NeMo's."""
+"""Models of other packages that the option accepts in place of NeMo's."""
 _MAX_SHOWN = 8
-"""Names that a message lists."""
+"""Maximum number of names in a message."""
 _LISTED = re.compile(r'pretrained_model_name="([^"]+)"')
 
 
 def problem_of(name: str, model_class: str, collection: str) -> str | None:
-    """Why there can be no pretrained model of this name; None if there is one, or only a download could tell.
+    """The reason why no pretrained model has this name; None if one has it, or if only a download could show it.
 
     Args:
         name: a word, which must be in NeMo's own list, or `owner/name` on Hugging Face's hub.
         model_class: a class of `nemo.collections.<collection>.models`.
         collection: NeMo's collection of the model.
+
     """
     if _NAME.fullmatch(name) is None or name.endswith(_OTHER_FILES):
         return "there is no such file, and a name is one of NeMo's or owner/name"
@@ -39,7 +40,7 @@ def problem_of(name: str, model_class: str, collection: str) -> str | None:
 
 
 def listed_models(model_class: str, collection: str) -> list[str]:
-    """The names in NeMo's list for a class, read from its source file; importing NeMo takes ten seconds.
+    """The names in NeMo's list for a class, read from its source file because importing NeMo takes ten seconds.
 
     A class without a list, such as `ASRModel`, stands for the lists of all classes of the collection.
     """

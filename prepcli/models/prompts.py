@@ -1,4 +1,4 @@
-"""NeMo's prompt formats: the number of tokens of a record in the prompt that a model is trained with."""
+"""NeMo's prompt formats: counts the tokens of a record within the prompt that a model is trained with."""
 
 import ast
 import json
@@ -27,8 +27,9 @@ class PromptedLines:
         spec: tokenizers and prompt; the slots of `spec.prompt` are defaults for fields that a record does not have.
         text_field: the field of the text.
         lang_field: the field of the language.
-        tags: fields of all records, which replace their own.
+        tags: fields that replace those of every record.
         cuts: the lines are Lhotse cuts, not lines of a NeMo manifest.
+
     """
 
     spec: TokenizerSpec
@@ -41,14 +42,14 @@ class PromptedLines:
         """Return the number of tokens of each line.
 
         Raises:
-            RecordRejected: a line does not have what the prompt needs.
+            RecordRejected: a line lacks fields that the prompt needs.
         """
         prompt = load_prompt(self.spec)
         make = self._lhotse_cut if self.cuts else self._cut
         return [prompt.num_tokens(make(line)) for line in data.split(b"\n") if line.strip()]
 
     def _cut(self, line: bytes) -> Any:
-        """Return the cut that NeMo's iterator makes of a line, without the recording, which prompts do not use."""
+        """Return the cut that NeMo's iterator makes from a line, without the recording: prompts do not use it."""
         from lhotse import MonoCut, SupervisionSegment
 
         fields = {name: decode_value(raw) for name, raw in parse_fields(line).items()}
@@ -152,7 +153,7 @@ class Prompt:
         return int(example.input_length), int(example.output_length), ratio
 
     def _example(self, data: TextSet, turns: Sequence[Turn], seconds_per_token: float) -> Any:
-        """Return the example that NeMo's adapter of this kind of data makes."""
+        """Return the example as NeMo's adapter for this kind of data makes it."""
         text = self._adapters.TextExample
         if data.kind == "txt":
             return text(turns[0].text, language=data.language)
@@ -197,12 +198,12 @@ class Prompt:
 
 @lru_cache
 def load_prompt(spec: TokenizerSpec) -> Prompt:
-    """Return the prompt, loaded once per process; a forked worker has that of its parent."""
+    """Return the prompt, loaded once per process; a forked worker shares that of its parent."""
     return Prompt(spec)
 
 
 def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
-    """Return the tokenizer that NeMo's scripts use: Canary's own for several languages and a canary prompt."""
+    """Return the tokenizer of NeMo's scripts: with several languages and a canary prompt, Canary's own tokenizer."""
     from nemo.collections.common.tokenizers import (
         AggregateTokenizer,
         AutoTokenizer,
@@ -214,7 +215,7 @@ def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
     for path in spec.tokenizers:
         kind, found = kind_of_tokenizer(path)
         if kind == "hf":
-            if not os.path.exists(found):  # AutoTokenizer would try for half a minute, and say less
+            if not os.path.exists(found):  # AutoTokenizer would try for half a minute, and its error is less clear
                 check_reachable(found, "tokenizer_config.json", "tokenizer.json", "config.json")
             loaded.append(AutoTokenizer(found.removesuffix("/tokenizer.json"), use_fast=True))
             continue

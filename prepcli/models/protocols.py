@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from prepcli.manifest.parts import Ints
 
 Precision = Literal["fp32", "tf32", "bf16"]
-"""float32 throughout; float32 whose products are rounded to TF32 on GPUs that have it; bfloat16 up to the quantizer."""
+"""fp32: float32. tf32: float32 with products in TF32 on GPUs that support it. bf16: bfloat16 up to the quantizer."""
 
 
 class SpeakerEncoder(Protocol):
@@ -18,7 +18,8 @@ class SpeakerEncoder(Protocol):
         sampling_rate: Hz.
         min_samples: the minimum length of an input.
         dim: length of an embedding.
-        rows_on_cpu: of how many rows a batch may be on a processor, None: of any number. Rounding must not show it.
+        rows_on_cpu: rows per call on a CPU; None: the whole batch. Embeddings must not depend on the batch, even by
+            rounding.
     """
 
     sampling_rate: int
@@ -29,8 +30,8 @@ class SpeakerEncoder(Protocol):
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
         """Return the lengths to which utterances of `num_samples` samples are zero-padded, as points on a grid.
 
-        An embedding may depend on this padding, so the padded length depends on the utterance alone. The utterances of
-        a batch have one padded length, so no embedding depends on the others in its batch.
+        An embedding may depend on this padding, so the padded length depends on the utterance alone. All utterances of
+        a batch have the same padded length, so no embedding depends on other utterances.
         """
 
     def to(self, device: str) -> None:
@@ -53,11 +54,13 @@ class Codec(Protocol):
 
     Attributes:
         sampling_rate: Hz.
-        samples_per_frame: audio is zero-padded to a multiple of it; each frame gives one code per codebook.
-        codebook_size: codes are below it.
+        samples_per_frame: audio is zero-padded to a multiple of this number; each frame gives one code per codebook.
+        codebook_size: codes are smaller than this number.
         min_frames: shorter audio cannot be encoded (the layers of many codecs reflect a few frames at the end).
         values_per_sample: values of its widest layer for each sample of audio (`prepcli.models.widths`).
-        rows_on_cpu: of how many rows a batch may be on a processor, None: of any number. Rounding must not show it.
+        rows_on_cpu: maximum rows per batch on a CPU; None: any number. The codes must not depend on it, not even by
+            rounding.
+
     """
 
     sampling_rate: int
@@ -73,16 +76,17 @@ class Codec(Protocol):
     def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
         """Return codes of audio; may be called from several threads at once.
 
-        Where all rows have the same number of frames, the codes of a row are those of its audio alone, apart from
-        rounding. In a batch of mixed lengths they may differ, unless the codec has an attribute `mixes_lengths` that is
-        true; T may be greater than all lengths then.
+        If all rows have the same number of frames, a row has the codes of its audio alone, apart from rounding. In a
+        batch of mixed lengths the codes may differ, unless the codec has an attribute `mixes_lengths` that is true;
+        then T may be greater than all lengths.
 
         Args:
             audio: (B, T), float32 in [-1, 1), on the model's device.
-            lengths: (B,), samples of each row that are audio; on the model's device, or on the CPU where the codec
+            lengths: (B,), samples of each row that are audio; on the model's device, or on the CPU if the codec
                 `mixes_lengths`.
             precision: of the computation.
 
         Returns:
             Codes (B, C, F), and the number of frames (B,) of each row.
+
         """

@@ -1,4 +1,4 @@
-"""Running a job with a model: here, or as one rank process per GPU."""
+"""Runs a job with a model: in this process, or in one rank process per GPU."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -7,11 +7,9 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from prepcli.engine.ranks.launch import check_writable, spawn_ranks
-from prepcli.engine.run.job import AnyJob
-from prepcli.engine.run.options import JobOptions
+from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import RunOptions
-from prepcli.engine.run.run_command import CONTINUE, After, conclude, run_command, with_continuation
+from prepcli.engine.run.run import CONTINUE, After, conclude, run_job, with_continuation
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from prepcli.interface.calls import shows_progress, tell, words_called
@@ -23,18 +21,18 @@ def run_on_devices(
     make_job: Callable[..., AnyJob],
     devices: str,
     workspace: Workspace,
-    options: JobOptions,
     engine: RunOptions,
     after: After | None = None,
 ) -> Report:
-    """Run `make_job(device=...)` on the devices of `--devices`; see `run_command` for the other arguments.
+    """Run `make_job(device=...)` on the devices of `--devices`; see `run_job` for the other arguments.
 
-    With several GPUs and no launcher the command is started once per GPU, and this process waits. So it is where an
-    earlier start has crashed inside the model, on one device: this process starts it again if it crashes once more.
+    With several GPUs and no launcher, the command is started once per GPU, and this process waits. If an earlier start
+    has crashed inside the model, the command is also started as a new process for one device, and started again if it
+    crashes once more.
     """
     has_launcher = engine.rank.launcher != "none"
     job = make_job(device="cpu")  # wrong options are reported before PyTorch is imported, and before ranks start
-    if not options.dry_run:
+    if not engine.dry_run:
         check_writable(workspace)
     try:
         found = find_devices(devices, engine.rank)
@@ -43,13 +41,13 @@ def run_on_devices(
     if found.sharing:
         tell(f"note: {found.sharing}")
     may_crash = not has_launcher and bool(crashed_notes(workspace)) and not workspace.report_file.exists()
-    if (found.num_ranks > 1 or may_crash) and not options.dry_run:
+    if (found.num_ranks > 1 or may_crash) and not engine.dry_run:
         return run_ranks(found.num_ranks, job, workspace, engine, after)
     if found.num_ranks > 1:
         engine = replace(engine, rank=replace(engine.rank, world_size=found.num_ranks))
     if found.device != "cpu":
         job = make_job(device=found.device)
-    return run_command(job, workspace, options, engine, after)
+    return run_job(job, workspace, engine, after)
 
 
 def run_ranks(
@@ -57,10 +55,11 @@ def run_ranks(
 ) -> Report:
     """Start the command as `num_ranks` processes, wait for them, and return the one report.
 
-    Where progress is shown, the ranks print it and their errors; otherwise the error has their message.
+    If progress is shown, the ranks print progress and errors; otherwise the raised error has their message.
 
     Raises:
         PrepcliError: the ranks have failed.
+
     """
     before, _ = _stored(workspace)
     with ExitStack() as stack:

@@ -1,9 +1,9 @@
 """Resemblyzer's voice encoder: three LSTM layers over mel spectra of 1.6 s, fast enough for a CPU.
 
 The weights are those of the package `Resemblyzer` 0.1.4 (Apache-2.0), which is installed but never imported, because it
-imports a voice activity detector. The network and the front end are defined here, with the parameters of the training
-(`hparams.py` and `voice_encoder.py` of the package); a test compares with the package. Of `preprocess_wav` the loudness
-is normalized here, and silence is not removed.
+imports a voice activity detector. The network and the front end are defined here, with the training parameters of the
+package (`hparams.py` and `voice_encoder.py`); a test compares with the package. As in `preprocess_wav`, the loudness is
+normalized; silence is not removed.
 """
 
 import importlib.util
@@ -30,10 +30,10 @@ PARTIAL_FRAMES = 160
 PARTIAL_STEP = 77
 """Frames from one partial utterance to the next: the package's default rate of 1.3 per second, rounded."""
 MIN_COVERAGE = 0.75
-"""A last partial utterance with a smaller share of audio is left out (the package's default)."""
+"""A last partial utterance is left out if its share of audio is smaller (the package's default)."""
 HIDDEN, LAYERS, DIM = 256, 3, 256
 GROUP = 16
-"""Partial utterances per call of the network on a CPU: products of matrices of one shape round in one way."""
+"""Partial utterances per call of the network on a CPU: a fixed shape makes matrix products round in the same way."""
 TARGET_DBFS = -30.0
 """Quieter audio is amplified to this level (dB of full scale); the spectra are linear, so the level matters."""
 _INT16_MAX = 32767
@@ -94,7 +94,7 @@ class ResemblyzerEncoder:
             module.eval()
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """Return the longest utterances that are cut into as many partial utterances; see the protocol."""
+        """Return the maximum lengths that are cut into the same number of partial utterances; see the protocol."""
         return num_partials(num_samples) * PARTIAL_STEP * HOP + int(MIN_COVERAGE * PARTIAL_FRAMES * HOP) - 1
 
     def to(self, device: str) -> None:

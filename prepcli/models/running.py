@@ -2,8 +2,8 @@
 
 A batch that does not fit into memory is split, down to single rows.
 
-In one stream everything happens in turn: the copy of a batch would wait for the computation of the one before it. Here
-the computation waits for the copy of its own batch alone, and the copy of its results for the computation alone.
+In a single CUDA stream, the copy of a batch would wait for the computation of the batch before it. Here a computation
+waits only for the copy of its own batch, and the copy of the results only for this computation.
 """
 
 import sys
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 Prepare: TypeAlias = "Callable[..., tuple[Tensor, ...]]"
-"""Takes the tensors of a batch, on the CPU, and returns those that the model takes, on its device."""
+"""Takes the CPU tensors of a batch, and returns the model's input on its device."""
 
 
 class Streams:
-    """The streams of a GPU into which copies go; computations stay in the current one."""
+    """The streams of a GPU for copies; computations use the current stream."""
 
     def __init__(self, device: str) -> None:
         import torch
@@ -36,7 +36,7 @@ class Streams:
         self._to_host: Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def prepare(self, prepare: Prepare, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...]":
-        """Return what `prepare` makes of a batch, for computations that are started from now on."""
+        """Return the result of `prepare` for a batch, ready for computations that are started from now on."""
         import torch
 
         with torch.cuda.stream(self._to_device):
@@ -47,7 +47,7 @@ class Streams:
         return tensors
 
     def copy_to_host(self, tensors: "Sequence[Tensor]") -> "tuple[Tensor, ...]":
-        """Return copies of results in pinned memory; they are complete when `copied` is."""
+        """Return copies of results in pinned memory; they are complete when the event of `copied` is."""
         import torch
 
         self._to_host.wait_stream(torch.cuda.current_stream())
@@ -57,7 +57,7 @@ class Streams:
         return hosts
 
     def copied(self) -> "Event":
-        """An event behind all copies of results so far."""
+        """An event after all copies of results so far."""
         import torch
 
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -67,7 +67,7 @@ class Streams:
 
 @lru_cache(maxsize=8)
 def streams_of(device: str) -> Streams:
-    """The streams of a device, the same in the whole process: freed memory is kept for the stream that had it."""
+    """The streams of a device, one set per process: PyTorch keeps freed memory for the stream that used it."""
     return Streams(device)
 
 
@@ -80,7 +80,7 @@ def _copy_to_host(tensor: "Tensor") -> "Tensor":
 
 
 def _keep(tensors: "Sequence[Tensor]", stream: "Stream") -> None:
-    """Do not give the memory of tensors to others before the stream has used them, even if they are freed here."""
+    """Keep the memory of tensors until the stream has used them, even if the tensors are freed before."""
     for tensor in tensors:
         if tensor.is_cuda:
             tensor.record_stream(stream)
@@ -90,10 +90,10 @@ Model: TypeAlias = "Callable[..., Tensor | tuple[Tensor, ...]]"
 """Takes and returns tensors whose first dimension is the rows of a batch."""
 
 Pieces: TypeAlias = "list[tuple[Tensor, ...] | None]"
-"""Results for the pieces of a batch, in order; None for a row that does not fit into memory alone."""
+"""Results for the pieces of a batch, in order; None for a single row that does not fit into memory."""
 
 GPU_DEPTH = 2
-"""Batches that a GPU has beyond the one whose result is awaited: it works while the next one is prepared."""
+"""Number of batches started on a GPU before a result is awaited, so that it works while the next one is prepared."""
 _exclusive_lock = threading.Lock()
 _noted = threading.Event()
 
@@ -102,15 +102,16 @@ class Result(NamedTuple):
     """The result of a model for a batch.
 
     Attributes:
-        tensors: results for the rows that fitted into memory; empty where none did.
+        tensors: results for the rows that fitted into memory; empty if none fitted.
         too_large: the other rows.
+
     """
 
     tensors: "tuple[Tensor, ...]"
     too_large: list[int]
 
     def fitting(self, num_rows: int) -> list[int]:
-        """Return the rows of the batch that `tensors` has, of a batch of `num_rows` rows."""
+        """Return which of the `num_rows` rows of the batch are in `tensors`."""
         return (
             [row for row in range(num_rows) if row not in self.too_large] if self.too_large else list(range(num_rows))
         )
@@ -159,7 +160,7 @@ class Running:
 
 
 def _run_in_pieces(model: Model, batch: "Sequence[Tensor]") -> Pieces:
-    """Run a batch; where it does not fit into memory, run its halves in the same way."""
+    """Run a batch; if it does not fit into memory, run each half in the same way."""
     made = _try(model, batch)
     if made is None:
         _free_memory()
@@ -173,13 +174,13 @@ def _run_in_pieces(model: Model, batch: "Sequence[Tensor]") -> Pieces:
         halves = [tensor[:middle] for tensor in batch], [tensor[middle:] for tensor in batch]
         return [piece for half in halves for piece in _run_in_pieces(model, half)]
     if made is None:
-        with _exclusive_lock:  # other threads that failed wait, and their memory is free
+        with _exclusive_lock:  # other threads that failed wait here, and their memory is free
             made = _try(model, batch)
     return [made]
 
 
 def _try(model: Model, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...] | None":
-    """Return the result for a batch, None where it does not fit; then the memory of the attempt is free."""
+    """Return the result for a batch; None if it does not fit, and the memory of the attempt is freed."""
     try:
         found = model(*batch)
     except Exception as error:
@@ -218,16 +219,17 @@ class ModelRunner:
     with as many threads as PyTorch has. Rounding then depends neither on the size of batches nor on the number of
     threads, and activations stay in the cache of a core.
 
-    On a GPU the results of a batch can be used while later batches are computed, if they come `to_host`: waiting for a
-    tensor that is on the GPU means to wait for everything that was started after it as well. Batches are prepared and
-    results are copied beside the computation (`prepcli.models.running`).
+    On a GPU the results of a batch can be used while later batches are computed, with `to_host`: to read a tensor on
+    the GPU would also wait for all work that was started after it. Batches are prepared and results are copied in
+    parallel with the computation (`prepcli.models.running`).
 
     Attributes:
-        depth: the number of batches to give to `run` before the first result is used.
+        depth: number of batches to pass to `run` before the first result is used.
+
     """
 
     def __init__(self, device: str, rows: int | None, *, to_host: bool = False) -> None:
-        """`to_host`: results of a GPU are copied to the CPU; otherwise they stay there."""
+        """`to_host`: results of a GPU are copied to the CPU; otherwise they stay on the GPU."""
         import torch
 
         self._rows = rows
@@ -246,10 +248,10 @@ class ModelRunner:
     def run(
         self, model: Model, *batch: "Tensor", keys: Sequence[str] = (), prepare: Prepare = _no_preparation
     ) -> Running:
-        """Start the model on what `prepare` makes of a batch, whose tensors may be overwritten when this returns.
+        """Start the model on the output of `prepare` for a batch, whose tensors may be overwritten after this call.
 
-        `keys` name the rows in notes, for the case that the process crashes (`prepcli.models.in_flight`). Where one of
-        them was in flight in an earlier crash, this waits for each row's result, with no other in flight.
+        `keys` name the rows in notes, in case the process crashes (`prepcli.models.in_flight`). If one of them was in
+        flight in an earlier crash, the rows are computed one by one, with no other row in flight.
         """
         if keys and in_flight().is_suspect(keys):
             return self._run_alone(model, prepare, batch, keys)
@@ -284,7 +286,7 @@ class ModelRunner:
         return Running(found)
 
     def _wait_for_others(self) -> None:
-        """Wait until the model is idle; errors are those of `Running.result`."""
+        """Wait until the model is idle; raises the errors of `Running.result`."""
         import torch
 
         for future in self._started:

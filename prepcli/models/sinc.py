@@ -1,4 +1,4 @@
-"""Resampling with torchaudio's sinc kernel; sample-exact with what trainers get through lhotse."""
+"""Resamples with torchaudio's sinc kernel: sample-exact with the audio that trainers get through lhotse."""
 
 from functools import lru_cache
 from math import ceil, gcd
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 MAX_KERNEL_SIZE = 1 << 24
-"""Numbers in a kernel, of 8 bytes each. 44,100 to 22,050 Hz needs 28 of them, 44,101 to 22,050 Hz a billion."""
+"""Numbers in a kernel, of 8 bytes each. 44,100 to 22,050 Hz needs 28 numbers, 44,101 to 22,050 Hz a billion."""
 # torchaudio's defaults (`lowpass_filter_width`, `rolloff`).
 _ZERO_CROSSINGS, _ROLL_OFF = 6, 0.99
 
@@ -17,9 +17,9 @@ Lengths = TypeVar("Lengths", int, "Tensor")
 
 
 def resampled_length(num_samples: Lengths, from_rate: int, to_rate: int) -> Lengths:
-    """Return the samples after resampling: num_samples * to_rate / from_rate, rounded half up.
+    """Return the number of samples after resampling: num_samples * to_rate / from_rate, rounded half up.
 
-    The kernel gives the next higher integer; lhotse keeps only the samples within the duration, and so do we.
+    The kernel returns the next higher integer; lhotse keeps only the samples within the duration, and so does prepcli.
     """
     return (2 * num_samples * to_rate + from_rate) // (2 * from_rate)
 
@@ -42,8 +42,8 @@ def _kernel(from_rate: int, to_rate: int, device: str) -> Any:
 def resample_sinc(audio: "Tensor", from_rate: int, to_rate: int) -> "Tensor":
     """Return audio (..., n), float32, at another rate (Hz), of shape (..., `resampled_length`) and on the same device.
 
-    The kernel is torchaudio's with its defaults (a Hann-windowed sinc, six zero crossings, roll-off 0.99), which is
-    what lhotse's `Recording.resample` uses. Samples outside the audio count as zero.
+    The kernel is torchaudio's with its defaults (a Hann-windowed sinc, six zero crossings, roll-off 0.99), which
+    lhotse's `Recording.resample` also uses. Samples outside the audio count as zero.
     """
     if from_rate == to_rate:
         return audio

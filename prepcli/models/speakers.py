@@ -10,10 +10,11 @@ RESEMBLYZER = "resemblyzer"
 
 
 def check_speaker_model(name: str) -> None:
-    """Check in milliseconds, without loading it, that the model is there and is a speaker model.
+    """Check in milliseconds that the model exists and is a speaker model, without loading it.
 
     Raises:
-        UsageError: it is not.
+        UsageError: it does not exist, or is not a speaker model.
+
     """
     if name == RESEMBLYZER:
         weights_file()
@@ -22,12 +23,12 @@ def check_speaker_model(name: str) -> None:
 
 
 def notes_on_speaker_model(name: str) -> list[str]:
-    """A note for a plan if the model cannot be there, as far as is known without network."""
+    """Notes for a plan if, as far as is known without network, the model cannot exist."""
     return [] if name == RESEMBLYZER else notes_on_name(name, OPTION, MODEL_CLASS, "asr")
 
 
 def identity(name: str) -> str:
-    """Return what identifies the model in the settings of a run: its name, or the SHA-256 of its file."""
+    """Return the identity of the model in the settings of a run: its name, or the SHA-256 of its file."""
     return name if name == RESEMBLYZER else file_identity(name)
 
 

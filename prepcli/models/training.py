@@ -1,4 +1,4 @@
-"""A model as it is in training: loaded for a trainer that does nothing, with its optimizer, and single steps of it."""
+"""Loads a model as for training, with an idle trainer and an optimizer, and runs single steps."""
 
 import importlib
 import logging
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NEVER = 10**9
-"""Steps between two logs. In NeMo 3.0 steps divide by this number, which is 0 in a trainer without parts."""
+"""Steps between two logs. In NeMo 3.0 steps divide by this number, which is 0 in an incomplete trainer."""
 DATA_KEYS = ("train_ds", "validation_ds", "test_ds")
 """The sections of a model's config that describe data."""
 
@@ -26,12 +26,13 @@ def load_for_training(model: str | None, model_class: str | None, config: Path |
 
     Args:
         model: a `.nemo` file or the name of a pretrained model; None: a model of `model_class` without weights.
-        model_class: the full name of the class; None: the file says it, or it is NeMo's `ASRModel`.
+        model_class: the full name of the class; None: the class in the file, or NeMo's `ASRModel`.
         config: the training config of `model_class`, with the key `model`.
         device: "cpu" or "cuda:N".
 
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
+
     """
     what = f"--model {model}" if model is not None else f"--config {config}"
     said = sys.stderr
@@ -74,7 +75,7 @@ def _load(kind: Any, model: str | None, config: Path | None, trainer: Any) -> An
     if "model" not in loaded_config:
         raise ValueError("it has no key `model`: give the config of a training")
     section = loaded_config.model
-    for name in DATA_KEYS:  # no data is needed, nor there
+    for name in DATA_KEYS:  # no data is needed, and none need exist
         if name in section:
             section[name] = None
     return kind(cfg=section, trainer=trainer)
@@ -91,10 +92,11 @@ def _class(name: str | None, what: str) -> Any:
 
 
 def make_optimizer(model: Any, name: str) -> Any:
-    """The optimizer of a training, with a learning rate that hardly changes the model.
+    """The optimizer of a training run, with a learning rate so small that the model hardly changes.
 
     Raises:
         UsageError: there is no optimizer of this name.
+
     """
     import torch
 
@@ -113,7 +115,7 @@ def make_optimizer(model: Any, name: str) -> Any:
 
 
 def make_step(model: Any, optimizer: Any, batch: Any, dtype: str, device: str) -> None:
-    """One training step; the gradients stay, as between the steps of a training."""
+    """Run one training step; the gradients stay, as between the steps of a training run."""
     import torch
 
     kind = device.partition(":")[0]

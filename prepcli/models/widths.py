@@ -1,20 +1,20 @@
-"""The size of a codec's widest layer: it limits what a GPU computes at once, whose kernels count with 32 bits."""
+"""Measures a codec's widest layer: it limits a batch on a GPU, because GPU kernels count with 32 bits."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 MAX_VALUES = 2**31 - 1
-"""Maximum number of values of a tensor, for the kernels of PyTorch that pad."""
+"""Maximum number of values of a tensor in PyTorch's padding kernels."""
 
 
 class Widest:
-    """The largest tensor that a layer has returned."""
+    """The largest tensor that a layer has returned so far."""
 
     num_values = 0
 
     def note(self, layer: Any, given: Any, returned: Any) -> None:
-        """Look at what a layer returns; a forward hook."""
+        """Note the size of a layer's output; a forward hook."""
         import torch
 
         if isinstance(returned, torch.Tensor):
@@ -23,7 +23,7 @@ class Widest:
 
 @contextmanager
 def noting_widest(model: Any) -> Iterator[Widest]:
-    """Within the context note what the layers of a `torch.nn.Module` return, but not the weights that some compute."""
+    """Within the context, note what layers of a `torch.nn.Module` return, except weights that some layers compute."""
     widest = Widest()
     layers = [layer for name, layer in model.named_modules() if "parametrizations" not in name]
     hooks = [layer.register_forward_hook(widest.note) for layer in layers]

@@ -1,10 +1,10 @@
-"""Large arrays of a plan: in files that the kernel can write back, not in memory of the process; made by one rank."""
+"""Large arrays of a plan. One rank makes them, in files that the kernel can write back instead of in process memory."""
 
 import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,16 @@ from prepcli.engine.state.workspace import Workspace, atomic_file, read_document
 from prepcli.errors import PrepcliError, naming
 
 Values = Mapping[str, Any]
-"""What a plan consists of: JSON values and arrays, each with a name."""
+"""The content of a plan: JSON values and arrays, each with a name."""
 
 _MIN_BYTES = 1 << 20
 _DOCUMENT = "plan.json"
 _FORMAT = 2
-"""Of what the jobs keep in a plan; part of the name, so that those of other versions are made again."""
+"""Version of the stored plan. It is part of the folder's name, so a plan of another version is not reused."""
 
 
 class Scratch:
-    """Arrays for the time of planning, in files without a name below `folder` (None: in memory)."""
+    """Temporary arrays for planning, in files without a name below `folder` (None: in memory)."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -72,23 +72,29 @@ class Growing:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The one task of making a plan."""
+    """The only task of `Stages` here: making a plan."""
 
     name: str
     folder: Path
 
 
+def values_of(planned: Any) -> Values:
+    """The fields of a dataclass as the content of a plan."""
+    return {field.name: getattr(planned, field.name) for field in fields(planned)}
+
+
 def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Callable[[Scratch], Values]) -> Values:
-    """The values of a plan: made by one rank, and mapped into memory by all, also by later starts.
+    """The values of a plan: one rank makes them, and all ranks and later starts map them into memory.
 
     Args:
-        workspace: that of the ranks.
-        beside: the folder of the index that the plan is made of; None: this process makes the plan for itself.
-        what: that which the plan depends on beside the index; its `repr` must be the same in all ranks.
-        make: makes the values, with room for large arrays.
+        workspace: the workspace that the ranks share.
+        beside: the folder of the index that the plan is made from. If None, this process makes the plan for itself.
+        what: everything else that shapes the plan; all ranks must pass values with the same `repr`.
+        make: makes the values; its argument provides large arrays.
 
     Raises:
-        UsageError: `make` does.
+        UsageError: raised by `make`.
+
     """
     if beside is None:
         return make(Scratch())
@@ -99,8 +105,8 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
         return found
     if workspace.spool is None or not os.access(beside, os.W_OK):  # nothing is written in a dry run
         return make(Scratch(workspace.root))
-    claims = Claims(beside / CLAIMS, workspace.rank.rank, workspace.rank_id)
-    begin_stage(beside, "planning", 1, f"{name}/{_DOCUMENT}", is_last=True)
+    claims = Claims(beside / CLAIMS, workspace.rank.rank, workspace.life)
+    begin_stage(beside, "planning", 1, f"{name}/{_DOCUMENT}")
     do_together([_Plan(name, folder)], partial(_make, make=make), _is_made, claims)
     found = _load(folder)
     if found is None:
@@ -134,7 +140,7 @@ def _load(folder: Path) -> Values | None:
         return None
     try:
         arrays = {name: map_array(folder / f"{name}.npy", length) for name, length in document["arrays"].items()}
-    except (OSError, ValueError):  # after a power failure, or somebody has removed files
+    except (OSError, ValueError):  # after a power failure, or files have been removed
         return None
     return document["values"] | arrays
 

@@ -1,4 +1,4 @@
-"""Cut points of buckets: where sorted examples are divided so that all buckets hold about the same sum."""
+"""Cut points of buckets: they divide sorted examples so that all buckets have about the same sum."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +12,11 @@ from prepcli.errors import UsageError
 def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
     """Upper ends, in seconds, of all buckets but the last; all buckets hold about the same number of seconds.
 
-    Equal to the last bit to lhotse's `estimate_duration_buckets` (lhotse/dataset/sampling/dynamic_bucketing.py,
-    1.33): go up the sorted durations; where the running sum before a duration exceeds sum / num_buckets, emit
-    that duration and start the sum again. At most `num_buckets - 1` values, ascending; a much repeated duration
-    may come twice. `durations`: seconds, any order, shape (examples,). Raises `UsageError` for fewer than 2
-    buckets and for fewer durations than buckets.
+    Bit-identical to lhotse's `estimate_duration_buckets` (lhotse/dataset/sampling/dynamic_bucketing.py, 1.33): go up
+    the sorted durations; if the running sum before a duration exceeds sum / num_buckets, emit that duration and start
+    the sum again. At most `num_buckets - 1` values, ascending; a much repeated duration may come twice. `durations`:
+    seconds, any order, shape (examples,). Raises `UsageError` for fewer than 2 buckets and for fewer durations than
+    buckets.
     """
     sizes = ascending(durations)
     if num_buckets < 2:
@@ -37,8 +37,8 @@ def greedy_cut_points(
 ) -> list[int]:
     """Indexes in `sizes` before which the running sum exceeds `target`; the sum restarts at each of them.
 
-    The sums are rounded to the type of `sizes` after every addition, as a loop over them would round; the first of a
-    new sum is `restart` of the size there. `guess`: about how many sizes go to a sum.
+    The sums are rounded to the type of `sizes` after every addition, as a loop over them would round; a new sum starts
+    with `restart(size)`. `guess`: approximate number of sizes per sum.
     """
     block = max(256, guess // 4)
     places: list[int] = []
@@ -60,6 +60,6 @@ def greedy_cut_points(
 
 
 def ascending(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the values in ascending order; no copy if they are sorted already."""
+    """The values in ascending order; not copied if they are sorted already."""
     array = np.asarray(values, np.float64)
     return array if (array[1:] >= array[:-1]).all() else np.sort(array)

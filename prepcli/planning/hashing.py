@@ -1,4 +1,7 @@
-"""64-bit hashes that are the same on every machine and in every process: plans and names of files depend on them."""
+"""64-bit hashes.
+
+Plans and names of files depend on them, so they are the same on every machine and in every process.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +12,11 @@ from numpy.typing import NDArray
 Hashes = NDArray[np.uint64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""2**64 divided by the golden ratio, the increment of SplitMix64: numbers times this differ in their upper bits."""
+"""The increment of SplitMix64: 2**64 divided by the golden ratio. Multiples of it differ in their upper bits."""
 
 
 CHUNK_SIZE = 1 << 18
-"""Values that are computed at a time."""
+"""Number of values that are computed at a time."""
 GROUP_SIZE = 1 << 18
 """Approximate number of keys per group; there are up to `2 ** MAX_GROUP_BITS` groups."""
 MAX_GROUP_BITS = 6
@@ -32,10 +35,10 @@ def mix64(keys: Hashes) -> Hashes:
 
 
 def groups_of(keys: Hashes) -> Iterator[NDArray[np.int64]]:
-    """All positions in groups of about `GROUP_SIZE`, each ascending: equal keys are in one group, and groups ascend.
+    """All positions in groups of about `GROUP_SIZE`. Positions ascend in a group, and equal keys are in one group.
 
-    What is done group by group needs memory for one group alone, and a byte for each key. Keys must be hashes:
-    a group has all positions of each of its keys.
+    Groups come in ascending order of their keys, which must be hashes. Work done group by group needs memory for one
+    group only, and a byte for each key.
     """
     bits = min(MAX_GROUP_BITS, max(0, (len(keys) - 1) // GROUP_SIZE).bit_length())
     if not bits:
@@ -54,7 +57,7 @@ def chunks(length: int) -> Iterator[slice]:
 
 
 def num_distinct(keys: Hashes) -> int:
-    """How many different keys there are."""
+    """The number of different keys."""
     return sum(_num_distinct(keys[positions]) for positions in groups_of(keys))
 
 
@@ -73,7 +76,10 @@ def in_sorted(keys: Hashes, values: Hashes) -> NDArray[np.bool_]:
 
 
 def have_several(keys: Hashes, values: NDArray[Any], result: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-    """For each position: do the positions with its key hold more than one value? `result`: an array to write into."""
+    """For each position: whether the positions with its key have more than one value.
+
+    `result`: an array to write into.
+    """
     if result is None:
         result = np.empty(len(keys), bool)
     for positions in groups_of(keys):
@@ -96,7 +102,7 @@ def _have_several(keys: Hashes, values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def occurrences(keys: Hashes, result: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """For each position: how many positions before it have the same key. `result`: an array to write into."""
+    """For each position: the number of earlier positions with the same key. `result`: an array to write into."""
     if result is None:
         result = np.empty(len(keys), np.int64)
     for positions in groups_of(keys):

@@ -34,7 +34,7 @@ def shuffled(num_records: int, seed: int, scratch: Scratch | None = None) -> Ind
 
 
 def in_order(num_records: int, seed: int | None, scratch: Scratch) -> Indices:
-    """The numbers of records: shuffled, or ascending without a `seed`."""
+    """The numbers of the records: shuffled, or ascending if `seed` is None."""
     if seed is not None:
         return shuffled(num_records, seed, scratch)
     order = scratch.empty(num_records, np.int64)
@@ -44,7 +44,7 @@ def in_order(num_records: int, seed: int | None, scratch: Scratch) -> Indices:
 
 
 def selected(values: NDArray[Any], positions: Indices, scratch: Scratch) -> NDArray[Any]:
-    """`values[positions]`, in pieces."""
+    """`values[positions]`, computed piece by piece."""
     result = scratch.empty(len(positions), values.dtype)
     for chunk in chunks(len(positions)):
         result[chunk] = values[positions[chunk]]
@@ -62,7 +62,7 @@ def by_count(num_records: int, num_shards: int) -> Indices:
 
 
 def by_seconds(durations: NDArray[np.float64], seconds: float, scratch: Scratch | None = None) -> Indices:
-    """Boundaries of shards of about `seconds` each, at least one record in each; the last is not a small remainder."""
+    """Boundaries of shards of about `seconds` each, with at least one record each; the last is not much smaller."""
     ends_of = np.cumsum(durations, out=(scratch or Scratch()).empty(len(durations), np.float64))
     total = float(durations.sum())
     num_shards = max(1, min(len(durations), round(total / seconds)))
@@ -74,13 +74,13 @@ def by_seconds(durations: NDArray[np.float64], seconds: float, scratch: Scratch 
 
 
 def gathered(groups: NDArray[np.uint64], scratch: Scratch | None = None) -> Indices:
-    """A stable order with the records of a group together, groups in order of first appearance."""
+    """A stable order that puts the records of a group together, groups in order of first appearance."""
     scratch = scratch or Scratch()
     first = scratch.empty(len(groups), np.uint64)
     for positions in groups_of(groups):
         _, first_here, inverse = np.unique(groups[positions], return_index=True, return_inverse=True)
         first[positions] = positions[first_here[inverse]]
-    # Spread over all 64 bits, which is how `groups_of` divides its keys.
+    # Use all 64 bits: `groups_of` divides keys by their upper bits.
     spread = 64 - max(1, len(groups) - 1).bit_length()
     for chunk in chunks(len(first)):
         first[chunk] <<= np.uint64(spread)

@@ -1,4 +1,8 @@
-"""Notes which audio a worker is about to decode; only after a decoder has crashed, because each note is a write."""
+"""Notes of the audio that a process is about to decode or compute, which name the audio in question after a crash.
+
+Workers note audio only after a decoder has crashed, because each note is a write. A process with a model notes each
+batch (`prepcli.models.in_flight`).
+"""
 
 import contextlib
 import os
@@ -9,14 +13,31 @@ from pathlib import Path
 from prepcli.errors import RecordRejected, RejectReason, naming
 
 _END = b"\0"
-"""Ends a note; no path contains it. What follows is the rest of an earlier, longer note."""
+"""Ends a note; no path contains it. Bytes after it are left from an earlier, longer note."""
+
+
+class NoteFile:
+    """A file that holds one whole note, whenever its process crashes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+
+    def write(self, note: bytes) -> None:
+        """Replace the note, in one write."""
+        with naming(self._path):
+            os.pwrite(self._file, note + _END, 0)
+
+    def close(self) -> None:
+        """Close and remove the file."""
+        os.close(self._file)
+        self._path.unlink(missing_ok=True)
 
 
 class _Notes:
-    """The file for notes (None: no decoder has crashed) and its path, and the audio that is not tried again."""
+    """The file for notes (None: no decoder has crashed), and the audio that is rejected without a further attempt."""
 
-    file: int | None = None
-    path: Path = Path()
+    file: NoteFile | None = None
     refused: Collection[str] = ()
 
 
@@ -31,12 +52,11 @@ def take_in_hand(*audio: object) -> None:
     note = " ".join(map(str, audio)).encode(errors="surrogateescape")
     if _name(note) in _Notes.refused:
         raise RecordRejected(RejectReason.CRASHED_DECODER, f"{audio[0]} has crashed the decoder twice")
-    with naming(_Notes.path):
-        os.pwrite(_Notes.file, note + _END, 0)  # one write, so that a crash leaves a whole note
+    _Notes.file.write(note)
 
 
 def read_note(file: Path) -> str | None:
-    """What `take_in_hand` has noted in `file` last: "" if nothing, None if there is no file."""
+    """The last note in `file`: "" if there is none, None if there is no file."""
     try:
         return _name(file.read_bytes().partition(_END)[0])
     except FileNotFoundError:
@@ -51,12 +71,9 @@ def _name(note: bytes) -> str:
 @contextmanager
 def noting(file: Path, refused: Collection[str]) -> Iterator[None]:
     """Within the context, `take_in_hand` writes to `file` and rejects the audio in `refused`."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
-    _Notes.file, _Notes.path, _Notes.refused = descriptor, file, refused
-    try:
-        yield
-    finally:
-        _Notes.file, _Notes.refused = None, ()
-        os.close(descriptor)
-        with contextlib.suppress(FileNotFoundError):
-            file.unlink()
+    with contextlib.closing(NoteFile(file)) as _Notes.file:
+        _Notes.refused = refused
+        try:
+            yield
+        finally:
+            _Notes.file, _Notes.refused = None, ()

@@ -1,13 +1,13 @@
-"""Notes about how the work was done, made deep in it, for the summary of the run.
+"""Notes that any code may make about the work, for the summary of the run.
 
-A job hands the notes of a unit to the engine, which shows each text once, however many units have made it.
+A job passes the notes of a unit to the engine, which shows each text once, however many units made it.
 """
 
 _notes: dict[str, None] = {}
 
 
 def note(text: str) -> None:
-    """Make a note, unless there is the same one already. `text` must not depend on the order of the work."""
+    """Make a note, unless the same note exists already. `text` must not depend on the order of the work."""
     _notes[text] = None
 
 

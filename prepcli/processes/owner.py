@@ -1,8 +1,10 @@
-"""The owner of a temporary directory, and whether it is alive: from the directory's name and its heartbeat.
+"""Whether a process is alive: names contain the owner of their files, and each rank gives signs of life.
 
-Host names and process numbers alone tell nothing: containers may share both. A process of the same boot, host name and
-process namespace is looked up by its number and start time. Of any other only the heartbeat counts: the time of the
-directory's last change, compared with the file system's own clock, for those of hosts differ.
+Host names and process numbers alone are not sufficient, because containers may share both. A process of the same boot,
+host name and process namespace is looked up by its number and start time. For all others only the signs of life of
+their rank count. A waiting process measures with its own monotonic clock whether they continue
+(`prepcli.engine.ranks.claims`). A process that looks once compares the time of the last sign with the clock of the file
+system, never with that of this machine.
 """
 
 import contextlib
@@ -10,9 +12,11 @@ import hashlib
 import os
 import signal
 import socket
+import tempfile
 import threading
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,17 +26,25 @@ from prepcli.processes.signals import STOP_SIGNALS
 from prepcli.processes.workers import no_interruption
 
 BEAT_SECONDS = 15.0
-"""Seconds between two heartbeats of a rank."""
-SILENT_SECONDS = 3600.0
-"""Seconds without a heartbeat after which processes of another machine or container count as gone."""
+"""Seconds between two signs of life of a rank."""
+REPEAT_SECONDS = 90.0
+"""Silence after which a rank counts as dead if a mistake only repeats its work: six times `BEAT_SECONDS`, because
+network file systems show a change some seconds later, and busy machines wake processes late."""
+DELETE_SECONDS = 3600.0
+"""Silence after which a rank counts as dead if a mistake deletes what it has made: longer than a machine is stopped
+(a machine that is moved, a file server that fails over)."""
+EMPTY_SECONDS = 15.0
+"""Silence after which a claim without an owner counts as left by a process that was killed before it wrote its name,
+which it does at once; other machines see that some seconds later. A mistake repeats work."""
+_RANK = "rank-"
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process that makes directories for the rank `rank_id`; it is a part of their names.
+    """A process that makes directories for the rank `rank_id`; the names of the directories contain it.
 
     `place` stands for host, boot and process namespace, `started` for the time at which the process began, in the
-    kernel's ticks since its boot (0 where nobody tells).
+    kernel's ticks since its boot (0 if it is unknown).
     """
 
     rank_id: str
@@ -47,7 +59,7 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> "Owner | None":
-        """Parse the result of `str`; None if it is not one."""
+        """Parse the result of `str`; None if the text has another form."""
         parts = text.split("-")
         if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
             return None
@@ -57,12 +69,12 @@ class Owner:
         return f"{self.rank_id}-{self.place}-{self.pid}-{self.started}"
 
     def is_same_process(self, other: "Owner") -> bool:
-        """Whether both are one process, for whichever rank."""
+        """Whether both are one process, for any rank."""
         return (self.place, self.pid, self.started) == (other.place, other.pid, other.started)
 
     @property
     def is_gone(self) -> bool | None:
-        """Whether the process has ended; None if it cannot be seen from here."""
+        """Whether the process has ended; None if it cannot be seen from this process."""
         if self.place != this_place():
             return None
         found = start_time(self.pid)
@@ -71,7 +83,7 @@ class Owner:
 
 @lru_cache(maxsize=1)
 def this_place() -> str:
-    """Identifies host, boot and PID namespace: equal in two processes only if each can look up the other by its PID."""
+    """An identifier of host, boot and PID namespace; two processes with the same one can see each other's PID."""
     parts = [socket.gethostname(), "", ""]
     with contextlib.suppress(OSError):  # no /proc: no containers either
         parts[1] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -87,8 +99,7 @@ def new_rank_id() -> str:
 def start_time(pid: int) -> int | None:
     """The start time of a local process (ticks since boot); 0 if only its existence is known; None if it has ended.
 
-    A process that nobody has collected yet has ended: in a container whose first process collects nobody's children,
-    those of a killed process stay for good.
+    A zombie process counts as ended: in a container whose first process does not reap orphans, zombies stay forever.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -107,19 +118,22 @@ def _answers(pid: int) -> bool:
     return True
 
 
-def clock_of(directory: Path) -> float:
-    """The time (seconds since the epoch) on the clock of the file system, which sets the times of files."""
-    probe = directory / f".clock~{Owner.of_this_process(new_rank_id())}"
+def clock_of(folder: Path) -> float:
+    """The time (seconds since the epoch) on the clock of the file system, which sets the times of files.
+
+    It is that of a server, which may differ from ours. If nothing can be written, it is our own.
+    """
     try:
-        probe.touch(exist_ok=False)
-        os.utime(probe)  # of a new file alone, some network file systems take the time from the client
-        return probe.stat().st_mtime
-    finally:
-        probe.unlink(missing_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"0")  # some network file systems take the time of an empty file from the client
+            file.flush()
+            return os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return time.time()
 
 
 def list_anew(folder: Path) -> None:
-    """Let the next listing of a folder have all that is in it: after a change of our own, it comes from no cache.
+    """Make the next listing of a folder complete: after a change of our own, the listing comes from no cache.
 
     A network file system may list a file some seconds late.
     """
@@ -129,31 +143,121 @@ def list_anew(folder: Path) -> None:
         probe.rmdir()
 
 
-@contextmanager
-def heartbeat(*beats: Callable[[], object]) -> Iterator[None]:
-    """Call `beats` every `BEAT_SECONDS` in a thread, even while the main thread waits for a model.
+class Life:
+    """The claim of a rank to be at work: the file `rank-<rank id>`, which it changes every `BEAT_SECONDS`.
 
-    The thread does nothing but such calls, and holds no lock that a forked process would need.
+    Whatever has the rank in its name (a temporary directory, a claim) counts as in use as long as the file changes.
+
+    Attributes:
+        owner: the process of this rank; its worker processes inherit it.
     """
-    ended = threading.Event()
 
-    def beat() -> None:
-        # Signals must reach the main thread and interrupt its system calls.
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-        while not ended.wait(BEAT_SECONDS):
-            for one in beats:
-                with contextlib.suppress(OSError):  # a full disk ends the run where it matters
-                    one()
+    def __init__(self, folder: Path, rank_id: str) -> None:
+        """`folder`: where the ranks have their files; it is made if the folder above it is there."""
+        self._folder = folder
+        self.owner = Owner.of_this_process(rank_id)
+        self._on = "-"
+        self._beats = 0
+        self._is_at_work = False
+        self._ahead: float | None = None  # what the clock of the file system is ahead of our monotonic one
 
-    thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
-    with no_interruption():
-        thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Give signs of life from a thread, even while the main thread waits for a model; may be nested.
+
+        The thread does nothing else, and holds no lock that a forked process would need.
+        """
+        if self._is_at_work:
+            self.beat()
+            yield
+            return
+        ended = threading.Event()
+
+        def beat() -> None:
+            # Signals must reach the main thread and interrupt its system calls.
+            signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+            while not ended.wait(BEAT_SECONDS):
+                self.beat()
+
+        self.owner = Owner.of_this_process(self.owner.rank_id)
+        thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
         with no_interruption():
-            thread.join()
+            self._is_at_work = True
+            self.beat()
+            thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            with no_interruption():
+                thread.join()
+                self._is_at_work = False
+                with contextlib.suppress(OSError):  # not if other ranks are at work
+                    self._file(self.owner).unlink(missing_ok=True)
+                    self._folder.rmdir()
+
+    def work_on(self, what: str) -> None:
+        """Say what this rank works on, a word."""
+        if self._on != what:
+            self._on = what
+            if self._is_at_work:
+                self.beat()
+
+    def beat(self) -> None:
+        """Give a sign of life."""
+        self._beats += 1
+        with contextlib.suppress(OSError):  # a full disk ends the run at a more important write
+            if not self._folder.exists():
+                self._folder.mkdir(exist_ok=True)
+            self._file(self.owner).write_bytes(b"%s %s %d" % (str(self.owner).encode(), self._on.encode(), self._beats))
+
+    def _file(self, owner: Owner) -> Path:
+        return self._folder / f"{_RANK}{owner.rank_id}"
+
+    def last_beat(self, owner: Owner) -> bytes:
+        """The last sign of life of the rank of `owner`: it changes as long as the rank is at work."""
+        with contextlib.suppress(FileNotFoundError):
+            return self._file(owner).read_bytes()
+        return b""
+
+    def has_ended(self, owner: Owner | None, silence: float, *traces: Path) -> bool:
+        """Whether a process has ended, or its rank seems to; looks once.
+
+        Args:
+            owner: the process; None if only its traces are known.
+            silence: `REPEAT_SECONDS`, or `DELETE_SECONDS`; for the latter a process that can be seen is not silent.
+            traces: other files that change or were made while it is at work.
+        """
+        gone = None if owner is None else owner.is_gone
+        if gone or (gone is False and silence == DELETE_SECONDS):
+            return gone
+        if self._ahead is None:
+            there = self._folder if self._folder.exists() else self._folder.parent
+            self._ahead = clock_of(there) - time.monotonic()
+        signs = traces if owner is None else (self._file(owner), *traces)
+        return time.monotonic() + self._ahead - max(map(_changed, signs), default=0.0) > silence
+
+    def others(self, silence: float, on: str | None = None) -> bool:
+        """Whether another rank is at work here, on this or, if `on` is None, on anything."""
+        return any(
+            owner != self.owner and on in (None, what) and not self.has_ended(owner, silence, path)
+            for path, owner, what in self._ranks()
+        )
+
+    def remove_ended(self) -> None:
+        """Remove the files of ranks that were killed, and those that a power failure has emptied.
+
+        A rank that is just writing to its file makes it again with its next sign of life.
+        """
+        for path, owner, _ in self._ranks():
+            if owner is None or self.has_ended(owner, DELETE_SECONDS, path):
+                path.unlink(missing_ok=True)
+
+    def _ranks(self) -> Iterator[tuple[Path, Owner | None, str | None]]:
+        for path in self._folder.glob(f"{_RANK}*"):
+            with contextlib.suppress(FileNotFoundError):
+                words = path.read_text(errors="replace").split()
+                yield path, Owner.parse(words[0]) if words else None, words[1] if len(words) > 1 else None
 
 
 def owner_of(entry: Path) -> Owner | None:
@@ -161,9 +265,7 @@ def owner_of(entry: Path) -> Owner | None:
     return Owner.parse(entry.name.split("~")[1]) if "~" in entry.name else None
 
 
-def last_change(directory: Path, now: float) -> float:
-    """The last change of the directory or a file in it (seconds since the epoch); `now` if it is being removed."""
-    with contextlib.suppress(OSError):
-        files = list(directory.iterdir()) if directory.is_dir() else []
-        return max(path.stat().st_mtime for path in [directory, *files])
-    return now
+def _changed(path: Path) -> float:
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_mtime
+    return 0.0

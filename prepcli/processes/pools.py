@@ -1,4 +1,4 @@
-"""Pools of worker processes: tasks in order, and a report of workers that are killed or crash."""
+"""Pools of worker processes: results in the order of tasks, and a report of workers that are killed or crash."""
 
 import contextlib
 import signal
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.processes.workers import begin_worker, no_interruption, starting_children, wait_for, worker_context
 
-if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
+if TYPE_CHECKING:  # the import takes a fifth of a small run's time
     from concurrent.futures import Future
     from multiprocessing.context import BaseContext
     from multiprocessing.process import BaseProcess
@@ -22,20 +22,21 @@ Result = TypeVar("Result")
 
 
 def map_in_order(
-    function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int, *, always_fork: bool = False
+    function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int, always_fork: bool = False
 ) -> Iterator[Result]:
     """`map` over worker processes, in the order of `tasks`; a single worker runs in this process.
 
-    Only a few results are held at a time.
+    Only a few results are held at the same time.
 
     Args:
         function: a module-level function; its exceptions are raised here.
         tasks: its arguments.
         num_workers: the maximum number of worker processes.
-        always_fork: whether one worker is a process of its own as well, because it may crash.
+        always_fork: whether even a single worker is a separate process, because it may crash.
 
     Raises:
         IncompleteError: a worker was killed or died.
+
     """
     num_workers = min(num_workers, len(tasks))
     if num_workers <= 1 and not (always_fork and tasks):
@@ -52,38 +53,7 @@ def map_in_order(
 
 
 CRASHES = frozenset(-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE))
-"""Exit codes of processes that have crashed by themselves."""
-
-
-def map_past_crashes(
-    function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int, lost: Callable[[Task, str], Result]
-) -> Iterator[Result]:
-    """`map_in_order` where a task may crash its process: `lost` gives its result from the name of the signal.
-
-    One worker is a process of its own as well.
-
-    Raises:
-        IncompleteError: a worker was killed.
-    """
-    done = 0
-    while done < len(tasks):
-        try:
-            for result in map_in_order(function, tasks[done:], num_workers, always_fork=True):
-                done += 1
-                yield result
-        except WorkerDiedError as error:
-            if not set(error.dead.values()) <= CRASHES:
-                raise
-            # One of the tasks that were under way: each of the next ones in a process of its own tells which.
-            for task in tasks[done:]:
-                done += 1
-                try:
-                    yield from map_in_order(function, [task], 1, always_fork=True)
-                except WorkerDiedError as alone:
-                    if not alone.dead or not set(alone.dead.values()) <= CRASHES:
-                        raise
-                    yield lost(task, _exit_name(next(iter(alone.dead.values()))))
-                    break
+"""Exit codes of processes that have crashed without being killed."""
 
 
 class WorkerDiedError(IncompleteError):
@@ -93,15 +63,21 @@ class WorkerDiedError(IncompleteError):
         super().__init__(message)
         self.dead = dead
 
+    @property
+    def is_crash(self) -> bool:
+        """Whether all of these processes have crashed without being killed: SIGKILL shows no fault of their work."""
+        return set(self.dead.values()) <= CRASHES
+
 
 class WorkerPool:
-    """Worker processes that end with this `with` block; a killed worker is reported, never waited for.
+    """Worker processes that end with this `with` block; a killed worker is reported, and never waited for.
 
     `in_hand` takes the ids of dead processes and returns a description of their work, for the message.
 
     Raises:
         PrepcliError: /dev/shm cannot be written.
-        WorkerDiedError: on leaving the block, when a worker was killed or died.
+        WorkerDiedError: on leaving the block, if a worker was killed or died.
+
     """
 
     def __init__(
@@ -134,7 +110,7 @@ class WorkerPool:
         return future
 
     def _started(self) -> "list[BaseProcess]":
-        # Not public, but the only way to find which process died and its exit code.
+        # Not public, but the only way to find out which process died, and its exit code.
         return list((getattr(self._pool, "_processes", None) or {}).values())
 
     def __enter__(self) -> "WorkerPool":
@@ -158,8 +134,8 @@ class WorkerPool:
     def _end(self) -> None:
         """Kill all workers, idle or not; their results have arrived.
 
-        Asking them to end could hang: an idle worker waits while it holds the lock of the queue, and if that worker
-        was killed, the others never receive the request.
+        To ask them to end could hang: an idle worker waits while it holds the lock of the queue, and if that worker was
+        killed, the others never receive the request.
         """
         processes = self._processes or self._started()
         manager = getattr(self._pool, "_executor_manager_thread", None)
@@ -170,7 +146,7 @@ class WorkerPool:
         for process in processes:
             with contextlib.suppress(ValueError, AssertionError):
                 process.join(timeout=5)
-        if manager is not None:  # at the end of the interpreter, waking it would use a closed pipe
+        if manager is not None:  # when the interpreter ends, waking it would use a closed pipe
             manager.join(timeout=5)
 
     def _what_died(self) -> WorkerDiedError:

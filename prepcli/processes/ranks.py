@@ -9,18 +9,18 @@ from prepcli.errors import UsageError
 from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS
 
 MAX_WORLD_SIZE = 100_000
-"""Maximum number of ranks: each rank divides the work among all."""
+"""Maximum number of ranks: each rank divides the work among all ranks."""
 _MAX_ID = 100
-"""Maximum characters of a launch id, which is part of the names of files."""
+"""Maximum characters of a launch id, which is a part of file names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
     """One of `world_size` processes that share a job without communication.
 
-    `launch_id` names the set of ranks that were started together, where the launcher tells; ranks without one
-    divide *all* units and skip what is done (see `prepcli.engine.ranks.launch`). `restarts` counts requeues, of the job
-    that `job_id` names: it is the same in all starts.
+    `launch_id` names the set of ranks that were started together, if the launcher gives one; ranks without one divide
+    *all* units and skip units that are done (see `prepcli.engine.ranks.launch`). `restarts` counts requeues of the job;
+    `job_id` is the same in all its starts.
     """
 
     rank: int = 0

@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGUSR1 (Slurm's warning before the time limit) end a run cleanly."""
+"""Handles stop signals: SIGTERM, SIGINT and SIGUSR1 (Slurm's warning before the time limit) end a run cleanly."""
 
 import signal
 import threading
@@ -23,8 +23,8 @@ class Interruption(BaseException):
 def stop_on_signals(kind: type[BaseException] = InterruptedBySignal) -> Iterator[None]:
     """Within the context a stop signal raises `kind` in the main thread, once.
 
-    Raising is safe at any point of the engine: every file is renamed into place whole, or not at all. Only the work
-    with processes puts it off, see `prepcli.processes.no_interruption`.
+    Raising is safe at any point of the engine: every file is renamed into place whole, or not at all. Only work with
+    processes delays it (see `prepcli.processes.workers.no_interruption`).
     """
     if threading.current_thread() is not threading.main_thread():
         yield

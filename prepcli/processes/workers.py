@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
+if TYPE_CHECKING:  # the import takes a fifth of a small run's time
     from concurrent.futures import Future
     from multiprocessing.context import BaseContext
 
@@ -19,19 +19,19 @@ Result = TypeVar("Result")
 LIFELINE = "PREPCLI_LIFELINE"
 """Environment variable with a file descriptor that the parent process keeps open while it is alive.
 
-Only ranks that a command has started itself have it (`spawn_ranks`).
+Only ranks that a command itself has started have it (`spawn_ranks`).
 """
 JOB_ID, RESTARTS = "PREPCLI_JOB_ID", "PREPCLI_RESTARTS"
-"""Environment variables of these ranks: which job they belong to, and how often it, or the rank, was started again."""
+"""Environment variables of these ranks: the id of their job, and how often the job or the rank was started again."""
 TICK = 0.25
 """Seconds between two checks of signals and progress while waiting."""
 
 
 def available_processors() -> int:
-    """The number of CPU cores that this process may use; a Slurm step or a container often has fewer than the machine.
+    """The number of CPU cores that this process may use; a Slurm step or a container often has only a part of them.
 
-    Slurm does not always bind a task to its cores, but an environment variable says how many a task has. Ranks that
-    the command itself has started, one per GPU, share them, and so do those of torchrun on one machine.
+    Slurm does not always bind a task to its cores, but an environment variable has their number. Ranks that the command
+    itself has started, one per GPU, share the cores, and so do those of torchrun on one machine.
     """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     of_task = os.environ.get("SLURM_CPUS_PER_TASK", "")
@@ -71,9 +71,9 @@ def stop_here() -> None:
 def no_interruption() -> Iterator[None]:
     """Hold interruptions back until `stop_here` is called, or until the end of the block.
 
-    An exception that is raised inside `concurrent.futures` can be lost or leave a lock behind: Python ignores
-    exceptions in a callback around a fork, and `wait` takes the locks of all futures one by one. Only the main thread
-    is interrupted; in other threads this does nothing.
+    An exception that is raised inside `concurrent.futures` can be lost, or leave a lock held: Python ignores exceptions
+    in a callback around a fork, and `wait` takes the locks of all futures one by one. Only the main thread is
+    interrupted; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -88,7 +88,7 @@ def no_interruption() -> Iterator[None]:
 
 
 def wait_for_any(futures: "Collection[Future[Result]]") -> "set[Future[Result]]":
-    """The finished futures; waits for the first one, for at most `TICK` seconds."""
+    """The finished futures; waits at most `TICK` seconds for the first one."""
     from concurrent.futures import FIRST_COMPLETED, wait
 
     with no_interruption():
@@ -113,7 +113,8 @@ def worker_context() -> "BaseContext":
 def starting_children() -> Iterator[None]:
     """Let a daemonic process start processes, such as a worker of `multiprocessing.Pool` or of a `DataLoader`.
 
-    Python refuses that, because they would outlive a process that is terminated. Ours end with it (`begin_worker`).
+    Python refuses this, because such processes would outlive a parent that is terminated. Ours end with their parent
+    (`begin_worker`).
     """
     import multiprocessing
 
@@ -135,20 +136,20 @@ class _Worker:
 
 
 def is_worker() -> bool:
-    """Whether this process is a worker, which starts no workers itself."""
+    """Whether this process is a worker; workers do not start workers themselves."""
     return _Worker.is_one
 
 
 def begin_worker() -> None:
-    """Prepare a worker process: it leaves signals to its parent, and ends with it. Call this first."""
+    """Prepare a worker process, which leaves signals to its parent and ends with it. Call this first."""
     import multiprocessing
 
     _Worker.is_one = True
-    # What is here already stays: searching it for cycles would take 5 % of the time where PyTorch was imported.
+    # Existing objects stay: searching them for cycles would take 5 % of the time if PyTorch was imported.
     gc.freeze()
     # Before NumPy is imported: there is a worker per CPU core, so BLAS threads would only compete.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Ctrl-C in a terminal and Slurm's USR1 reach the whole process group; the parent decides what to do.
+    # Ctrl-C in a terminal and Slurm's USR1 reach the whole process group; the parent handles them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -160,9 +161,9 @@ def begin_worker() -> None:
 def keep_freed_memory() -> None:
     """Let glibc keep up to 64 MB of freed memory for the next recording.
 
-    Otherwise each array of samples returns to the kernel, which clears the memory page by page for the next one. This
-    saves an eighth of the time from FLAC to WAV. The thresholds are those that glibc itself chooses after blocks of
-    32 MB are freed; see mallopt(3).
+    Otherwise the memory of each array of samples returns to the kernel, which clears it page by page for the next
+    array. This saves an eighth of the time from FLAC to WAV. The thresholds are those that glibc itself chooses after
+    blocks of 32 MB are freed; see mallopt(3).
     """
     import ctypes
 

@@ -1,1 +1,1 @@
-"""Object stores: addresses such as `s3://bucket/key`, reading, writing, and paths. Needs the extra `s3` when used."""
+"""Object stores: addresses such as `s3://bucket/key`, reading, writing, and paths. Requests need the extra `s3`."""

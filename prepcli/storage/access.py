@@ -1,8 +1,8 @@
 """Calls of `prepcli.storage.client` from any process.
 
-A worker process calls the client itself. The main process of a command, which forks workers, must not: it has a helper
-process that does, started with the first call. It ends with the process that it serves. What is asked of it goes in
-order; with `begin` and `later`, nobody waits for the answer.
+A worker process calls the client itself. The main process of a command must not, because it forks workers: it starts a
+helper process with the first call, and the helper calls the client. The helper ends with the process that it serves. It
+handles requests in order; `begin` and `later` do not wait for the answer.
 """
 
 import atexit
@@ -25,7 +25,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 MAX_AGE = 5.0
-"""Seconds after which the answer to a question of `begin` is too old, and the question is asked again."""
+"""Seconds after which the answer to a question of `begin` is too old and the question is sent again."""
 
 _Question = tuple[Callable[..., Any], tuple[Any, ...]]
 _Answer = tuple[bool, Any]
@@ -48,13 +48,13 @@ class _Helper:
             self._process.start()
         other.close()
         self._open: deque[tuple[_Question, float | None]] = deque()
-        """Questions without an answer yet, and when each was begun; None for those of `later`."""
+        """Questions without an answer yet, each with the time at which `begin` sent it; None for those of `later`."""
         self._answers: dict[_Question, tuple[float, _Answer]] = {}
         self._failed: Exception | None = None
 
     def call(self, question: _Question) -> Any:
         with self.lock, self._for_sure():
-            while self._open:  # before the next question: a pipe takes only some answers that nobody reads
+            while self._open:  # take answers first: a pipe holds only some unread ones
                 self._take_answer()
             begun, answer = self._answers.pop(question, (0.0, None)) if self._answers else (0.0, None)
             if answer is None or time.monotonic() - begun > MAX_AGE:
@@ -83,7 +83,7 @@ class _Helper:
             self._failed = answer[1]
 
     def _receive(self) -> _Answer:
-        while not self.pipe.poll(TICK):  # a silent store is asked for minutes: Ctrl-C ends that
+        while not self.pipe.poll(TICK):  # a silent store is asked for minutes; this loop lets Ctrl-C end it
             pass
         with no_interruption():
             answer: _Answer = self.pipe.recv()
@@ -91,7 +91,7 @@ class _Helper:
 
     @contextlib.contextmanager
     def _for_sure(self) -> Iterator[None]:
-        """Where a question or an answer may be lost, end the helper: the next answer would be taken for another."""
+        """On an error, end the helper: an answer may be lost, and the next one would be taken for it."""
         try:
             yield
         except BaseException as error:
@@ -122,7 +122,7 @@ def _serve(pipe: "Connection", other_end: "Connection") -> None:
 
 
 def _settings() -> dict[str, str]:
-    """What a store is reached by; the helper has it from its start."""
+    """The environment variables that configure access to a store; the helper has their values from its start."""
     return {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AIS_", "PREPCLI_STORE"))}
 
 
@@ -135,8 +135,9 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
     """Call a function of `prepcli.storage.client`; its arguments and its result can be sent to another process.
 
     Raises:
-        Exception: what the function raises.
+        Exception: any exception of the function.
         IncompleteError: the helper process was killed.
+
     """
     if is_worker():
         return function(*arguments, **none)
@@ -145,13 +146,16 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
 
 
 def begin(function: Callable[Parameters, object], *arguments: Parameters.args, **none: Parameters.kwargs) -> None:
-    """Let the helper ask now what `call` with the same arguments will want soon; a worker asks when it is called."""
+    """Let the helper send a request now whose answer `call` with the same arguments will use.
+
+    A worker does nothing here: `call` sends its request.
+    """
     if not is_worker():
         _helper().send((function, arguments), keeps_answer=True)
 
 
 def later(function: Callable[Parameters, object], *arguments: Parameters.args, **none: Parameters.kwargs) -> None:
-    """As `call`, but only the next `call` waits for it; that raises what this one would."""
+    """As `call`, but without waiting for the result: the next `call` waits for it, and raises its exception."""
     if is_worker():
         function(*arguments, **none)
     else:

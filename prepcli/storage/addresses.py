@@ -1,4 +1,4 @@
-"""Addresses of objects, `s3://bucket/key` and `ais://bucket/key`; nothing is imported for them."""
+"""Addresses of objects, `s3://bucket/key` and `ais://bucket/key`; imports nothing heavy."""
 
 import os
 import re
@@ -16,10 +16,10 @@ _OTHER = (
     r"(?i)(?:^|[\s,\[\](){}<>=\"'])((s3[an]?|ais|gs|gcs|az|azure|adl|abfss?|wasbs?|oss|cos|swift|hdfs|webhdfs|dbfs|hf|"
     r"https?|s?ftp|ssh|file):/+[^\s,\"']*)"
 )
-"""What looks like an address, where a path from `pathlib` has one slash; compiled when it is needed."""
+"""Text that looks like an address, also with one slash as `pathlib` leaves it; compiled when it is needed."""
 _PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
 _UNNAMED = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
-"""What obstore cannot name in a key."""
+"""Parts of a key that obstore cannot name."""
 _DOTS = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
@@ -27,8 +27,16 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 UNNAMED = "a part of a key must not be empty, '.' or '..', nor hold a control character"
 
 
+class ByteRange(NamedTuple):
+    """Some bytes of a file or of an object in a store, such as a member of a tar."""
+
+    path: str
+    start: int
+    length: int
+
+
 class AddressError(UsageError):
-    """A text that begins as an address, and is not one."""
+    """A text that begins as an address but is not one."""
 
 
 class Address(NamedTuple):
@@ -57,12 +65,12 @@ def is_absolute(path: str) -> bool:
 
 
 def names_addresses(text: str) -> bool:
-    """Whether a text that a user gave names an address, alone, in a list or after a `key=`."""
+    """Whether a text from a user contains an address, alone, in a list or after a `key=`."""
     return _WITHIN_TEXT.search(text) is not None
 
 
 def other_scheme(text: str) -> str | None:
-    """The first address in a text that is none of ours, such as `gs://bucket/a` or `S3://bucket/a`."""
+    """The first address in a text whose scheme is not supported, such as `gs://bucket/a` or `S3://bucket/a`."""
     if ":/" not in text:
         return None
     found = next((one for one in re.finditer(_OTHER, text) if one[2] not in SCHEMES), None)
@@ -78,18 +86,19 @@ def names_several(text: str) -> bool:
 
 
 def restored(path: str) -> str:
-    """The address of which `pathlib` has made `s3:/bucket/key`; other paths are returned as they are."""
+    """The address from which `pathlib` has made `s3:/bucket/key`; other paths are returned as they are."""
     return _AS_PATH.sub(r"\1://", path, count=1) if _AS_PATH.match(path) else path
 
 
 def parse_address(text: str) -> Address:
     """Parse an address.
 
-    A slash at its end is that of a prefix; it is not a part of the key.
+    A slash at its end marks a prefix; it is not a part of the key.
 
     Raises:
-        AddressError: it has no bucket, holds credentials (the message does not repeat these), or names an object that
-            the client of stores cannot name.
+        AddressError: it has no bucket, holds credentials (the message does not repeat them), or has a key that obstore
+            cannot name.
+
     """
     found = _ADDRESS.fullmatch(text)
     if found is None:
@@ -108,7 +117,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_object(text: str) -> Address:
-    """Parse the address of an object, which a slash at its end does not name; raises `AddressError`."""
+    """Parse the address of an object; raises `AddressError` also for a slash at the end, which marks a prefix."""
     address = parse_address(text)
     if text.endswith("/"):
         raise AddressError(f"{text} is not the address of an object: it ends with a slash")

@@ -1,20 +1,19 @@
-"""Many small objects are requested at once and used in order, so that the time of a request is not waited for."""
+"""Requests many small objects at once and returns them in order, so that a job does not wait for single requests."""
 
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from prepcli.errors import PrepcliError
 from prepcli.processes.workers import is_worker
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.addresses import is_address
+from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.client import ObjectInfo
 
-if TYPE_CHECKING:  # importing it takes a fifth of a small run's time
+if TYPE_CHECKING:  # the import takes a fifth of a small run's time
     from concurrent.futures import Future, ThreadPoolExecutor
 
 Item = TypeVar("Item")
@@ -22,74 +21,65 @@ Item = TypeVar("Item")
 AT_ONCE = 64
 """Requests of a worker that are under way at the same time."""
 BEGINNING_BYTES = 1 << 20
-"""Bytes of an object that are requested ahead; longer ones, such as recordings of many segments, are read in ranges."""
+"""Bytes of an object that are requested ahead; longer objects, such as long recordings, are read in ranges."""
 MAX_BYTES = 32 << 20
-"""Bytes that may be held ahead; with long objects, fewer of them are requested at once."""
+"""Maximum number of bytes that are held ahead; the longer the objects, the fewer are requested at once."""
 BATCH = 16
-"""Items whose objects are requested together outside of workers."""
+"""Number of items whose objects are requested together outside of workers."""
 _FIRST_AT_ONCE = 16
 _RECENT = 32
 
 _Beginning = tuple[bytes, ObjectInfo | None]
 
 
-class ObjectRange(NamedTuple):
-    """Some bytes of an object, such as a member of a tar."""
-
-    address: str
-    start: int
-    length: int
-
-
-Wanted = str | ObjectRange
-"""An object by its address, of which the beginning is requested, or a piece of one."""
+Wanted = str | ByteRange
+"""An object by its address, which stands for its beginning, or a range of an object."""
 
 
 class _Ahead:
-    """What has been requested ahead in this process."""
+    """The requests that this process has sent ahead."""
 
     futures: "dict[Wanted, Future[_Beginning]]" = {}  # noqa: RUF012 - one table per process
 
 
-def files_ahead(items: Sequence[Item], path_of: Callable[[Item], str]) -> Iterator[Item]:
-    """`reading_ahead` for items with a file each, which may be in an object store."""
-    if not any(is_address(path_of(item)) for item in items):
-        return iter(items)
-    return reading_ahead(items, lambda item: list(filter(is_address, [path_of(item)])))
+def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> Iterator[Item]:
+    """`reading_ahead` for items with one file each or a range of one, which may be in an object store."""
+
+    def wanted(item: Item) -> list[Wanted]:
+        source = source_of(item)
+        return [source] if is_address(source.path if isinstance(source, ByteRange) else source) else []
+
+    return reading_ahead(items, wanted) if any(map(wanted, items)) else iter(items)
 
 
-def objects_ahead(paths: Sequence[Path]) -> Iterator[Path]:
-    """`reading_ahead` for paths that are opened one after the other, some of which may be in an object store."""
-    return files_ahead(paths, str)
-
-
-def piece_of(piece: ObjectRange) -> bytes:
-    """A piece of an object, requested now unless that was done ahead; raises `OSError` if it is not there."""
+def piece_of(piece: ByteRange) -> bytes:
+    """A range of an object, requested now unless it was requested ahead; raises `OSError` if it does not exist."""
     future = _Ahead.futures.get(piece)
     return call(client.read_range, *piece) if future is None else future.result()[0]
 
 
 def beginning_of(address: str) -> tuple[bytes, ObjectInfo]:
-    """The first `BEGINNING_BYTES` of an object and its properties; requested now unless that was done ahead.
+    """The first `BEGINNING_BYTES` of an object, and its properties; requested now unless they were requested ahead.
 
     Raises:
         FileNotFoundError: there is no such object.
+
     """
     return requested(address) or call(client.read_beginning, address, BEGINNING_BYTES)
 
 
 def requested(address: str) -> tuple[bytes, ObjectInfo] | None:
-    """The same, but None where it was not requested ahead."""
+    """The same as `beginning_of`, but None if it was not requested ahead."""
     future = _Ahead.futures.get(address)
     beginning, info = future.result() if future is not None else (b"", None)
     return None if info is None else (beginning, info)
 
 
 def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wanted]]) -> Iterator[Item]:
-    """The items in order; while one is in use, what those that follow need is on the way.
+    """The items in order; while one is in use, objects that the next items need are requested.
 
-    `wanted_of` gives the addresses of an item's objects, for `beginning_of` and `open_object`, or pieces, for
-    `piece_of`. Outside of workers, what some items need is requested together before the first of them is in use.
+    `wanted_of` returns the addresses of an item's objects, for `beginning_of` and `open_object`, or ranges, for
+    `piece_of`. Outside of workers, the objects of `BATCH` items are requested together before the first item is in use.
     """
     source = iter(items)
     if not is_worker():
@@ -135,7 +125,7 @@ def _in_batch(items: Sequence[Item], wanted_of: Callable[[Item], Sequence[Wanted
 
 
 def fetch_together(wanted: Sequence[Wanted]) -> list[_Beginning | None]:
-    """What is wanted; None for what cannot be read, which will fail again where it is used."""
+    """The wanted objects; None for one that cannot be read: reading it fails again, with its error, when it is used."""
     from concurrent.futures import ThreadPoolExecutor
 
     def fetch(one: Wanted) -> _Beginning | None:
@@ -170,7 +160,7 @@ def _request(
 
 
 def _fetch(wanted: Wanted) -> _Beginning:
-    if isinstance(wanted, ObjectRange):
+    if isinstance(wanted, ByteRange):
         return client.read_range(*wanted), None
     return client.read_beginning(wanted, BEGINNING_BYTES)
 
@@ -190,7 +180,7 @@ def _note_size(sizes: "deque[int]", future: "Future[_Beginning] | None") -> None
 
 
 def _release(wanted: Wanted, users: dict[Wanted, int]) -> None:
-    """Forget what no waiting item needs."""
+    """Count one user less of a wanted object, and forget the object if no waiting item needs it."""
     users[wanted] -= 1
     if not users[wanted]:
         del users[wanted]

@@ -1,10 +1,13 @@
 """Operations on objects, in the process that calls them; see `prepcli.storage.access` for all others.
 
-obstore runs requests in threads of its own, and they do not survive a fork: no process may use this module and fork
+obstore runs requests in its own threads, which do not survive a fork: a process that uses this module must not fork
 workers afterwards.
+
+An object of up to `PART_BYTES` is sent in one request when it is complete, a longer one in parts while it is written.
 """
 
 import contextlib
+import hashlib
 import importlib
 import itertools
 import os
@@ -13,6 +16,7 @@ import re
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -23,6 +27,7 @@ from prepcli.storage.failures import StoreError, missing_object, obstore_package
 from prepcli.storage.keys import check_keys, has_profile
 
 if TYPE_CHECKING:
+    from obstore import WritableFile
     from obstore.store import ObjectStore
 
 Result = TypeVar("Result")
@@ -30,10 +35,19 @@ Result = TypeVar("Result")
 PATIENCE = "PREPCLI_STORE_PATIENCE"
 """Environment variable: seconds for which a request is repeated while the store does not answer (default 180)."""
 _REFUSED = re.compile(r"status 4(?!08|29)")
-"""An error that another attempt does not change; 408 and 429 ask for one."""
+"""An error that another attempt does not change. Status 408 and 429 ask for another attempt."""
 _TIMEOUT = timedelta(seconds=120)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
 _MAX_BACKOFF = timedelta(seconds=5)
+PART_BYTES = 12 << 20
+"""Bytes of a part of a multipart upload; a store allows 10,000 parts of at least 5 MiB.
+
+Measured with 1 GB in four tars: 12 MiB take 5 % less time than 8, as each part costs the store a request; larger parts
+would take too much memory in a worker that writes two tars at once, as for Lhotse Shar with contexts.
+"""
+PARTS_AT_ONCE = 3
+"""Parts of one upload that are sent at the same time; each is in memory until it has arrived."""
+_numbers = itertools.count()
 
 
 class ObjectInfo(NamedTuple):
@@ -59,10 +73,11 @@ def patience() -> float:
 
 
 def endpoint_of(scheme: str) -> str:
-    """The endpoint of the stores of a scheme, without a user and a password in it, for messages and requests.
+    """The endpoint of the stores of a scheme, without user name and password, for messages and requests.
 
     Raises:
-        UsageError: there is none for AIStore, or it is not an address.
+        UsageError: no endpoint is set for AIStore, or it is not an address.
+
     """
     if scheme == "ais":
         endpoint = os.environ.get("AIS_ENDPOINT", "")
@@ -74,7 +89,7 @@ def endpoint_of(scheme: str) -> str:
 
 
 def _checked(name: str) -> str:
-    """The address in a variable; obstore prints a page of its own about one without http://."""
+    """The address in an environment variable; without http:// obstore would print a long error of its own."""
     address = os.environ[name]
     if not re.match(r"https?://[^/\s]+(/\S*)?$", address):
         raise UsageError(f"{name} must be the address of a store, such as http://host:9000")  # it may hold a password
@@ -127,7 +142,8 @@ def store_of(address: Address) -> "ObjectStore":
     """The client of the address's bucket; one per bucket and process.
 
     Raises:
-        UsageError: obstore is not installed, or the environment is not right.
+        UsageError: obstore is not installed, or environment variables are wrong.
+
     """
     try:
         return _store(address.scheme, address.bucket, endpoint_of(address.scheme), patience())
@@ -144,7 +160,7 @@ def _short(error: Exception) -> str:
 
 
 def _request(address: Address, send: Callable[["ObjectStore"], Result]) -> Result:
-    """Send a request; what obstore does not repeat itself, such as an answer that breaks off, is repeated here."""
+    """Send a request; errors that obstore does not retry, such as an answer that breaks off, are retried here."""
     store = store_of(address)
     give_up = time.monotonic() + patience()
     for attempt in itertools.count():
@@ -160,7 +176,7 @@ def _request(address: Address, send: Callable[["ObjectStore"], Result]) -> Resul
 
 
 def warm_up() -> None:
-    """Import what the first request needs; where that is not installed, the request says so."""
+    """Import the modules that the first request needs; if they are not installed, the request reports it."""
     with contextlib.suppress(ImportError):
         importlib.import_module("obstore.store")
 
@@ -217,8 +233,9 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
     """Bytes of an object from `start` on, fewer than `length` at its end.
 
     Raises:
-        InputChangedError: with `etag`, the object is another one by now.
+        InputChangedError: with `etag`, the object has been replaced.
         Exception: as `object_info` does.
+
     """
     obstore = obstore_package()
 
@@ -232,7 +249,7 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
 
 
 def list_objects(text: str) -> list[ObjectInfo]:
-    """All objects below a prefix, sorted by key; raises as `object_info` does, but nothing for an empty prefix."""
+    """All objects below a prefix, sorted by key; an empty list for an empty prefix. Raises as `object_info` does."""
     obstore = obstore_package()
 
     address = parse_address(text)
@@ -264,9 +281,9 @@ def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
 
 
 def _without_markers(objects: list[ObjectInfo], folder: Address) -> list[ObjectInfo]:
-    """The sorted objects of a listing without the empty ones that only mark a folder, such as the key `folder/`.
+    """The sorted objects of a listing, without empty objects that only mark a folder, such as the key `folder/`.
 
-    Consoles make them. obstore removes the slash at the end, so they look like objects.
+    Web consoles make such objects. obstore removes the slash at the end, so they look like objects.
     """
     addresses = [one.address for one in objects]
 
@@ -280,7 +297,7 @@ def _without_markers(objects: list[ObjectInfo], folder: Address) -> list[ObjectI
 
 
 def check_bucket(text: str) -> None:
-    """Check that the bucket of an address is there and can be listed; raises as `object_info` does."""
+    """Check that the bucket of an address exists and can be listed; raises as `object_info` does."""
     obstore = obstore_package()
 
     address = parse_address(text)
@@ -297,10 +314,93 @@ def put_object(text: str, data: bytes) -> str:
 
 
 def delete_objects(texts: Sequence[str]) -> None:
-    """Remove objects of one bucket, as far as they are there; raises as `object_info` does."""
+    """Remove those objects of one bucket that exist; raises as `object_info` does."""
     obstore = obstore_package()
 
     addresses = [parse_address(text) for text in texts]
     with contextlib.suppress(FileNotFoundError):
         if addresses:
             _request(addresses[0], lambda store: obstore.delete(store, [address.key for address in addresses]))
+
+
+@dataclass
+class _Upload:
+    """An upload: the bytes that wait to be sent and, if there were more than a part, obstore's file for the parts."""
+
+    address: Address
+    waiting: list[bytes] = field(default_factory=list)
+    num_waiting: int = 0
+    file: "WritableFile | None" = None
+
+
+_uploads: dict[int, _Upload] = {}
+
+
+def open_upload(text: str) -> int:
+    """Begin an upload and return its number; the object appears, whole, with `finish_upload`."""
+    number = next(_numbers)
+    _uploads[number] = _Upload(parse_address(text))
+    return number
+
+
+def write_upload(number: int, data: bytes) -> None:
+    """Append to an upload; raises as `object_info` does."""
+    upload = _uploads[number]
+    upload.waiting.append(data)
+    upload.num_waiting += len(data)
+    if upload.file is not None or upload.num_waiting > PART_BYTES:
+        _send_parts(upload)
+
+
+def _send_parts(upload: _Upload) -> None:
+    import obstore
+
+    address = upload.address
+    data, upload.waiting, upload.num_waiting = b"".join(upload.waiting), [], 0
+    if upload.file is None:
+        store = store_of(address)
+        upload.file = obstore.open_writer(store, address.key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
+    file = upload.file
+    _translating(address, lambda: file.write(data))
+
+
+def finish_upload(number: int, num_bytes: int) -> str:
+    """Send the remaining bytes and let the object appear; returns its ETag.
+
+    Raises:
+        StoreError: the object has another size than `num_bytes`.
+        Exception: as `object_info` does.
+
+    """
+    address, file = _uploads[number].address, _uploads[number].file
+    if file is None:
+        data = b"".join(_uploads[number].waiting)
+        etag = put_object(str(address), data)
+        if len(data) == num_bytes and etag == hashlib.md5(data, usedforsecurity=False).hexdigest():
+            del _uploads[number]
+            return etag  # the store computed it from the received bytes; if it differs, check the object
+    else:
+        _translating(address, file.close)
+    del _uploads[number]
+    found = object_info(str(address))
+    if found.num_bytes != num_bytes:
+        raise StoreError(f"{address} has {found.num_bytes:,} bytes at the store, but {num_bytes:,} were sent")
+    return found.etag
+
+
+def abort_upload(number: int) -> None:
+    """Abort an upload and remove its parts if the store answers; nothing for an upload that has ended."""
+    found = _uploads.pop(number, None)
+    if found is None or found.file is None or found.file.closed():
+        return
+    try:
+        found.file.__exit__(InterruptedError, InterruptedError(), None)
+    except Exception:  # the parts stay until the store's lifecycle rule removes them
+        return
+
+
+def _translating(address: Address, use: Callable[[], object]) -> None:
+    try:
+        use()
+    except Exception as error:
+        raise translated(error, address, shown_endpoint(address.scheme)) from None

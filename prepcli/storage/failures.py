@@ -1,4 +1,4 @@
-"""Errors of a store as errors of prepcli: one line, never with a secret."""
+"""Turns errors of a store into errors of prepcli: one line, never with a secret."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ _MAX_REASON = 200
 
 
 class StoreError(IncompleteError):
-    """A store did not answer, or answered with an error, for longer than requests are repeated."""
+    """For longer than requests are retried, a store did not answer or answered with an error."""
 
 
 def obstore_package() -> ModuleType:
@@ -36,12 +36,12 @@ def obstore_package() -> ModuleType:
 
 
 def missing_object(address: Address | str) -> FileNotFoundError:
-    """The error for an object that is not there."""
+    """The error for an object that does not exist."""
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(address))
 
 
 def translated(error: Exception, address: Address, endpoint: str) -> Exception:
-    """The error to raise for one of obstore, which may hold the text of the store's answer."""
+    """The error to raise in the place of an error of obstore, which may hold the text of the store's answer."""
     text = str(error)
     kind = type(error).__name__
     code, status = _first(_CODE, text), _first(_STATUS, text)
@@ -74,7 +74,7 @@ def translated(error: Exception, address: Address, endpoint: str) -> Exception:
 
 
 def _advice(scheme: str) -> str:
-    """What to do where access was denied; without any keys, `prepcli.storage.keys` has refused before."""
+    """Advice after access was denied. Keys are set: `prepcli.storage.keys` refuses a call without any."""
     if scheme == "ais":
         return "check AIS_AUTHN_TOKEN, and what it allows in the bucket"
     if is_true("AWS_SKIP_SIGNATURE"):

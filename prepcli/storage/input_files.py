@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from prepcli.errors import InputChangedError, UsageError, named
 from prepcli.storage.addresses import is_address
 from prepcli.storage.one_name import are_one_file, folded
+from prepcli.storage.paths import AnyPath
 
 if TYPE_CHECKING:
     from prepcli.storage.client import ObjectInfo
 
-Inputs = Iterable[str | Path]
+Inputs = Iterable[str | AnyPath]
 
 
 class FileState(NamedTuple):
     """Size, times and inode number of a file: a cheap way to notice that it was written to or replaced.
 
-    `ctime_ns` and `inode` alone only raise a doubt: a change of permissions or a new hard link has another `ctime_ns`
-    as well, and some network file systems give an unchanged file a new inode number at each look-up.
+    A change of only `ctime_ns` or `inode` is not conclusive: new permissions or a new hard link also change `ctime_ns`,
+    and some network file systems give an unchanged file a new inode number at each look-up.
     """
 
     num_bytes: int
@@ -30,10 +31,10 @@ class FileState(NamedTuple):
     inode: int = 0
 
 
-def state_of(file: str | Path | int) -> FileState:
-    """The present state of a file; raises `OSError` if it does not exist.
+def state_of(file: str | AnyPath | int) -> FileState:
+    """The current state of a file; raises `OSError` if it does not exist.
 
-    A path is opened first, so that network file systems ask the server; `stat` alone may use a cache.
+    The file is opened first, so that network file systems ask the server; `stat` alone may use a cache.
     """
     if isinstance(file, int):
         found = os.fstat(file)
@@ -55,7 +56,7 @@ def _state_of_object(address: str) -> FileState:
 
 
 def state_of_info(info: "ObjectInfo") -> FileState:
-    """The state of an object: its ETag, which tells its content, is in the place of the inode number."""
+    """The state of an object: a number from its ETag, which identifies the content, stands for the inode number."""
     etag = int.from_bytes(hashlib.sha256(info.etag.encode()).digest()[:7], "big")
     return FileState(info.num_bytes, info.mtime_ns, etag, etag)
 
@@ -63,10 +64,11 @@ def state_of_info(info: "ObjectInfo") -> FileState:
 def read_at(file: int, size: int, offset: int) -> bytes:
     """Read `size` bytes of an open file from byte `offset` on; fewer only at its end.
 
-    Linux reads up to 2 GiB at a time, and network file systems may read less than they are asked for.
+    A single read returns at most 2 GiB on Linux, and may return fewer bytes on network file systems.
 
     Raises:
         OSError: it cannot be read; the error names the file.
+
     """
     try:
         data = os.pread(file, size, offset)
@@ -89,15 +91,16 @@ def _name_of(file: int) -> str:
 
 
 def check_unchanged(
-    path: str | Path, before: FileState, file: int | None = None, same_content: Callable[[], bool] | None = None
+    path: str | AnyPath, before: FileState, file: int | None = None, same_content: Callable[[], bool] | None = None
 ) -> FileState:
-    """Compare a file (or the open `file` of `path`) with its state when the run began to read it.
+    """Compare a file (or the open `file` of `path`) with its state from when the run began to read it.
 
-    `same_content` reads the file and decides where only `ctime_ns` or `inode` differ; without it, `ctime_ns` decides.
-    Returns the present state.
+    If only `ctime_ns` or `inode` differ, `same_content` reads the file and decides; without it, `ctime_ns` decides.
+    Returns the current state.
 
     Raises:
         InputChangedError: it was changed, replaced or removed since.
+
     """
     try:
         now = state_of(path if file is None else file)
@@ -116,13 +119,13 @@ def check_unchanged(
     return now
 
 
-def same_file(outputs: Iterable[Path], inputs: Inputs) -> tuple[Path, str] | None:
+def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str] | None:
     """The first of `inputs` that is one of the `outputs`, by any name or link, as a pair (output, input)."""
-    by_identity: dict[tuple[int, int], Path] = {}
-    by_path: dict[str, Path] = {}
+    by_identity: dict[tuple[int, int], AnyPath] = {}
+    by_path: dict[str, AnyPath] = {}
     for path in outputs:
         found = _stat(path)
-        if found is not None and stat.S_ISREG(found.st_mode):  # not /dev/null, for instance
+        if found is not None and stat.S_ISREG(found.st_mode):  # not for /dev/null, for instance
             by_identity[found.st_dev, found.st_ino] = path
             by_path[folded(os.path.realpath(path))] = path
     if not by_identity:
@@ -152,8 +155,8 @@ def refuse_input_as_output(option: str, path: Path | None, inputs: Callable[[], 
         raise UsageError(f"{option} {path} would replace the input {found[1]}; give another name")
 
 
-def refuse_swapped(manifest: str, out: Path | None) -> None:
-    """Raise `UsageError` if OUT is a file and MANIFEST can only be a directory: that of the output."""
+def refuse_swapped(manifest: str, out: AnyPath | None) -> None:
+    """Raise `UsageError` if OUT is a file and MANIFEST can only be a directory: the two are probably swapped."""
     if out is None or is_address(manifest):
         return
     names_a_folder = not os.path.exists(manifest) and os.path.splitext(manifest)[1] == ""
@@ -164,7 +167,7 @@ def refuse_swapped(manifest: str, out: Path | None) -> None:
         )
 
 
-def _stat(path: str | Path) -> os.stat_result | None:
+def _stat(path: str | AnyPath) -> os.stat_result | None:
     try:
         return os.stat(path)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The keys of a store: which there are, and a clear line where there are none. No key is ever read into a message."""
+"""Checks that there are keys for a store, with a clear message if there are none. Messages never contain a key."""
 
 import os
 import socket
@@ -11,9 +11,9 @@ _ROLES = (
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
-"""Variables by which AWS gives the keys of a role to containers."""
+"""Environment variables with which AWS gives containers the keys of a role."""
 _ROLE_SERVICE = ("169.254.169.254", 80)
-"""Where machines of AWS ask for the keys of their role."""
+"""The service from which machines of AWS get the keys of their role."""
 _SECONDS = 2.0
 HOW_TO_SET = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_ENDPOINT_URL for another store than AWS; for a bucket "
@@ -22,12 +22,13 @@ HOW_TO_SET = (
 
 
 def check_keys(endpoint: str) -> None:
-    """Check that there are keys for the store at `endpoint` (empty: AWS), or may be: machines of AWS have a role.
+    """Check that keys for the store at `endpoint` (empty: AWS) are set, or may come from the role of an AWS machine.
 
-    Without this check, a request would look for the service that knows the role until its patience ends.
+    Without this check, a request would try to reach the service for roles until `patience` ends.
 
     Raises:
-        UsageError: there are none, or one of the two is missing; the message says what to set.
+        UsageError: no key is set, or one of the two is missing; the message says what to set.
+
     """
     missing = [name for name in KEYS if not os.environ.get(name)]
     if not missing or is_true("AWS_SKIP_SIGNATURE"):
@@ -43,7 +44,7 @@ def check_keys(endpoint: str) -> None:
 
 
 def has_profile() -> bool:
-    """Whether the keys are in the files of the AWS tools, which only boto3 reads, if that is installed."""
+    """Whether keys are in the files of the AWS tools and boto3, the only package that reads them, is installed."""
     if os.environ.get("AWS_ACCESS_KEY_ID") or is_true("AWS_SKIP_SIGNATURE"):
         return False
     file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
@@ -55,7 +56,7 @@ def has_profile() -> bool:
 
 
 def is_true(name: str) -> bool:
-    """Whether a variable is set to something that obstore takes for true."""
+    """Whether an environment variable has a value that obstore takes for true."""
     return os.environ.get(name, "").lower() in ("1", "true", "on", "yes", "y")
 
 

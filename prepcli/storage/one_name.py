@@ -1,4 +1,4 @@
-"""Names that differ in case or in their form of Unicode: two files, or one where a file system does not distinguish."""
+"""Names that differ only in case or Unicode form: two files on some file systems, one on others."""
 
 import os
 import unicodedata
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 
 def folded(name: str) -> str:
-    """The name without what some file systems ignore: case, and whether `é` is one code point or two."""
+    """The name without differences that some file systems ignore: case, and whether `é` is one code point or two."""
     return name if name.isascii() and name.islower() else unicodedata.normalize("NFC", _composed(name).casefold())
 
 
@@ -15,7 +15,7 @@ def _composed(name: str) -> str:
 
 
 OTHER_FORM = "a name that looks the same is there, in another form of Unicode (NFC or NFD)"
-"""What to say where `other_forms` has a name; macOS writes NFD."""
+"""The message if `other_forms` finds a name; macOS writes NFD."""
 
 
 def other_forms(name: str) -> Iterator[str]:
@@ -25,7 +25,7 @@ def other_forms(name: str) -> Iterator[str]:
 
 
 def are_one_file(one: str, other: str) -> bool:
-    """Whether two absolute paths of files that exist, with equal `folded` names, are one file."""
+    """Whether two absolute paths of existing files, with equal `folded` names, are one file."""
     folder = "/"
     for own, its in zip(one.split("/"), other.split("/"), strict=True):
         if own != its and {own, its} <= set(os.listdir(folder)):
@@ -35,7 +35,7 @@ def are_one_file(one: str, other: str) -> bool:
 
 
 def same_when_folded(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of different names with equal `folded` ones; memory: a number per name."""
+    """Pairs of different names whose `folded` names are equal; memory: a number per name."""
     names = list(names)
     hashes = [hash(folded(name)) for name in names]
     if len(set(hashes)) == len(names):

@@ -5,11 +5,11 @@ import io
 import os
 import re
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import lru_cache
-from pathlib import Path, PosixPath, PurePosixPath
-from typing import IO, Any
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Literal
 
 from prepcli.storage import client
 from prepcli.storage.access import call
@@ -21,8 +21,8 @@ NUMBER = "[0-9]*"
 """In a glob: a number of one or more digits. `Path.glob` alone would match `audio_1b.tar` with `audio_[0-9]*.tar`."""
 
 
-class StorePath(PosixPath):
-    """The path of an object or a prefix: reading, listing and removing work, writing and changing do not.
+class StorePath(PurePosixPath):
+    """The path of an object or a prefix, with what a store can do: read, list and remove.
 
     A prefix is a folder if an object is below it. `str` gives the address.
     """
@@ -33,15 +33,15 @@ class StorePath(PosixPath):
     def __fspath__(self) -> str:
         return str(self)
 
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+    def stat(self) -> os.stat_result:
         """Size and time of an object; raises `FileNotFoundError` for a prefix as well."""
         return _stat_result(call(client.object_info, str(self)))
 
-    def exists(self, *_: Any, **__: Any) -> bool:
+    def exists(self) -> bool:
         """Whether there is an object, or one below the prefix."""
         return self.is_file() or self.is_dir()
 
-    def is_file(self, *_: Any, **__: Any) -> bool:
+    def is_file(self) -> bool:
         """Whether there is an object."""
         try:
             self.stat()
@@ -49,7 +49,7 @@ class StorePath(PosixPath):
             return False
         return True
 
-    def is_dir(self, *_: Any, **__: Any) -> bool:
+    def is_dir(self) -> bool:
         """Whether an object is below the prefix."""
         folders, objects = call(client.list_folder, str(self))
         return bool(folders or objects)
@@ -66,57 +66,54 @@ class StorePath(PosixPath):
         """The path itself."""
         return self
 
-    def resolve(self, strict: bool = False) -> "StorePath":
+    def resolve(self) -> "StorePath":
         """The path itself."""
         return self
 
-    def iterdir(self) -> Generator["StorePath", None, None]:
-        """What is directly below the prefix: folders, then objects."""
+    def iterdir(self) -> Iterator["StorePath"]:
+        """The folders, then the objects, directly below the prefix."""
         folders, objects = self.listed()
         yield from (self / name for name in (*folders, *objects))
-
-    def rglob(self, pattern: str, **_: Any) -> Iterator["StorePath"]:  # type: ignore[override]
-        """`glob` at any depth."""
-        return self.glob(f"**/{pattern}")
 
     def listed(self) -> tuple[list[str], list[str]]:
         """The names of the folders and of the objects directly below the prefix."""
         folders, objects = call(client.list_folder, str(self))
         return list(folders), [one.address.rpartition("/")[2] for one in objects]
 
-    def glob(self, pattern: str, **_: Any) -> Iterator["StorePath"]:  # type: ignore[override]
+    def glob(self, pattern: str) -> Iterator["StorePath"]:
         """The objects and folders below the prefix whose relative names match, sorted."""
         names = set(self.sizes())
         names |= {str(parent) for name in list(names) for parent in PurePosixPath(name).parents if str(parent) != "."}
         yield from (self / name for name in sorted(names) if _matcher(pattern).fullmatch(name))
 
-    def open(self, mode: str = "r", *_: Any, encoding: str | None = None, **__: Any) -> IO[Any]:  # type: ignore[override]
-        """Open an object for reading.
+    def open(
+        self,
+        mode: Literal["r", "rb"] = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+    ) -> IO[Any]:
+        """Open an object for reading, always with a buffer.
 
         Raises:
             FileNotFoundError: there is no such object.
         """
-        if set(mode) - set("rbt"):
-            raise io.UnsupportedOperation(f"{self} cannot be opened to write")
         if not parse_address(str(self)).key:
             raise IsADirectoryError(str(self))
         file = open_object(str(self))
-        return file if "b" in mode else io.TextIOWrapper(file, encoding=encoding or "utf-8")
+        return file if "b" in mode else io.TextIOWrapper(file, encoding=encoding or "utf-8", errors=errors)
 
     def read_bytes(self) -> bytes:
         """All bytes of an object."""
         return call(client.read_object, str(self))
 
-    def read_text(self, encoding: str | None = None, *_: Any, **__: Any) -> str:
+    def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """The text of an object."""
-        return self.read_bytes().decode(encoding or "utf-8")
+        return self.read_bytes().decode(encoding, errors)
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove an object; with a store it is not an error if there is none."""
         call(client.delete_objects, (str(self),))
-
-    def mkdir(self, *_: Any, **__: Any) -> None:
-        """Do nothing: a store has no folders."""
 
     def sizes(self) -> dict[str, int]:
         """The size in bytes of every object below the prefix, by its relative name."""
@@ -128,23 +125,27 @@ class StorePath(PosixPath):
         return {one.address.removeprefix(base): one for one in call(client.list_objects, str(self))}
 
 
+AnyPath = Path | StorePath
+"""A path of a local file or folder, or one in a store: it has the operations of both."""
+
+
 def matching(names: Iterable[str], patterns: Sequence[str]) -> Iterator[str]:
     """The names that match one of the globs."""
     matchers = [_matcher(pattern) for pattern in patterns]
     yield from (name for name in names if any(one.fullmatch(name) for one in matchers))
 
 
-def globbed(folder: Path, pattern: str) -> Iterator[Path]:
-    """`folder.glob(pattern)`, sorted, with `NUMBER` in the pattern."""
-    found = sorted(folder.glob(pattern))
+def globbed(folder: AnyPath, pattern: str) -> Iterator[AnyPath]:
+    """The sorted result of `folder.glob(pattern)`; the pattern may contain `NUMBER`."""
+    found: list[AnyPath] = sorted(folder.glob(pattern))
     if NUMBER in pattern:
         matcher = _matcher(pattern)
         found = [path for path in found if matcher.fullmatch(path.relative_to(folder).as_posix())]
     yield from found
 
 
-def path_of(path: str | os.PathLike[str]) -> Path:
-    """A path, which for an address is a `StorePath`."""
+def path_of(path: str | os.PathLike[str]) -> AnyPath:
+    """A path; for an address, a `StorePath`."""
     text = restored(str(path))
     return StorePath(str(parse_address(text))) if is_address(text) else Path(path)
 
@@ -165,12 +166,12 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
 
 def entry_is_file(entry: "os.DirEntry[str]") -> bool:
-    """`entry.is_file()`, which raises an error for a link that leads to itself; that is not a file."""
+    """`entry.is_file()`, but False for a link to itself, for which that raises an error."""
     return _unless_endless(entry.is_file)
 
 
 def entry_is_dir(entry: "os.DirEntry[str]") -> bool:
-    """`entry.is_dir()`, which raises an error for a link that leads to itself; that is not a folder."""
+    """`entry.is_dir()`, but False for a link to itself, for which that raises an error."""
     return _unless_endless(entry.is_dir)
 
 
@@ -189,7 +190,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """`os.path.realpath`, for addresses too; what names no file, such as an address without a bucket, is returned."""
+    """`os.path.realpath`, for addresses too; an address that names no file (no bucket) is returned as it is."""
     try:
         return absolute(path) if is_address(path) else os.path.realpath(path)
     except (ValueError, AddressError):
@@ -201,11 +202,12 @@ def size_of(path: str | os.PathLike[str]) -> int:
     return path_of(path).stat().st_size if is_address(path) else os.path.getsize(path)
 
 
-def sizes_of(paths: Iterable[Path]) -> dict[Path, int]:
-    """The sizes of files in bytes; of objects by a listing of each folder.
+def sizes_of(paths: Iterable[AnyPath]) -> dict[AnyPath, int]:
+    """The sizes of files in bytes; for objects, each folder is listed once.
 
     Raises:
         FileNotFoundError: a file is not there.
+
     """
     wanted = list(paths)
     folders = {str(path.parent) for path in wanted if isinstance(path, StorePath)}

@@ -1,4 +1,4 @@
-"""An object as a file: read in ranges, each of which is requested when it is needed."""
+"""Reads an object as a file: in ranges, each of which is requested when it is needed."""
 
 import io
 from typing import Any, BinaryIO
@@ -10,14 +10,14 @@ from prepcli.storage.client import ObjectInfo
 
 FIRST_BYTES = 256 << 10
 MAX_BYTES = 8 << 20
-"""Bytes of the first request and of the longest: requests double while a file is read from start to end."""
+"""Bytes of the first and of the longest request: the length doubles while a file is read from start to end."""
 
 
 class RangeFile(io.RawIOBase):
     """A readable, seekable file over an object. Raises `InputChangedError` if the object is replaced meanwhile."""
 
     def __init__(self, info: ObjectInfo, beginning: bytes = b"") -> None:
-        """`beginning`: the first bytes of the object, where they are known."""
+        """`beginning`: the first bytes of the object, if they are known."""
         self.info = info
         self.name = info.address
         self._at = 0
@@ -27,25 +27,26 @@ class RangeFile(io.RawIOBase):
 
     @classmethod
     def open(cls, address: str) -> "RangeFile":
-        """Open an object: one request, which brings its beginning, unless that was requested ahead.
+        """Open an object with one request, which also reads its beginning, unless that was requested ahead.
 
         Raises:
             FileNotFoundError: there is no such object.
+
         """
         beginning, info = requested(address) or call(client.read_beginning, address, FIRST_BYTES)
         return cls(info, beginning)
 
     @property
     def held(self) -> bytes:
-        """The beginning of the object, as far as it is held."""
+        """The bytes of the object's beginning that are held."""
         return b"" if self._start else self._data
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
@@ -69,7 +70,7 @@ class RangeFile(io.RawIOBase):
         return len(data)
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Read up to `length` bytes from byte `offset` on; the position stays."""
+        """Read up to `length` bytes from byte `offset` on, without moving the position."""
         length = min(length, self.info.num_bytes - offset)
         if length <= 0:
             return b""
@@ -79,7 +80,7 @@ class RangeFile(io.RawIOBase):
         return call(client.read_range, self.info.address, offset, length, self.info.etag)
 
     def read_near(self, length: int, offset: int) -> bytes:
-        """Read up to `length` bytes from byte `offset` on; what follows them is requested too, for the next call."""
+        """Read up to `length` bytes from byte `offset` on, and request the bytes after them for the next call."""
         self._at = offset
         parts: list[bytes] = []
         while length > 0 and (data := self._available(length)):
@@ -89,7 +90,7 @@ class RangeFile(io.RawIOBase):
         return b"".join(parts)
 
     def _available(self, wanted: int) -> bytes:
-        """What can be read at the position, at most `wanted` bytes; requests the next range if nothing is there."""
+        """The bytes at the position, at most `wanted`; requests the next range if none are held."""
         left = self.info.num_bytes - self._at
         if left <= 0 or not wanted:
             return b""

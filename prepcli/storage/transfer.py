@@ -1,4 +1,4 @@
-"""Downloads over HTTP into a file: continued where they stopped, and tried again after errors."""
+"""Downloads files over HTTP: continues where a download stopped, and tries again after errors."""
 
 import hashlib
 import os
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 MAX_FAILURES = 6
 """Consecutive failures of one mirror, without a new byte, after which the next mirror is used."""
 BACKOFF, MAX_WAIT = 0.5, 60.0
-"""Seconds before the second attempt, doubled for each following one, and their maximum."""
+"""Seconds before the second attempt, which double for each later attempt, and their maximum."""
 MAX_RETRY_AFTER = 600.0
-"""Maximum of the seconds that a server may ask to wait."""
+"""Maximum number of seconds that a server may ask us to wait."""
 _TIMEOUTS = (30, 60)
 """Seconds to wait for a connection, and for the next bytes."""
 _BLOCK = 1 << 20
@@ -36,12 +36,12 @@ class FetchError(PrepcliError):
 
 
 def part_of(path: Path) -> Path:
-    """Where the first bytes of a file are until all are there."""
+    """The path of the first bytes of a file until the download is complete."""
     return path.with_name(f"{path.name}.part")
 
 
 def sidecar_of(part: Path) -> Path:
-    """The file beside a part that identifies the version of the file on the server."""
+    """The file next to a part that identifies the version of the file on the server."""
     return part.with_name(f"{part.name}.json")
 
 
@@ -80,11 +80,11 @@ class Part:
         self.num_bytes = 0
 
     def validator(self, url: str) -> str | None:
-        """Return the value of `If-Range` for `url`; None where the bytes are from elsewhere, or have no version."""
+        """The value of `If-Range` for `url`; None if the bytes are from another address or have no version."""
         return self._validator if self._url == url else None
 
     def remember(self, url: str, headers: Mapping[str, str]) -> None:
-        """Store the address of the file, and its strong ETag or else the date of its last change."""
+        """Store the address of the file, and its strong ETag or, without one, the date of its last change."""
         etag = headers.get("ETag")
         self._url = url
         self._validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
@@ -96,7 +96,7 @@ class Part:
         self._sidecar.unlink(missing_ok=True)
 
     def finish(self) -> str:
-        """Write the file to the disk, and return its checksum."""
+        """Flush the file to disk, and return its checksum."""
         with naming(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -129,22 +129,23 @@ def download(
     """Complete a part from the first mirror that has the file.
 
     Args:
-        name: of the file, for messages.
+        name: name of the file, for messages.
         urls: its addresses, in the order to try.
         checksummed: whether the whole file will be compared with a checksum.
-        part: what was fetched so far.
+        part: the bytes fetched so far.
         progress: called as bytes arrive.
-        max_failures: consecutive failures of one mirror, without a new byte, after which the next one is used; None:
+        max_failures: consecutive failures of one mirror, without a new byte, after which the next mirror is used; None:
             `MAX_FAILURES`.
-        otherwise: what the user can give if no server has the file.
+        otherwise: advice in the message if no server has the file.
 
     Returns:
         The address of that mirror.
 
     Raises:
         FetchError: no server has the file.
-        IncompleteError: the servers cannot be reached, or the connections break; what was fetched is kept.
+        IncompleteError: the servers cannot be reached, or the connections break; the bytes fetched so far are kept.
         UsageError: an address is not valid.
+
     """
     failures: list[str] = []
     is_final = True
@@ -163,7 +164,7 @@ def download(
 
 
 def _download_from(url: str, checksummed: bool, part: Part, progress: Progress, max_failures: int) -> None:
-    """Complete a part in as many requests as needed, as long as new bytes arrive."""
+    """Complete a part, with further requests as long as new bytes arrive."""
     failures, max_bytes = 0, part.num_bytes
     while True:
         try:
@@ -178,7 +179,7 @@ def _download_from(url: str, checksummed: bool, part: Part, progress: Progress, 
 
 
 def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> None:
-    """Request the missing bytes, or all where it could not be checked that they are of the same file."""
+    """Request the missing bytes, or all bytes if the server cannot confirm that the file is the same."""
     import requests
     from requests.exceptions import InvalidProxyURL
     from urllib3.exceptions import HTTPError
@@ -203,7 +204,7 @@ def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> Non
 
 
 def _is_address(url: str) -> bool:
-    """Whether this is an address of a web server; where it leads is not known."""
+    """Whether this is the address of a web server; whether the server exists is not checked."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -234,9 +235,9 @@ def _receive(response: "Response", url: str, part: Part, progress: Progress) -> 
         raise FetchError(status)
     part.remember(url, response.headers)
     response.raw.enforce_content_length = (
-        False  # the length is compared here, so that the message can say what is there
+        False  # the length is compared here, so that the message can name the received bytes
     )
-    # Not `iter_content`: it would decompress the archive where a server declares it as an encoding.
+    # Not `iter_content`: it would decompress the archive if a server declares compression as its encoding.
     for block in response.raw.stream(_BLOCK, decode_content=False):
         part.write(block)
         progress(part.num_bytes, total)
@@ -247,7 +248,7 @@ def _receive(response: "Response", url: str, part: Part, progress: Progress) -> 
 
 
 def _message(error: Exception) -> str:
-    """Return the message of an error, without Python objects of urllib3 and requests."""
+    """The message of an error, without Python objects of urllib3 and requests."""
     inner = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
     inner = getattr(inner, "reason", None) or inner
     text = str(inner.args[0] if inner.args else inner)

@@ -1,15 +1,39 @@
 """Count tokens with any tokenizer: SentencePiece or Hugging Face, one for all texts or one per language."""
 
 import os
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.tokenizers.counter import TokenCounter, WordsDiffer
+from prepcli.interface.calls import set_environ_default
+from prepcli.planning.hashing import GOLDEN, mix64
 from prepcli.tokenizers.hub import is_hub_name
+
+
+class TokenCounter(Protocol):
+    """Counts the tokens of texts; nothing is added to them (no BOS, no EOS)."""
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text; an empty text has none."""
+        ...
+
+
+class WordsDiffer(Exception):  # noqa: N818 - it is a result: the job then counts whole texts
+    """The sum of the token counts of the words differs from that of the whole text; see `by_word_or_whole`."""
+
+
+def refuse_surrogates(texts: Sequence[str]) -> None:
+    """Raise `RecordRejected` if a text holds a lone surrogate, which JSON can express and UTF-8 cannot."""
+    if any("\ud800" <= char <= "\udfff" for text in texts for char in text):
+        raise RecordRejected(RejectReason.BAD_FIELD, "the text has a lone surrogate, which UTF-8 cannot encode")
+
 
 Found = TypeVar("Found")
 
@@ -20,9 +44,9 @@ WORDS_DIFFER = "words counted one by one gave other numbers than whole texts; so
 class TokenizerSpec:
     """The tokenizers to use: enough to load them in a worker process.
 
-    `langs` names the language of each, where there are several. `by_word`: words may be counted one by one, where the
-    model allows it. `prompt_format` and `prompt` (slots, a list of turns in Python's or JSON's notation) put each text
-    into one of NeMo's prompts.
+    `langs` names the language of each if there are several. `by_word`: words may be counted one by one if the model
+    allows it. `prompt_format` and `prompt` (slots, a list of turns in Python's or JSON's notation) put each text into
+    one of NeMo's prompts.
     """
 
     tokenizers: tuple[str, ...]
@@ -47,7 +71,7 @@ class TokenizerSpec:
 
 
 def by_word_or_whole(spec: TokenizerSpec, count: Callable[[TokenizerSpec], Found]) -> tuple[Found, list[str]]:
-    """The result of `count` for `spec`; if counting word by word is not exact, that for whole texts, and a note."""
+    """The result of `count` and no note. If counting by word is not exact, the result for whole texts and a note."""
     try:
         return count(spec), []
     except WordsDiffer:
@@ -55,10 +79,10 @@ def by_word_or_whole(spec: TokenizerSpec, count: Callable[[TokenizerSpec], Found
 
 
 class Tokenizers:
-    """All tokenizers of a `TokenizerSpec`; each text goes to that of its language."""
+    """All tokenizers of a `TokenizerSpec`; each text goes to the tokenizer of its language."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        """Load them; raises `UsageError` for what is not a tokenizer and for a missing package."""
+        """Load them; raises `UsageError` if a name is not a tokenizer, or a package is missing."""
         counters = [_load_one(path, spec.by_word) for path in spec.tokenizers]
         self._only = counters[0] if len(counters) == 1 else None
         self._of_lang = dict(zip(spec.langs, counters, strict=False))
@@ -93,18 +117,14 @@ class Tokenizers:
 
 @lru_cache
 def load_tokenizers(spec: TokenizerSpec) -> Tokenizers:
-    """The tokenizers, once per process: a forked worker has those of its parent."""
+    """The tokenizers, loaded once per process; a forked worker shares those of its parent."""
     return Tokenizers(spec)
 
 
 def _load_one(path: str, by_word: bool) -> TokenCounter:
     kind, found = kind_of_tokenizer(path)
     if kind == "hf":
-        from prepcli.tokenizers.hf import HfCounter
-
         return HfCounter(found)
-    from prepcli.tokenizers.sentencepieces import SentencePieceCounter
-
     return SentencePieceCounter(found, by_word)
 
 
@@ -112,7 +132,7 @@ def kind_of_tokenizer(name: str) -> tuple[str, str]:
     """`hf` or `sentencepiece`, and what to load: a file, or the name of a tokenizer on Hugging Face's hub.
 
     A folder is searched for `tokenizer.json` (Hugging Face) and `tokenizer.model` (SentencePiece; NeMo's folders).
-    Raises `UsageError` where there is nothing of the kind.
+    Raises `UsageError` if there is neither.
     """
     path = Path(name)
     if os.path.isdir(name):
@@ -125,3 +145,192 @@ def kind_of_tokenizer(name: str) -> tuple[str, str]:
     if path.suffix in (".model", ".json", ".spm") or not is_hub_name(name):
         raise UsageError(f"tokenizer not found: {name}; give a .model or tokenizer.json file, or the folder of one")
     return "hf", name
+
+
+class HfCounter:
+    """Counts tokens as `Tokenizer.encode(text, add_special_tokens=False)` gives them, without cut or padding."""
+
+    def __init__(self, name: str) -> None:
+        """Load a tokenizer from a file, or by its name from the hub; raises `UsageError` if that fails."""
+        # Workers are forked, one per core: more threads would only make them slower.
+        set_environ_default("TOKENIZERS_PARALLELISM", "false")
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise UsageError("Hugging Face tokenizers need a package: pip install 'prepcli[hf]'") from None
+        from prepcli.tokenizers.hub import tokenizer_file
+
+        path = name if os.path.isfile(name) else tokenizer_file(name)
+        try:
+            self._model = Tokenizer.from_file(path)
+        except Exception as error:  # the package raises plain `Exception`
+            why = textwrap.shorten(str(error), 300, placeholder=" …")
+            raise UsageError(f"{path} is not a Hugging Face tokenizer: {why}") from None
+        self._model.no_truncation()
+        self._model.no_padding()
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text; raises `RecordRejected` for a text with a lone surrogate."""
+        try:
+            return [len(one.ids) for one in self._model.encode_batch(list(texts), add_special_tokens=False)]
+        except (UnicodeEncodeError, TypeError):
+            refuse_surrogates(texts)
+            raise
+
+
+Ints = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
+
+_MAX_WORDS = 1_000_000
+_MIN_TEXTS = 16
+"""With fewer texts, adding one by one is faster."""
+_SLOT_BITS = 18
+_BLANK, _LINE_END = b" \n"
+_MAX_WORD_BYTES = 16
+"""Maximum bytes of a word in the table; longer words, and words whose slot is taken, are in the dictionary only."""
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)] + [(1 << 64) - 1], np.uint64)
+
+
+class WordSums:
+    """The sum of a number over the words of each text, split at single spaces (`str.split(" ")`).
+
+    `numbers` computes the number of each of some words; it is called once per word, and returns 0 for the empty one. A
+    table with at most one word per slot is read for all words of a block of texts in a few calls of NumPy, in a third
+    of the time of a dictionary. Words of up to 8 bytes are their own keys in it; longer words are compared by 64 bits.
+    """
+
+    def __init__(self, numbers: Callable[[list[str]], list[int]]) -> None:
+        self._numbers_of = numbers
+        self._known: dict[str, int] = {"": 0}
+        self._keys = np.zeros(1 << _SLOT_BITS, np.uint64)  # 0: free, and the empty word
+        self._numbers = np.zeros(1 << _SLOT_BITS, np.int64)
+
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        """One sum per text; raises `UnicodeEncodeError` for a lone surrogate."""
+        data = "\n".join(texts).encode()
+        # Zero bytes pad short keys, and a line break within a text is not its end.
+        if len(texts) < _MIN_TEXTS or b"\0" in data or data.count(b"\n") >= len(texts):
+            return self._one_by_one(texts)
+        chars = np.frombuffer(data, np.uint8)
+        ends = np.append(np.flatnonzero((chars == _BLANK) | (chars == _LINE_END)), len(data))
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        first = np.concatenate([[0], np.flatnonzero(chars[ends[:-1]] == _LINE_END) + 1])
+        sums: list[int] = np.add.reduceat(self._look_up(data, starts, ends), first).tolist()
+        return sums
+
+    def _one_by_one(self, texts: Sequence[str]) -> list[int]:
+        split = [text.split(" ") for text in texts]
+        self._learn([word for words in split for word in words])
+        return [sum(map(self._known.__getitem__, words)) for words in split]
+
+    def _look_up(self, data: bytes, starts: Ints, ends: Ints) -> Ints:
+        lengths = ends - starts
+        keys = _keys(data, starts, lengths)
+        slots = (keys >> np.uint64(64 - _SLOT_BITS)).view(np.int64)
+        numbers: Ints = self._numbers[slots]
+        missed = np.flatnonzero((self._keys[slots] != keys) | (lengths > _MAX_WORD_BYTES))
+        if len(missed):
+            places = zip(starts[missed].tolist(), ends[missed].tolist(), strict=True)
+            words = [data[start:end].decode() for start, end in places]
+            self._learn(words)
+            numbers[missed] = list(map(self._known.__getitem__, words))
+            free = missed[(self._keys[slots[missed]] == 0) & (lengths[missed] <= _MAX_WORD_BYTES)]
+            # If two words have the same slot, NumPy keeps the later one, both in the keys and in the numbers.
+            self._keys[slots[free]], self._numbers[slots[free]] = keys[free], numbers[free]
+        return numbers
+
+    def _learn(self, words: Sequence[str]) -> None:
+        if len(self._known) >= _MAX_WORDS:
+            self._known = {"": 0}
+        new = list(dict.fromkeys(word for word in words if word not in self._known))
+        if new:
+            self._known.update(zip(new, self._numbers_of(new), strict=True))
+
+
+def _keys(data: bytes, starts: Ints, lengths: Ints) -> Keys:
+    """64-bit keys of the words: the first 8 bytes; for longer words, these are mixed and the next 8 bytes are added."""
+    windows: Keys = np.ndarray(len(data) + 1, "<u8", data + bytes(8), strides=(1,))
+    keys: Keys = windows[starts] & _MASKS[np.minimum(lengths, 8)]
+    longer = np.flatnonzero(lengths > 8)
+    more = windows[starts[longer] + 8] & _MASKS[np.minimum(lengths[longer] - 8, 8)]
+    keys[longer] = mix64(keys[longer]) + more
+    keys *= GOLDEN
+    return keys
+
+
+_SPACE = "\u2581"  # how SentencePiece writes a space
+_UNKNOWN = "\ue000"  # private use: most models do not know the character, and no normaliser changes it
+_CHECK_EVERY = 64
+
+
+class SentencePieceCounter:
+    """Counts pieces as `SentencePieceProcessor.encode` gives them.
+
+    With `by_word`, if the model allows it (`splits_at_spaces`), each word is encoded once and its count kept. One text
+    in 64, at fixed places of a block, is also counted as a whole to check that the counts agree.
+    """
+
+    def __init__(self, path: str, by_word: bool = True) -> None:
+        """Load the model; raises `UsageError` if the file is not a model."""
+        import sentencepiece
+
+        self._model = sentencepiece.SentencePieceProcessor()
+        try:
+            self._model.Load(path)
+        except (OSError, RuntimeError):
+            raise UsageError(
+                f"{path} is not a SentencePiece model; give a .model file that SentencePiece has trained"
+            ) from None
+        self.by_word = by_word and splits_at_spaces(self._model)
+        self._sums = WordSums(self._whole)
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """The number of pieces of each text.
+
+        Raises `WordsDiffer` if a checked text has another number as a whole, and `RecordRejected` for a single text
+        with a lone surrogate, which UTF-8 cannot encode.
+        """
+        try:
+            return self._by_word(texts) if self.by_word else self._whole(texts)
+        except (UnicodeEncodeError, RuntimeError, TypeError):  # it depends on the version
+            refuse_surrogates(texts)
+            raise
+
+    def _by_word(self, texts: Sequence[str]) -> list[int]:
+        # A literal U+2581 is a space for the model, but `WordSums` does not split words at it.
+        odd = [place for place, text in enumerate(texts) if _SPACE in text] if _SPACE in "".join(texts) else []
+        counts = self._sums(texts)
+        for place in odd:
+            counts[place] = self._whole([texts[place]])[0]
+        if counts[::_CHECK_EVERY] != self._whole(texts[::_CHECK_EVERY]):
+            raise WordsDiffer
+        return counts
+
+    def _whole(self, texts: Sequence[str]) -> list[int]:
+        return [len(ids) for ids in self._model.encode(list(texts), num_threads=1)]
+
+
+def splits_at_spaces(model: Any) -> bool:
+    """Whether, by the properties of the model, a text has as many pieces as its space-separated words together.
+
+    True if no piece crosses the beginning of a word, a single space is a piece (else runs of unknown characters would
+    be joined across words), a word is encoded the same at every place in the text, and further spaces change nothing.
+    False for models of whole words, and for models without a dummy prefix, with spaces as suffixes, or that keep all
+    spaces.
+    """
+    pieces = model.id_to_piece(list(range(model.get_piece_size())))
+    if any(_SPACE in piece[1:] or " " in piece for piece in pieces):
+        return False
+    space = model.piece_to_id(_SPACE)
+    if space == model.unk_id() or model.is_unused(space):
+        return False
+
+    def size(text: str) -> int:
+        return len(model.encode(text))
+
+    words = ("x", "Xylophone", _UNKNOWN, _UNKNOWN * 2, "1")
+    return all(
+        size(f"{one} {other}") == size(f" {one}  {other} ") == size(one) + size(other)
+        for one in words
+        for other in words
+    )

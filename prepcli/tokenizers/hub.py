@@ -1,4 +1,4 @@
-"""Tokenizers on Hugging Face's hub: what is on this machine first, then one look at whether the hub can be reached."""
+"""Tokenizers on Hugging Face's hub: copies on this machine first, then one check whether the hub can be reached."""
 
 import os
 import re
@@ -16,15 +16,16 @@ _ADVICE = "give a .model or tokenizer.json file, the folder of one, or the name 
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether the hub could have a tokenizer of this name: `owner/name`, or one word as for the oldest ones."""
+    """Whether the hub could have a tokenizer of this name: `owner/name`, or one word as in the oldest names."""
     return _NAME.fullmatch(name) is not None and "--" not in name and ".." not in name
 
 
 def tokenizer_file(name: str) -> str:
-    """The `tokenizer.json` of a name on the hub: the copy on this machine, or else it is downloaded.
+    """The `tokenizer.json` of a name on the hub: the copy on this machine; if there is none, it is downloaded.
 
     Raises:
         UsageError: a package is missing, the hub cannot be reached, or it has no such tokenizer.
+
     """
     try:
         from huggingface_hub import hf_hub_download
@@ -49,12 +50,12 @@ def tokenizer_file(name: str) -> str:
         ) from None
     except RepositoryNotFoundError:
         raise UsageError(f"{_not_here(name)}, and {host} has no public {name}; {_ADVICE}") from None
-    except LocalEntryNotFoundError as error:  # the hub has not answered; it comes from the class below
+    except LocalEntryNotFoundError as error:  # the hub has not answered; a subclass of the next one
         why = _first_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
         raise UsageError(f"{_not_here(name)}, and downloading it from {host} failed: {why}") from None
     except EntryNotFoundError:
         raise UsageError(f"{_not_here(name)}, and {name} on {host} has no {FILE}; {_ADVICE}") from None
-    except Exception as error:  # of the network, of the disk
+    except Exception as error:  # errors of the network and of the disk
         raise UsageError(f"{_not_here(name)}, and downloading it from {host} failed: {_first_line(error)}") from None
 
 
@@ -90,11 +91,11 @@ def _host() -> str:
 
 
 def _no_connection(endpoint: str) -> str | None:
-    """Why the hub cannot be reached; None where it can, or where only a proxy knows."""
+    """The reason why the hub cannot be reached; None if it can, or if a proxy stands between."""
     offline = next((name for name in OFFLINE if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")), None)
     if offline is not None:
         return f"{offline} is set, so nothing is downloaded"
-    import socket  # each of these takes milliseconds, in commands that count tokens by a file or not at all
+    import socket  # each import takes milliseconds; counting tokens by a file does not need them
     import urllib.request
 
     address = urlsplit(endpoint)

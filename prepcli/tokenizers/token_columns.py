@@ -26,7 +26,7 @@ _cut_decoder = msgspec.json.Decoder(_Cut)
 class TokensOfTexts:
     """Counts the tokens of texts, given the text and the language of each record.
 
-    `lang` replaces the language of a record that has none; `field` is where texts come from, for messages. Without
+    `lang` replaces the language of a record that has none; `field` names the source of the texts in messages. Without
     `needs_text`, a record without a text has no tokens.
     """
 
@@ -53,7 +53,7 @@ class TokensOfTexts:
 
 @dataclass(frozen=True)
 class TokensOfCuts:
-    """Counts the tokens of lhotse cuts: of each the sum over its supervisions that have a text, in all its tracks.
+    """Counts the tokens of lhotse cuts: the sum over all supervisions with a text, in all tracks of a cut.
 
     `lang` replaces the language of a supervision that has none. Without `needs_text`, a cut without a text has no
     tokens.
@@ -66,8 +66,8 @@ class TokensOfCuts:
     def __call__(self, data: bytes) -> list[int]:
         """One number per line of `data`, all of them objects in JSON.
 
-        Raises `RecordRejected` for a cut without a text or a tokenizer for its language, `WordsDiffer`, and what
-        msgspec raises for several lines one of which is unusual.
+        Raises `RecordRejected` for a cut without a text or a tokenizer for its language, `WordsDiffer`, and the
+        exceptions of msgspec for several lines one of which is unusual.
         """
         cuts = _supervisions(data)
         if self.needs_text and not all(cuts):

@@ -26,16 +26,15 @@ from numpy.typing import NDArray
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
-from prepcli.audio.read import segment_samples
+from prepcli.audio.segments import segment_samples
 from prepcli.cli.building import build_command
-from prepcli.cli.hints import ExplainingCommand
-from prepcli.cli.mistakes import run_app
+from prepcli.cli.mistakes import ExplainingCommand, run_app
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import merge_rejects
 from prepcli.engine.run.options import JobOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run_command import run_command
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
@@ -44,11 +43,12 @@ from prepcli.interface.calls import CONTINUE_WITH
 from prepcli.interface.options import Option
 from prepcli.interface.printing import printable
 from prepcli.interface.shared_options import AudioBaseDir, Manifest
-from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, units_of
+from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
 from prepcli.jobs.records import AUDIO_BASE_DIRS, file_identity
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import language_of, speaker_of
+from prepcli.storage.paths import AnyPath
 
 RECORDS_A_UNIT = 4096
 
@@ -86,7 +86,7 @@ class PrepareJob(RecordJob[RecordUnit, _Contents]):
     def __init__(
         self,
         manifests: Sequence[str],
-        audio_base_dir: Path | None,
+        audio_base_dir: AnyPath | None,
         language: str | None,
         dataset: str | None,
         duration_tolerance: float,
@@ -101,7 +101,7 @@ class PrepareJob(RecordJob[RecordUnit, _Contents]):
         self._last_audio: tuple[str, AudioInfo] | None = None
 
     @property
-    def audio_base_dir(self) -> Path | None:
+    def audio_base_dir(self) -> AnyPath | None:
         """The folder of relative audio paths; None for the folder of each manifest."""
         return self._audio_base_dir
 
@@ -224,7 +224,7 @@ class PrepareJob(RecordJob[RecordUnit, _Contents]):
         return counts
 
 
-class _Part:
+class _Part(RecordWriter):
     """Writes the good records of a unit, and counts them."""
 
     def __init__(self, job: PrepareJob, contents: _Contents, unit: RecordUnit, writer: UnitWriter) -> None:
@@ -298,7 +298,7 @@ def prepare_manifest(options: PrepareManifest) -> Report:
     engine = options.engine()
     options_of_job = (options.audio_base_dir, options.language, options.dataset, options.duration_tolerance)
     job = PrepareJob(expand_paths(options.manifest), *options_of_job, engine.num_workers)
-    return run_command(job, Workspace(options.out), options, engine)
+    return run_job(job, Workspace(options.out), engine)
 
 
 if __name__ == "__main__":

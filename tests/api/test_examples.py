@@ -71,6 +71,7 @@ def test_the_example_that_nemo_reads(corpus: Path) -> None:
     run_example("blend")
 
 
+@pytest.mark.torch
 def test_the_example_that_uses_pytorch(corpus: Path) -> None:
     run_example("manifest_to_mels")
 
@@ -83,6 +84,7 @@ def test_examples_with_a_tokenizer(name: str, corpus: Path) -> None:
     run_example(name)
 
 
+@pytest.mark.torch
 def test_the_example_with_a_codec(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
     use_toy_codec(monkeypatch.setattr)
@@ -101,6 +103,7 @@ def test_the_example_with_a_toy_in_the_child_process(corpus: Path, monkeypatch: 
     run_example("estimate_batch_sizes")
 
 
+@pytest.mark.torch
 def test_the_example_with_a_speaker_model(corpus: Path) -> None:
     need_package("resemblyzer")
     run_example("extend_context_audio")

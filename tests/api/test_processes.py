@@ -110,6 +110,7 @@ def test_ranks_in_threads(tmp_path: Path) -> None:
     assert library.status(tmp_path / "t")[0].state == "finished"
 
 
+@pytest.mark.torch
 @pytest.mark.slow
 def test_gpu_rank_processes_are_started_from_the_api(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.audio.convert import TargetFormat, convert
 from prepcli.audio.encode import encodable_rate, encode
 from prepcli.audio.limits import MAX_SAMPLES_PER_BYTE, MAX_SAMPLING_RATE, MIN_SAMPLING_RATE
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
+from prepcli.audio.segments import TargetFormat, convert, whole
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.signals import RATE, tones, wav, with_flac_rate, with_granule, written
 from tests.conftest import read_lines, write_lines
@@ -125,7 +125,7 @@ def test_rates_that_formats_do_not_have() -> None:
         data = encode(SAMPLES, encodable, format)
         assert probe_bytes(data, "a").sampling_rate == encodable
         source = wav(SAMPLES, rate)
-        stored = convert(source, probe_bytes(source, "a"), TargetFormat(format), name="a")
+        stored = convert(whole(source, probe_bytes(source, "a")), TargetFormat(format))
         assert (stored.format, stored.sampling_rate) == (format, encodable)
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.audio.convert import TargetFormat, convert
 from prepcli.audio.info import NOT_PASSABLE
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
+from prepcli.audio.segments import TargetFormat, convert, whole
 from tests.audio.signals import id3v2, tones, written
 
 SAMPLES = tones(0.5)
@@ -32,7 +32,7 @@ def test_tag_before(tmp_path: Path, container: str, subtype: str, size: int) -> 
     assert info.num_samples == len(SAMPLES)
     assert np.array_equal(read_segment(data, info), expected)
     assert np.array_equal(read_segment(path, info, 100, 200), expected[100:300])
-    encoded = convert(data, info, TargetFormat(), name="a")
+    encoded = convert(whole(data, info), TargetFormat())
     assert len(soundfile.read(io.BytesIO(encoded.data))[0]) == len(SAMPLES)
     # What is copied as it is must be what trainers read.
     assert info.format == ("flac" if container == "FLAC" else NOT_PASSABLE)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
+from prepcli.commands.extend_codec_codes.file_segments import UsedSegmentDecoder
 from prepcli.commands.extend_codec_codes.plan import find_input
-from prepcli.commands.extend_codec_codes.shard_index import MemberDecoder, index_shard
+from prepcli.commands.extend_codec_codes.shard_index import index_shard
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.jobs.prefetch import SegmentDecoder
 from prepcli.jobs.records import Records
@@ -113,7 +114,7 @@ def _codes_refuse(folder: Path, data: bytes) -> str:
     tar.write_bytes(tar.read_bytes().replace(good, data))
     (member,) = index_shard(find_input(folder / "shar")[0]).fields["target_audio"]
     with pytest.raises(RecordRejected) as caught:
-        MemberDecoder(RATE).decode(_member(member))
+        UsedSegmentDecoder(RATE).decode(_member(member))
     return caught.value.detail.partition(".tar ")[2]
 
 

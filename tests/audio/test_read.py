@@ -10,7 +10,7 @@ import soundfile
 from prepcli.audio.encode import encode
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
-from prepcli.audio.read import read_segment, select_channel
+from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
 from tests.audio.encoders import ENCODERS, write_mp3, write_opus
@@ -152,13 +152,3 @@ def test_pcm_wav_on_disk_is_read_in_part(tmp_path: Path, monkeypatch: pytest.Mon
     info = probe_file(path)
     read_segment(path, info, 500_000, 1000)
     assert sum(asked) < 4000
-
-
-def test_select_channel() -> None:
-    samples = np.arange(12, dtype=np.int16).reshape(4, 3)
-    assert select_channel(samples, None) is samples
-    assert select_channel(samples, 2).tolist() == [[2], [5], [8], [11]]
-    for channel in (3, -1):
-        with pytest.raises(RecordRejected) as caught:
-            select_channel(samples, channel)
-        assert caught.value.reason is RejectReason.BAD_FIELD

@@ -13,7 +13,8 @@ from prepcli.audio.probe import probe_file
 from prepcli.audio.source import FileSource
 from prepcli.commands.manifest_to_tarred.job import TarredJob
 from prepcli.commands.manifest_to_tarred.options import TarredOptions
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected
 from tests.conftest import MINI_CORPUS, tree

@@ -5,10 +5,11 @@ import random
 import pytest
 
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.read import segment_samples
+from prepcli.audio.segments import segment_samples
 from prepcli.errors import RecordRejected, RejectReason
 
 
+@pytest.mark.torch
 def test_seconds_become_samples_as_in_lhotse() -> None:
     from lhotse.utils import compute_num_samples
 

@@ -24,7 +24,7 @@ pytest.importorskip("miniaudio", reason="dr_flac has no wheel for this machine")
 
 
 def by_dr_flac(data: bytes, info: AudioInfo) -> Samples | None:
-    return read.decode(ByteSource(data), info, 0, info.num_samples)
+    return read.decode_flac(ByteSource(data), info, 0, info.num_samples)
 
 
 def by_libsndfile(data: bytes) -> Samples:
@@ -59,8 +59,8 @@ def test_what_is_left_to_libsndfile(monkeypatch: pytest.MonkeyPatch, speech: Sam
     info = probe_bytes(data, "x")
     assert by_dr_flac(data, info) is not None
     source = ByteSource(data)
-    assert read.decode(source, info, 1, info.num_samples - 1) is None
-    assert read.decode(source, info, 0, info.num_samples - 1) is None
+    assert read.decode_flac(source, info, 1, info.num_samples - 1) is None
+    assert read.decode_flac(source, info, 0, info.num_samples - 1) is None
     for subtype in ("PCM_24", "PCM_S8"):
         file = io.BytesIO()
         soundfile.write(file, speech, 16000, format="FLAC", subtype=subtype)

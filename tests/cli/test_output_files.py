@@ -114,6 +114,7 @@ def test_inspect(name: Callable[[Path], Path], tmp_path: Path) -> None:
                 target.unlink()
 
 
+@pytest.mark.torch
 def test_the_plot_of_contexts(tmp_path: Path) -> None:
     need_package("resemblyzer")
     manifest = tmp_path / "m.png"

@@ -18,7 +18,7 @@ from prepcli.engine.state.workspace import Workspace, publish_json_once, write_j
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes.ranks import Rank
 from tests.conftest import tree
-from tests.engine.test_engine import reference, run
+from tests.engine.run.test_run import reference, run
 from tests.engine.toy import ToyJob, damage
 
 LINKS = ["hard links", "no hard links"]
@@ -173,7 +173,7 @@ def test_a_plan_of_others_under_a_run_that_is_merged(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(UnitWriter, "publish", publish_late)
     with pytest.raises(PrepcliError, match="another command has started again in"):
-        run(workspace.out)
+        run(workspace.folder)
     assert not workspace.report_file.exists()
 
 

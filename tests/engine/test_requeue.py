@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError
 from prepcli.processes.ranks import detect_rank

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.run import run_job
 from prepcli.engine.run.status import Status, read_status
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace

@@ -4,8 +4,6 @@ import gzip
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -73,6 +71,7 @@ COMMANDS: list[list[object]] = [
 ]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: "".join(map(str, command)))
 @pytest.mark.parametrize("options", [[], ["--dry-run"]], ids=["", "dry"])
 def test_every_command_that_reads_audio_looks(manifest: Path, command: list[object], options: list[str]) -> None:
@@ -214,7 +213,7 @@ def test_a_run_that_is_at_work_is_left_alone(manifest: Path, failed: Path) -> No
     assert prepcli("manifest-to-shar", manifest, failed, *right).code == 2
     assert tree(manifest.parent) == before
     workspace = Workspace(failed)
-    progress = new_progress(Rank(0, 1))
+    progress = new_progress(Rank(0, 1), workspace.life.owner)
     progress.place, progress.pid, progress.process_started = "elsewhere", 1, 1
     write_json(progress_file(workspace, 0), progress)
     assert tarred(manifest, *right).code == 2
@@ -225,40 +224,34 @@ def test_a_run_that_is_at_work_is_left_alone(manifest: Path, failed: Path) -> No
     assert prepcli("verify", failed).code == 0
 
 
-@contextmanager
-def planned_by_another(workspace: Workspace, place: str = "") -> Iterator[Owner]:
-    """Within the context a process runs that seems to have written the plan."""
-    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other:
-        owner = Owner("0", place or this_place(), other.pid, start_time(other.pid) or 0)
-        plan = msgspec.json.decode(workspace.plan_file.read_bytes(), type=StoredPlan)
-        write_json(workspace.plan_file, msgspec.structs.replace(plan, begun_by=str(owner)))
-        try:
-            yield owner
-        finally:
-            other.kill()
-
-
 @pytest.mark.parametrize("place", ["", "elsewhere"])
 def test_a_run_that_has_only_planned_is_left_alone(place: str, manifest: Path, failed: Path) -> None:
-    """Its progress file comes a moment after its plan; until then the process tells, or the age of the plan."""
+    """Its progress file comes after its plan; its sign of life says what it works on."""
     right = ["--audio-base-dir", SHORT_CORPUS]
     workspace = Workspace(failed)
     progress_file(workspace, 0).unlink()
-    with planned_by_another(workspace, place):
+    plan = msgspec.json.decode(workspace.plan_file.read_bytes(), type=StoredPlan)
+    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other:
+        owner = Owner("0", place or this_place(), other.pid, start_time(other.pid) or 0)
+        sign = workspace.root / "claims/rank-0"
+        sign.parent.mkdir(exist_ok=True)
+        sign.write_text(f"{owner} {plan.digest} 1")
         before = tree(manifest.parent)
         refused = tarred(manifest, *right)
         assert (refused.code, "--audio-base-dir was not given" in refused.error_line) == (2, True)
         assert tree(manifest.parent) == before
+        other.kill()
     if place:
-        os.utime(workspace.plan_file, (1, 1))
+        os.utime(sign, (1, 1))
     assert tarred(manifest, *right).code == 0
 
 
 def test_a_run_that_has_ended_in_a_process_that_lives_on(manifest: Path, failed: Path) -> None:
     """In a notebook for instance."""
     workspace = Workspace(failed)
-    with planned_by_another(workspace) as owner:
-        progress = new_progress(Rank(0, 1))
-        progress.pid, progress.process_started, progress.state = owner.pid, owner.started, "done"
+    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other:
+        progress = new_progress(Rank(0, 1), Owner("0", this_place(), other.pid, start_time(other.pid) or 0))
+        progress.state = "done"
         write_json(progress_file(workspace, 0), progress)
         assert tarred(manifest, "--audio-base-dir", SHORT_CORPUS).code == 0
+        other.kill()

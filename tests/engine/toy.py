@@ -9,8 +9,8 @@ from typing import Any
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
-from prepcli.engine.run.job import Advance
-from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.run.job import UnitJob
+from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason

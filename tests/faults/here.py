@@ -5,12 +5,10 @@ import sys
 
 def main() -> None:
     from prepcli.cli.app import main
-    from prepcli.commands.make_manifest import entries
     from prepcli.manifest import line_slices
     from tests.support.one_process import one_process
 
     line_slices.MIN_UNIT_BYTES = 256  # a manifest of some lines is several units
-    entries.STEP = 8
     if "extend-codec-codes" in sys.argv:
         from tests.support.toy_codec import use_toy_codec
 
@@ -20,9 +18,9 @@ def main() -> None:
 
         use_toy_voice(setattr)
     if "manifest-to-mels" in sys.argv:
-        from prepcli.commands.exports.mels import job
+        from prepcli.commands.exports import options
 
-        job._CLIPS_PER_UNIT = 3
+        options.RECORDS_PER_UNIT = 3
     with one_process():
         main()
 

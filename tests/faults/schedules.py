@@ -17,10 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run.options import JobOptions
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run_command import run_command
-from prepcli.engine.run.share import RunOptions
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from prepcli.interface.calls import called
@@ -34,8 +33,8 @@ OUT = Path("/sim/out")
 USERS = {"/sim/out/notes.txt": b"mine", "/sim/out/more/list.json": b"{}", "/sim/beside.txt": b"also mine"}
 DEAD_SECONDS = 130.0
 """Seconds that ranks wait for one that is dead: 90, and what a busy machine takes to see it."""
-CLEAR_SECONDS = 600.0
-"""Seconds that ranks wait for the one that clears the output."""
+CLEAR_SECONDS = 3700.0
+"""Seconds that ranks wait for one that is dead and was about to clear the output."""
 BEGIN_SECONDS = 40.0
 """Seconds that a rank takes for all but waiting and the work of units."""
 TOLD = 10_000
@@ -159,7 +158,7 @@ class Schedule:
 
         def run() -> Report:
             with called(["toy", "manifest.json", str(OUT)], progress=False):
-                return run_command(ToyJob(launch.toy, OUT, self.world), Workspace(OUT), JobOptions(), options)
+                return run_job(ToyJob(launch.toy, OUT, self.world), Workspace(OUT), options)
 
         name = f"{launch.name}/{number}" + "r" * restarts
         process = self.world.start(name, self.draw.choice(self.machines), begins, run)
@@ -205,7 +204,7 @@ class Schedule:
         met = [other.met_fault for other in together if other.met_fault is not None and other is not process]
         last = max([process.begins, *met, *(other.begins for other in together)])
         allowed = BEGIN_SECONDS + DEAD_SECONDS * len(met) + 2 * sum(toy.num_units * toy.seconds for toy in self.toys)
-        allowed += CLEAR_SECONDS * clearing + PAUSE * (process.met_fault is not None)
+        allowed += CLEAR_SECONDS * clearing * (1 + len(met)) + PAUSE * (process.met_fault is not None)
         if process.ended - last > allowed:
             self._say(f"{process.name} has ended {process.ended - last:.0f} s after the last fault")
 

@@ -12,7 +12,6 @@ from tests.faults.proxy import WAYS, Disturbance, Proxy, proxied
 from tests.faults.test_every_call import EVERYTHING
 from tests.storage.buckets import Bucket
 from tests.storage.conftest import bucket as bucket  # fixtures
-from tests.storage.conftest import object_store as object_store
 from tests.storage.object_store import ObjectStore
 from tests.support.running import Outcome, prepcli_process
 

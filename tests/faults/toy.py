@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
-from prepcli.engine.run.job import Advance, Execution
-from prepcli.engine.run.workers import UnitJob, process_units
+from prepcli.engine.run.job import UnitJob
+from prepcli.engine.run.unit import Advance, Execution
 from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
@@ -89,15 +90,11 @@ class ToyJob(UnitJob[ToyUnit, None]):
 
     def execute(self, plan: ToyPlan, units: Sequence[ToyUnit], execution: Execution) -> Iterator[Marker]:
         if not self._toy.claims_itself:
-            yield from process_units(self, plan, units, execution)
+            yield from super().execute(plan, units, execution)
             return
         for unit in units:
             if execution.claim(unit):
-                with UnitWriter(execution.workspace, execution.digest, unit) as writer:
-                    self.process(plan, unit, writer, execution.advance)
-                    marker = writer.publish()
-                execution.release(unit)
-                yield marker
+                yield execution.do_unit(unit, partial(self.process, plan, unit, advance=execution.advance))
 
     def process(self, plan: ToyPlan, unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None:
         toy = self._toy

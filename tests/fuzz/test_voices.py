@@ -12,6 +12,7 @@ from tests.fuzz.test_manifests import audio as audio  # a fixture
 from tests.support.toy_voice import use_toy_voice
 
 
+@pytest.mark.torch
 @examples(25)
 @given(PLAIN)
 @example(HUGE_OFFSET)

@@ -13,8 +13,12 @@ from tests.support.running import prepcli
 
 STATES = sorted(path.name.removesuffix(".tar.gz") for path in (DATA / "old_states").glob("*.tar.gz"))
 
-REFUSED = {("2026-11-20_324d7ee", "texts.json")}
-"""What a version of prepcli that has more settings does not take for its own."""
+REFUSED = {
+    ("2026-11-20_324d7ee", "texts.json"),  # prepare-texts has more settings since
+    ("2026-11-20_324d7ee", "made.json"),  # make-manifest cuts its units at other lines since
+    ("2026-11-24_0d57e09", "made.json"),
+}
+"""The outputs that this version refuses to continue; the message names the remedy."""
 
 
 def unpacked(state: str, folder: Path) -> Path:

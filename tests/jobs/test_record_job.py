@@ -3,11 +3,14 @@
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record, units_of
+from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record, even_bounds, units_of
 from prepcli.jobs.records import Records
 from tests.conftest import SHORT_CORPUS
 
@@ -21,6 +24,13 @@ def test_units_lie_between_neighbouring_bounds() -> None:
         RecordUnit("shard_000008", 2.5, 2, 8, 3, 5),
     ]
     assert units_of("shard", [0], [], make=partial(RecordUnit)) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "sizes"), [(10, 4, [4, 3, 3]), (8, 4, [4, 4]), (3, 4, [3]), (4, 1, [1] * 4), (0, 4, [])]
+)
+def test_shards_are_even(count: int, size: int, sizes: list[int]) -> None:
+    assert sorted(np.diff(even_bounds(count, size)).tolist(), reverse=True) == sizes
 
 
 def test_without_an_order_units_follow_the_input() -> None:

@@ -49,6 +49,7 @@ def test_inputs(folder: Path, length: int, form: str) -> None:
     assert (bins.code, bins.json["num_examples"]) == (0, count + ("0.5" in form)), bins.err
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("length", LENGTHS)
 def test_jobs(folder: Path, length: int) -> None:
     names, count = some(length)
@@ -85,6 +86,7 @@ def test_texts(folder: Path) -> None:
         assert done.json["num_examples"] == count
 
 
+@pytest.mark.torch
 def test_an_output_name_that_cannot_be_is_refused_at_once(folder: Path) -> None:
     name = f"{'m' * 230}.json"
     shutil.copy(SHORT_CORPUS / "manifest.json", name)

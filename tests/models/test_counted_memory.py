@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from prepcli.commands.estimate_batch_sizes.search import peak_of
 from tests.support.lazy import lazy
+
+pytestmark = pytest.mark.torch
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +44,6 @@ def test_tensors_larger_than_this_machine_are_counted() -> None:
 
 def test_lines_of_memory() -> None:
     """The maximum of a step is elsewhere for large batches: each event has its own line."""
-    assert torch  # for `torch_tests`: the module imports it
     assert counted_memory.envelope(2, [1000, 120, 0], 3, [1000, 180, 0]) == [(1000, 0), (0, 60)]
     assert counted_memory.envelope(2, [10], 3, [12, 13]) == [(4, 3)]  # not comparable: the peaks alone
     assert peak_of([(1000, 0), (0, 60)], 5) == 1000

@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from prepcli.commands.extend_codec_codes import shard_index
+from prepcli.audio import segments
+from prepcli.audio.opening import AudioSource, read_whole
+from prepcli.commands.extend_codec_codes import file_segments, shard_index
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import find_input
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.crashes import MAX_CRASHES
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.run import run_job
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.models import ranks
 from prepcli.models.in_flight import InFlight, crashed_notes, noting_in_flight
 from prepcli.processes.workers import LIFELINE
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
-from tests.engine.test_crashed_decoder import die
+from tests.engine.run.test_crashes import die
 from tests.support.codes_sets import read_codes
 from tests.support.lazy import lazy
 from tests.support.running import prepcli
@@ -102,15 +105,16 @@ def check_the_one_reject(folder: Path, whole: dict[str, str]) -> None:
 
 def crash_in(monkeypatch: pytest.MonkeyPatch, function: str, folder: Path, number: int = signal.SIGSEGV) -> None:
     """Let a function that decodes members die of the fatal one; only in worker processes."""
-    real, data, here = getattr(shard_index, function), fatal(folder).data, os.getpid()
+    module = segments if function == "read_segment" else shard_index
+    real, data, here = getattr(module, function), fatal(folder).data, os.getpid()
 
-    def call(given: bytes, *arguments: Any, **more: Any) -> Any:
-        if given == data:
+    def call(given: AudioSource, *arguments: Any, **more: Any) -> Any:
+        if read_whole(given, "") == data:
             assert os.getpid() != here, "it would have ended the run"
             die(number)
         return real(given, *arguments, **more)
 
-    monkeypatch.setattr(shard_index, function, call)
+    monkeypatch.setattr(module, function, call)
 
 
 @pytest.mark.parametrize("function", ["read_segment", "probe_bytes"])
@@ -152,8 +156,8 @@ class FatalCodec(ToyCodec):
     def __init__(self, folder: Path, number: int) -> None:
         super().__init__()
         member = shard_index.index_shard(find_input(folder)[1]).fields["target_audio"][ROW]
-        assert isinstance(member, shard_index.Member)
-        self._samples = torch.from_numpy(shard_index.MemberDecoder(self.sampling_rate).decode(member))
+        assert isinstance(member, file_segments.UsedSegment)
+        self._samples = torch.from_numpy(file_segments.UsedSegmentDecoder(self.sampling_rate).decode(member))
         self._signal = number
 
     def encode(self, audio: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -230,7 +234,7 @@ def test_the_second_start_of_the_command_is_the_last(
     codes: list[int] = []
 
     def spawn(words: list[str], num_ranks: int, *_: object) -> int:
-        """As `spawn_ranks`, which `engine/test_spawned_ranks` tests, but forks: the toy codec is in this process."""
+        """As `spawn_ranks`, which `engine/ranks/test_launch` tests, but forks: the toy codec is in this process."""
         lifeline, _held = os.pipe()
         one = {"RANK": "0", "WORLD_SIZE": str(num_ranks), "LOCAL_RANK": "0", LIFELINE: str(lifeline)}
         while not codes or codes[-1] == -signal.SIGSEGV:

@@ -15,8 +15,7 @@ import pytest
 from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows, move_rows
 from prepcli.models import nemo_codec
 from prepcli.models.batches import full_batches
-from prepcli.models.nemo_codec import NemoCodec
-from prepcli.models.ragged import Rows
+from prepcli.models.nemo_codec import NemoCodec, Rows
 from tests.support.codec_models import SAMPLES_PER_FRAME, SAMPLING_RATE, small_codec
 from tests.support.lazy import lazy
 

@@ -67,7 +67,7 @@ def test_an_unknown_model_for_batch_sizes_leaves_no_folder(
 ) -> None:
     """Neither `batch_sizes` in the current folder, nor its records."""
     (tmp_path / "nemo/collections/asr/models/asr_model.py").write_text("class ASRModel(M):\n    pass\n")
-    monkeypatch.setattr("prepcli.commands.estimate_batch_sizes.command.check_packages", lambda: None)
+    monkeypatch.setattr("prepcli.commands.estimate_batch_sizes.job.check_packages", lambda: None)
     words = ("--model", "unknown", "--buckets", "[1,2]", "--device", "cpu", "--gpu-memory", "64MiB")
     done = prepcli("estimate-batch-sizes", *words, cwd=tmp_path)
     assert (done.code, "--model unknown cannot be fetched: NeMo has no ASRModel" in done.error_line) == (2, True)

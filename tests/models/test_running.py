@@ -13,6 +13,8 @@ from tests.support.cuda_stand_ins import TO_HOST, stand_in_for_cuda
 from tests.support.lazy import lazy
 from tests.support.running import HANG_SECONDS
 
+pytestmark = pytest.mark.torch
+
 if TYPE_CHECKING:
     import torch
 else:

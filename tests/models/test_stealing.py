@@ -16,12 +16,14 @@ from prepcli.commands.extend_context_audio.options import ContextOptions
 from prepcli.engine.ranks.claims import Claims, holders
 from prepcli.engine.ranks.progress import SharedCounter
 from prepcli.engine.ranks.stealing import claims_folder, units_in_hand
-from prepcli.engine.run.job import Execution
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.run import run_job
+from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.models.running import ModelRunner
+from prepcli.processes.owner import Life
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import worker_context
 from tests.conftest import MINI_CORPUS, tree
@@ -98,7 +100,9 @@ def test_a_rank_does_what_others_leave_and_nothing_that_they_do(
     """The other rank has begun two units, one in each share, and gives them up when there is nothing else left."""
     units = list(launch._make_job().plan(launch.workspace).units)
     theirs = {units[0].id, units[-1].id}
-    other = Claims(claims_folder(launch.workspace.root, LAUNCH, 2), 1, "elsewhere")
+    other = Claims(
+        claims_folder(launch.workspace.root, LAUNCH, 2), 1, Life(launch.workspace.root / "claims", "elsewhere")
+    )
     other.begin()
     assert all(other.take(unit) for unit in theirs)
     waited: list[tuple[set[str], int]] = []
@@ -117,12 +121,15 @@ def test_a_rank_does_what_others_leave_and_nothing_that_they_do(
     assert not any(theirs.intersection(units) for units in launch.in_hand[:num_batches])
     assert set().union(*launch.in_hand[num_batches:]) == theirs
     assert not launch.workspace.root.joinpath("claims").exists()
-    assert tree(launch.workspace.out) == launch.undisturbed()
+    assert tree(launch.workspace.folder) == launch.undisturbed()
 
 
 def test_a_unit_that_is_read_ahead_can_still_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace, units = Workspace(tmp_path / "out"), [Unit(f"unit_{number}", 1.0, 1) for number in range(6)]
-    own, other = (Claims(claims_folder(workspace.root, LAUNCH, 2), number, f"rank{number}") for number in range(2))
+    own, other = (
+        Claims(claims_folder(workspace.root, LAUNCH, 2), number, Life(workspace.root / "claims", f"rank{number}"))
+        for number in range(2)
+    )
     own.begin()
     other.begin()
     read: list[str] = []
@@ -155,4 +162,4 @@ def test_without_stealing_each_rank_keeps_to_its_share(launch: Launch) -> None:
     assert launch.run(1, steal=False).status == "done"
     assert 0 < len(own) < len(launch.done) - 1
     assert launch.in_hand == [[]] * len(launch.in_hand)
-    assert tree(launch.workspace.out) == launch.undisturbed()
+    assert tree(launch.workspace.folder) == launch.undisturbed()

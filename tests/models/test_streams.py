@@ -11,6 +11,8 @@ from prepcli.models.running import ModelRunner
 from tests.support.cuda_stand_ins import COMPUTING, TO_DEVICE, TO_HOST, Noted, OnDevice, stand_in_for_cuda
 from tests.support.lazy import lazy
 
+pytestmark = pytest.mark.torch
+
 if TYPE_CHECKING:
     import torch
 else:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,21 @@ import pytest
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.progress import is_running_elsewhere, new_progress, progress_file, read_progress
-from prepcli.engine.run.job import Execution
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import run_job
 from prepcli.engine.run.status import read_status
+from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.processes import owner as owners
-from prepcli.processes.owner import SILENT_SECONDS, Owner, clock_of, start_time, this_place
+from prepcli.processes.owner import DELETE_SECONDS, Owner, clock_of, owner_of, start_time, this_place
 from prepcli.processes.ranks import Rank
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 from tests.support.running import HANG_SECONDS
 
 MAKE = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from prepcli.engine.state.workspace import Workspace
 workspace = Workspace(Path(sys.argv[1]))
@@ -95,13 +98,13 @@ def test_a_process_of_the_same_number_that_began_at_another_time(workspace: Work
     assert list(workspace.tmp.iterdir()) == [alive]
 
 
-@pytest.mark.parametrize("clock", [0.0, 10 * SILENT_SECONDS, -10 * SILENT_SECONDS])
+@pytest.mark.parametrize("clock", [0.0, 10 * DELETE_SECONDS, -10 * DELETE_SECONDS])
 def test_silence_is_told_by_the_clock_of_the_file_system(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, clock: float
 ) -> None:
     """Whatever our own clock shows."""
     now = clock_of(workspace.tmp)
-    for name, age in (("fresh", 0.5 * SILENT_SECONDS), ("silent", 1.5 * SILENT_SECONDS)):
+    for name, age in (("fresh", 0.5 * DELETE_SECONDS), ("silent", 1.5 * DELETE_SECONDS)):
         made = renamed(workspace.make_tmp(name), place="another")
         os.utime(made, (now - age,) * 2)
     real = time.time
@@ -119,6 +122,18 @@ def test_what_an_older_version_left_goes_after_a_long_silence(workspace: Workspa
     assert list(workspace.tmp.iterdir()) == [fresh]
 
 
+def sign_of(workspace: Workspace) -> Path:
+    (found,) = workspace.root.glob("claims/rank-*")
+    return found
+
+
+def elsewhere(made: Path) -> Owner:
+    """The owner of a temporary directory, as another machine sees it."""
+    found = owner_of(made)
+    assert found is not None
+    return replace(found, place="another")
+
+
 class ModelJob(ToyJob):
     """A job whose main thread waits for a model, until it sees that its heart beats all the same."""
 
@@ -128,9 +143,9 @@ class ModelJob(ToyJob):
             with UnitWriter(workspace, execution.digest, unit) as writer:
                 (made,) = workspace.tmp.iterdir()
                 os.utime(made, (0, 0))
-                (before,) = read_progress(workspace)
-                self.wait(lambda made=made: made.stat().st_mtime > 0)
-                self.wait(lambda before=before: read_progress(workspace)[0].updated > before.updated)
+                os.utime(sign := sign_of(workspace), (0, 0))
+                self.wait(lambda sign=sign: sign.stat().st_mtime > 0)
+                assert not Workspace(self.out).life.has_ended(elsewhere(made), DELETE_SECONDS, made)
                 self.process(plan, unit, writer, execution.advance)
                 marker = writer.publish()
             yield marker
@@ -144,7 +159,9 @@ class ModelJob(ToyJob):
     def finish(self, plan: ToyPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         (made,) = Workspace(self.out).tmp.iterdir()
         os.utime(made, (0, 0))
-        self.wait(lambda: made.stat().st_mtime > 0)
+        os.utime(sign := sign_of(Workspace(self.out)), (0, 0))
+        self.wait(lambda: sign.stat().st_mtime > 0)
+        assert not Workspace(self.out).life.has_ended(elsewhere(made), DELETE_SECONDS, made)
         return super().finish(plan, markers, writer)
 
 
@@ -164,7 +181,9 @@ def test_workers_are_kept_alive_by_their_rank(tmp_path: Path, monkeypatch: pytes
     def compute(unit: Unit) -> None:
         (made,) = Workspace(out).tmp.glob(f"{unit.id}~*")
         os.utime(made, (0, 0))
-        job.wait(lambda: made.stat().st_mtime > 0)
+        os.utime(sign := sign_of(Workspace(out)), (0, 0))
+        job.wait(lambda: sign.stat().st_mtime > 0)
+        assert not Workspace(out).life.has_ended(elsewhere(made), DELETE_SECONDS, made)
 
     worked = ToyJob(out, num_units=3, before_unit=compute)
     assert run_job(worked, Workspace(out), RunOptions(num_workers=2, budget=Budget(9))).status == "done"
@@ -172,12 +191,11 @@ def test_workers_are_kept_alive_by_their_rank(tmp_path: Path, monkeypatch: pytes
 
 def test_a_rank_of_our_number_in_another_container_is_another(workspace: Workspace) -> None:
     """Both are process 7 of `host`, say: neither is the other, and neither can look the other up."""
-    progress = new_progress(Rank(0, 1))
+    progress = new_progress(Rank(0, 1), workspace.life.owner)
     write_json(progress_file(workspace, 0), progress)
     assert is_running_elsewhere(workspace, Rank(0, 1)) is None  # it is we
     progress.place = "another"
     write_json(progress_file(workspace, 0), progress)
     assert is_running_elsewhere(workspace, Rank(0, 1)) == progress
-    progress.updated -= 3600
-    write_json(progress_file(workspace, 0), progress)
+    os.utime(progress_file(workspace, 0), (1, 1))
     assert is_running_elsewhere(workspace, Rank(0, 1)) is None

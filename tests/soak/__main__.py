@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.cases import JOBS, prepared
+from tests.soak.cases import JOBS, MAKERS
 from tests.soak.soaking import KINDS, Findings, soak
 
 
@@ -28,8 +28,7 @@ def run(kills: int, jobs: list[str], seed: int, folder: Path) -> dict[str, Findi
         own = folder / job
         own.mkdir()
         try:
-            with prepared(job, own) as case:
-                found[job] = soak(case, share, own, random.Random(f"{seed} {job}"), _tell)
+            found[job] = soak(MAKERS[job](own), share, own, random.Random(f"{seed} {job}"), _tell)
         except pytest.skip.Exception as skipped:
             _tell(f"{job} is left out: {skipped}")
     return found

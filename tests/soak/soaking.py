@@ -3,7 +3,6 @@
 import contextlib
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -12,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.conftest import read_lines, tree
-from tests.support.killing import Case, children, gone, wait_for_markers
+from tests.conftest import read_lines
+from tests.support.killing import Case, children, gone, remove, wait_for
 from tests.support.running import HANG_SECONDS, Process
 
 MAX_KILLS = 4
@@ -44,9 +43,9 @@ def soak(case: Case, kills: int, folder: Path, draw: random.Random, tell: Callab
     findings = Findings()
     turn = 0
     while findings.num_kills < kills:
-        out = folder / (f"out_{turn}" if not case.one_place else "out")
-        if case.one_place and turn == 0:
-            _remove(out)
+        out = case.place or folder / f"out_{turn}"
+        if turn == 0:
+            remove(out)
         started = time.monotonic()
         wanted = min(draw.randint(1, MAX_KILLS), kills - findings.num_kills)
         so_far = len(findings.faults)
@@ -55,21 +54,12 @@ def soak(case: Case, kills: int, folder: Path, draw: random.Random, tell: Callab
         tell(f"{case.command}: {'; '.join(story)}: {time.monotonic() - started:.1f} s")
         if found := findings.faults[so_far:]:
             tell("\n".join([f"  kept: {out}", *(f"  FAULT {fault}" for fault in found)]))
-            if case.one_place:
+            if case.place:
                 break
         else:
-            _remove(out)
+            remove(out)
         turn += 1
     return findings
-
-
-def _remove(out: Path) -> None:
-    """Remove an output, which may be a file, and its workspace."""
-    if out.is_file():
-        out.unlink()
-    else:
-        shutil.rmtree(out)
-    shutil.rmtree(out.with_name(out.name + ".prepcli"))
 
 
 def _start(case: Case, out: Path, world_size: int) -> list[Process]:
@@ -86,7 +76,7 @@ def _kill_once(case: Case, out: Path, draw: random.Random, findings: Findings) -
     if draw.random() < 0.4:
         time.sleep(draw.random() * 3)  # at any moment: imports, plan, units, merge
     else:
-        wait_for_markers(out, draw.randrange(case.num_shards), victim, case.units, case.records)
+        wait_for(case, out, draw.randrange(case.num_units), victim)
         time.sleep(draw.random() * 0.1)
     workers = [child for process in processes for child in children(process.pid)]
     kind = draw.choice(KINDS)
@@ -105,12 +95,10 @@ def _kill_once(case: Case, out: Path, draw: random.Random, findings: Findings) -
             findings.faults.append(f"{kind}: a traceback: {err[-2000:]}")
     if not _all_gone(workers):
         findings.faults.append(f"{kind}: workers outlive their parent")
-    half = [name for name, digest in _tree(out).items() if case.undisturbed.get(name) != digest]
-    half = [name for name in half if not name.startswith("archives/")]
-    if half:
+    if half := case.half(out):
         findings.faults.append(f"{kind}: half written under a final name: {half}")
     done = len(list((case.workspace(out) / "done").glob(f"{case.units}.json")))
-    return f"{kind} of {world_size} with {done} of {case.num_shards} units"
+    return f"{kind} of {world_size} with {done} of {case.num_units} units"
 
 
 def _hit(victim: Process, kind: str, draw: random.Random) -> bool:
@@ -137,7 +125,7 @@ def _finish(case: Case, out: Path, draw: random.Random, findings: Findings) -> s
         err = _end(process, findings)
         if process.returncode:
             findings.faults.append(f"{world_size} ranks to the end: exit code {process.returncode}: {err[-1000:]}")
-    found, workspace = _tree(out), case.workspace(out)
+    found, workspace = case.tree(out), case.workspace(out)
     if found != case.undisturbed:
         names = sorted({*found, *case.undisturbed})
         differ = [name for name in names if found.get(name) != case.undisturbed.get(name)]
@@ -174,7 +162,3 @@ def _all_gone(pids: list[int]) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def _tree(out: Path) -> dict[str, str]:
-    return tree(out) if out.exists() else {}

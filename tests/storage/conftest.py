@@ -1,7 +1,6 @@
 """The store of the tests, started once per process that runs tests of it."""
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,17 +13,6 @@ from tests.support.running import Prepcli, prepcli
 @pytest.fixture(scope="module", autouse=True)
 def own_clients(forking: None) -> None:
     """Each worker has its own client of the store, as outside of tests."""
-
-
-@pytest.fixture(scope="session")
-def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    """A running store."""
-    store = ObjectStore(tmp_path_factory.mktemp("store"))
-    try:
-        store.start()
-        yield store
-    finally:
-        store.kill()
 
 
 @pytest.fixture

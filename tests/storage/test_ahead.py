@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from prepcli.storage import ahead, client, ranges
-from prepcli.storage.ahead import ObjectRange, Wanted, beginning_of, piece_of, reading_ahead
+from prepcli.storage.addresses import ByteRange
+from prepcli.storage.ahead import Wanted, beginning_of, piece_of, reading_ahead
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.ranges import FIRST_BYTES, MAX_BYTES, RangeFile
 
@@ -28,7 +29,7 @@ class Store:
         return address.encode().ljust(self.length), ObjectInfo(address, self.length, 0, "")
 
     def read_range(self, address: str, start: int, length: int, etag: str = "") -> bytes:
-        self.requests[ObjectRange(address, start, length)] += 1
+        self.requests[ByteRange(address, start, length)] += 1
         return f"{address}:{start}".encode()
 
 
@@ -54,14 +55,14 @@ def held() -> int:
 
 def wanted(item: int) -> Sequence[Wanted]:
     """Neighbours share an object, and each item has a piece of its own."""
-    return [f"s3://b/{item // 3}", ObjectRange("s3://b/tar", item, 5)]
+    return [f"s3://b/{item // 3}", ByteRange("s3://b/tar", item, 5)]
 
 
 def test_each_object_is_requested_once(store: Store, in_worker: bool) -> None:
     most = 0
     for item in reading_ahead(range(300), wanted):
         assert beginning_of(f"s3://b/{item // 3}")[0].strip() == b"s3://b/%d" % (item // 3)
-        assert piece_of(ObjectRange("s3://b/tar", item, 5)) == b"s3://b/tar:%d" % item
+        assert piece_of(ByteRange("s3://b/tar", item, 5)) == b"s3://b/tar:%d" % item
         most = max(most, held())
     assert held() == 0
     assert set(store.requests.values()) == ({1} if in_worker else {1, 2})  # a batch may end between two neighbours

@@ -10,6 +10,7 @@ import pytest
 from prepcli.engine.state import store_claim
 from prepcli.engine.state.store_claim import Claim, StoreClaim
 from prepcli.errors import UsageError
+from prepcli.processes.owner import REPEAT_SECONDS
 from prepcli.storage import client
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.paths import StorePath
@@ -143,14 +144,19 @@ def test_of_two_that_hold_the_output_the_smaller_stays(
 
 @pytest.mark.parametrize("other", [SMALLER, LARGER])
 def test_a_candidate_that_was_killed_long_ago_does_not_count(other: str, store: Store) -> None:
-    announce(store, other, "candidate", age=61)
+    announce(store, other, "candidate", age=REPEAT_SECONDS + 1)
     take()
     assert store.names() == sorted([f"{OWN}.held", f"{other}.candidate"])
 
 
 @pytest.mark.parametrize(
     ("other", "kind", "age"),
-    [(SMALLER, "candidate", 0), (SMALLER, "candidate", 59), (SMALLER, "held", 1e6), (LARGER, "held", 1e6)],
+    [
+        (SMALLER, "candidate", 0),
+        (SMALLER, "candidate", REPEAT_SECONDS - 1),
+        (SMALLER, "held", 1e6),
+        (LARGER, "held", 1e6),
+    ],
 )
 def test_another_was_there_first(other: str, kind: str, age: float, store: Store) -> None:
     announce(store, other, kind, age)

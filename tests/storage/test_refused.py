@@ -1,12 +1,15 @@
 """Addresses where none is taken: one line, and no local folder `s3:`."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
 from prepcli.errors import UsageError
+from prepcli.interface.options import Option, declared
 from prepcli.storage.addresses import Address, names_addresses, other_scheme, parse_address
-from prepcli.storage.paths import StorePath, path_of
+from prepcli.storage.paths import AnyPath, StorePath, path_of
 from tests.conftest import read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
@@ -133,3 +136,22 @@ def test_a_record_whose_address_is_none(command: str, tmp_path: Path) -> None:
     assert [reject["manifest_line"] for reject in rejects] == [1, 2, 4, 5, 6]
     assert rejects[0]["reject_detail"].startswith("audio_filepath: s3:///./x.wav does not name a bucket")
     assert "sesame" not in rejects[1]["reject_detail"]
+
+
+def test_a_path_in_a_store_has_only_what_a_store_can_do() -> None:
+    path = path_of("s3://bucket/a/b.json")
+    assert not isinstance(path, Path)
+    missing = ("rename", "replace", "mkdir", "rmdir", "touch", "write_bytes", "write_text", "lstat", "chmod", "link_to")
+    assert [name for name in missing if hasattr(path, name)] == []
+    assert str(path.parent / path.name) == "s3://bucket/a/b.json"
+
+
+def test_the_type_of_an_option_says_whether_it_takes_an_address() -> None:
+    @dataclass
+    class Options:
+        either: Annotated[AnyPath | None, Option("")] = None
+        local: Annotated[Path | None, Option("")] = None
+        several: Annotated[tuple[AnyPath, ...], Option("")] = ()
+
+    found = {one.name: (one.type, one.option.takes_address) for one in declared(Options)}
+    assert found == {"either": (Path, True), "local": (Path, False), "several": (Path, True)}

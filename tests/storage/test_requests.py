@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.storage import client, writing
+from prepcli.storage import client
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.failures import StoreError, translated
@@ -31,10 +31,10 @@ class Parts:
 
 
 def uploaded(data: bytes, in_parts: bool) -> int:
-    number = writing.open_upload(ADDRESS)
-    writing.write_upload(number, data)
+    number = client.open_upload(ADDRESS)
+    client.write_upload(number, data)
     if in_parts:
-        writing._uploads[number].file = Parts()  # type: ignore[assignment]
+        client._uploads[number].file = Parts()  # type: ignore[assignment]
     return number
 
 
@@ -42,32 +42,32 @@ def uploaded(data: bytes, in_parts: bool) -> int:
 def test_an_object_of_another_size_is_an_error(found: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for in_parts in (True, False):
         sizes = iter((found, 1000))
-        monkeypatch.setattr(writing, "put_object", lambda text, data: "of another kind")
-        monkeypatch.setattr(writing, "object_info", lambda text, sizes=sizes: ObjectInfo(text, next(sizes), 0, "etag"))
+        monkeypatch.setattr(client, "put_object", lambda text, data: "of another kind")
+        monkeypatch.setattr(client, "object_info", lambda text, sizes=sizes: ObjectInfo(text, next(sizes), 0, "etag"))
         with pytest.raises(StoreError, match=rf"{ADDRESS} has {found:,} bytes at the store, but 1,000 were sent"):
-            writing.finish_upload(uploaded(bytes(1000), in_parts), 1000)
-        assert writing.finish_upload(uploaded(bytes(1000), in_parts), 1000) == "etag"
-    assert not writing._uploads
+            client.finish_upload(uploaded(bytes(1000), in_parts), 1000)
+        assert client.finish_upload(uploaded(bytes(1000), in_parts), 1000) == "etag"
+    assert not client._uploads
 
 
 def test_an_etag_that_is_the_md5_of_what_was_sent_needs_no_further_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an object in one request: the store has computed it from what has arrived."""
-    monkeypatch.setattr(writing, "put_object", lambda text, data: hashlib.md5(data).hexdigest())
-    monkeypatch.setattr(writing, "object_info", None)
-    assert writing.finish_upload(uploaded(b"hello", False), 5) == "5d41402abc4b2a76b9719d911017c592"
-    assert not writing._uploads
+    monkeypatch.setattr(client, "put_object", lambda text, data: hashlib.md5(data).hexdigest())
+    monkeypatch.setattr(client, "object_info", None)
+    assert client.finish_upload(uploaded(b"hello", False), 5) == "5d41402abc4b2a76b9719d911017c592"
+    assert not client._uploads
 
 
 def test_only_an_upload_that_was_not_finished_is_aborted() -> None:
     """obstore removes the parts of a file that is left by an exception."""
     for is_finished in (False, True):
         number = uploaded(bytes(1000), in_parts=True)
-        parts: Any = writing._uploads[number].file
+        parts: Any = client._uploads[number].file
         parts.is_closed = is_finished
         for _ in range(2):  # another time is nothing
-            writing.abort_upload(number)
+            client.abort_upload(number)
         assert parts.aborted_by is (None if is_finished else InterruptedError)
-    assert not writing._uploads
+    assert not client._uploads
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.storage import writing
+from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.failures import StoreError
 from tests.storage.buckets import Bucket
@@ -13,7 +13,7 @@ from tests.support.running import Prepcli
 
 pytestmark = pytest.mark.slow
 
-MORE_THAN_A_PART = bytes(writing.PART_BYTES + 1)
+MORE_THAN_A_PART = bytes(client.PART_BYTES + 1)
 
 
 @pytest.fixture
@@ -25,17 +25,17 @@ def there(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
 
 def begin(bucket: Bucket) -> int:
     """Begin an upload in parts; returns its number."""
-    number = call(writing.open_upload, bucket / "out")
-    call(writing.write_upload, number, MORE_THAN_A_PART)
+    number = call(client.open_upload, bucket / "out")
+    call(client.write_upload, number, MORE_THAN_A_PART)
     assert bucket.unfinished("out") == ["out"]
     return number
 
 
 def test_an_upload_that_is_not_wanted_is_aborted(there: Bucket) -> None:
     number = begin(there)
-    call(writing.abort_upload, number)
+    call(client.abort_upload, number)
     assert (there.unfinished("out"), there.names()) == ([], [])
-    call(writing.abort_upload, number)
+    call(client.abort_upload, number)
 
 
 def test_an_upload_that_the_store_may_have_completed_is_not_aborted(
@@ -47,10 +47,10 @@ def test_an_upload_that_the_store_may_have_completed_is_not_aborted(
     object_store.kill()
     try:
         with pytest.raises(StoreError):
-            call(writing.finish_upload, number, len(MORE_THAN_A_PART))
+            call(client.finish_upload, number, len(MORE_THAN_A_PART))
     finally:
         object_store.start()
-    call(writing.abort_upload, number)
+    call(client.abort_upload, number)
     assert there.unfinished("out") == ["out"]
 
 

@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import Any
 from unittest.mock import patch
 
-from prepcli.engine.run import workers as unit_workers
+from prepcli.engine.run import unit as units
 from prepcli.jobs import prefetch
 from prepcli.processes import pools, workers
 from prepcli.processes.pools import WorkerPool
 
 _OF_A_PROCESS = ("begin_worker", "keep_freed_memory", "crash_is_a_workers")
 """What prepares a worker process, and must not be done to this one."""
-_USERS = (pools, unit_workers, prefetch)
+_USERS = (pools, units, prefetch)
 """Modules that import these, or `WorkerPool`, by name."""
 
 

@@ -8,15 +8,15 @@ import sys
 
 def main() -> None:
     from prepcli.cli.app import main
-    from prepcli.storage import writing
+    from prepcli.storage import client
 
     if "extend-codec-codes" in sys.argv:
         from tests.support.toy_codec import use_toy_codec
 
         use_toy_codec(setattr)
-        writing.PART_BYTES = 16 << 10
+        client.PART_BYTES = 16 << 10
     else:
-        writing.PART_BYTES = 256 << 10
+        client.PART_BYTES = 256 << 10
     main()
 
 

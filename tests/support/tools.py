@@ -1,7 +1,6 @@
-"""Programs that some tests need and a machine may lack: the tests skip, with CI=true they fail; the end tells which."""
+"""Programs that some tests need and a machine may lack: the tests skip, with CI=true they fail."""
 
 import os
-import re
 import shutil
 import subprocess
 from collections import Counter
@@ -24,8 +23,6 @@ PACKAGES = {
     **dict.fromkeys(SLURM_PROGRAMS, "slurm-wlm munge"),
 }
 """Program -> the Debian packages that bring it."""
-
-_REASON = re.compile(r"needs (\S+) \(Debian: (.*)\)")
 
 DISTURBANCES = ("faults", "power losses", "requests", "schedules")
 """What the tests in `tests/faults` count (`record_property`)."""
@@ -66,27 +63,10 @@ def tool(program: str, *arguments: str | Path) -> bytes:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how many runs were disturbed, and why tests were skipped; `tests/conftest.py` has the hook."""
+    """Print how many runs were disturbed; `tests/conftest.py` has the hook."""
     counts: Counter[str] = Counter()
     for report in (one for reports in terminalreporter.stats.values() for one in reports):
         if getattr(report, "when", "") == "call":
             counts.update({name: value for name, value in report.user_properties if name in DISTURBANCES})
     if counts:
         terminalreporter.line("disturbed runs: " + ", ".join(f"{value:,} {name}" for name, value in counts.items()))
-    _list_skipped(terminalreporter)
-
-
-def _list_skipped(terminalreporter: pytest.TerminalReporter) -> None:
-    """List why tests were skipped, and the one command that installs the programs."""
-    reports = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(str(report.longrepr[-1]).removeprefix("Skipped: ") for report in reports)
-    if not reasons:
-        return
-    terminalreporter.section("skipped tests, by reason")
-    packages: set[str] = set()
-    for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
-        terminalreporter.line(f"{count:6}  {reason}")
-        found = _REASON.fullmatch(reason)
-        packages.update(found[2].split() if found else ())
-    if packages:
-        terminalreporter.line(f"for the programs: sudo apt-get install {' '.join(sorted(packages))}")

@@ -28,8 +28,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TextIO
 
-from tests.support import huge_pages
-
 NUM_STREAMS = 3
 
 
@@ -47,7 +45,6 @@ def main() -> None:
     _forget_finalizers()
     gc.collect()
     gc.freeze()  # what is here now is neither searched for cycles nor copied by any fork
-    huge_pages.collapse()
     request = _serve(channel, listener)
     if request is not None:
         try:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.tokenizers.counter import WordsDiffer
-from prepcli.tokenizers.sentencepieces import SentencePieceCounter
+from prepcli.tokenizers.counting import SentencePieceCounter, WordsDiffer
 from tests.support.tokenizer_models import awkward_texts, corpus_texts, train_sentencepiece
 
 TEXTS = [*awkward_texts(2000), *corpus_texts(), ""]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prepcli.tokenizers import sentencepieces
-from prepcli.tokenizers.sentencepieces import WordSums
+from prepcli.tokenizers import counting
+from prepcli.tokenizers.counting import WordSums
 from tests.fuzz.examples import examples
 
 
@@ -35,8 +35,8 @@ some_texts = st.lists(st.text(alphabet, max_size=40) | odd, max_size=60)
 @given(blocks=st.lists(some_texts, max_size=4), bits=st.sampled_from([1, 4, 18]), most=st.sampled_from([3, 1_000_000]))
 def test_as_a_plain_sum(blocks: list[list[str]], bits: int, most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sentencepieces, "_SLOT_BITS", bits)  # with few slots nearly every word finds its own taken
-        patch.setattr(sentencepieces, "_MAX_WORDS", most)
+        patch.setattr(counting, "_SLOT_BITS", bits)  # with few slots nearly every word finds its own taken
+        patch.setattr(counting, "_MAX_WORDS", most)
         sums = WordSums(weights)
         for texts in blocks:
             assert sums(texts) == plain(texts)

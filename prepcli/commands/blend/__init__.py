@@ -1,1 +1,1 @@
-"""blend: an `input_cfg` that mixes finished data sets by weights, or a list that does so for WeNet."""
+"""blend: an `input_cfg` that mixes finished data sets by weights, or such a list for WeNet."""

@@ -1,32 +1,41 @@
-"""`blend` from its options to its report."""
+"""Runs `blend`: from its options to its report."""
 
+import contextlib
+import heapq
 import importlib.util
+import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.commands.blend.nodes import Node, entries_of, set_weights
 from prepcli.commands.blend.options import Blend
-from prepcli.commands.blend.reading import find, read_set, read_sets
-from prepcli.commands.blend.wenet import count_lines, draws_of, epoch_note, mixed_list, read_wenet_set
+from prepcli.commands.blend.reading import find, finished_reports, read_set, read_sets
 from prepcli.engine.state.workspace import replaced_file
-from prepcli.errors import UsageError, cannot_write
+from prepcli.errors import RecordRejected, UsageError, cannot_write
+from prepcli.formats.sets import WenetSet, sets_in
+from prepcli.formats.tar import read_members
+from prepcli.formats.wenet import AUDIO_FORMATS, LIST_NAME, RAW_LIST_NAME
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import as_text
 from prepcli.manifest.seconds import notes_on_seconds
+from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import available_processors
 from prepcli.storage.input_files import refuse_input_as_output
+from prepcli.storage.paths import AnyPath
 
 
 class BlendedSet(msgspec.Struct):
     """A data set in the blend, or a group of them.
 
-    `weight` is its weight in its group, where all add up to 1. `share` is its part of all draws, the product of the
-    weights of its levels, and `share_of_hours` its part of the hours drawn: NeMo draws record by record, so sets with
-    long records give more hours. `seen_per_1000_hours` is how often each of its records comes in 1,000 hours drawn, of
-    a group on average.
+    `weight`: its weight in its group; the weights of a group add up to 1. `share`: its share of all draws, the product
+    of the weights of its levels. `share_of_hours`: its share of the hours drawn; NeMo draws record by record, so sets
+    with long records give more hours. `seen_per_1000_hours`: how often each of its records is drawn in 1,000 hours; for
+    a group, the mean.
     """
 
     name: str
@@ -42,7 +51,7 @@ class BlendedSet(msgspec.Struct):
 class BlendReport(msgspec.Struct):
     """The config that was written, its data sets, and the groups that they are in.
 
-    `status`: done, dry_run or nothing_to_do (the file was there with this content). `checked`: NeMo has read it.
+    `status`: done, dry_run or nothing_to_do (the file already had this content). `checked`: NeMo has read the config.
     """
 
     status: str
@@ -77,7 +86,7 @@ class BlendReport(msgspec.Struct):
         yield from (f"  note  {note}" for note in self.notes)
 
     def _in_order(self) -> Iterator[tuple[str, BlendedSet]]:
-        """The data sets, and each group before its first one, with a slash after its name."""
+        """The data sets with their names; each group, named with a slash, precedes its first data set."""
         groups = {group.name: group for group in self.groups}
         for one in self.sets:
             parts = one.name.split("/")
@@ -152,7 +161,7 @@ def blend(options: Blend) -> BlendReport:
 
 
 def _report(options: Blend, root: Node, draws: Sequence[float], notes: list[str]) -> BlendReport:
-    """The table; `draws` are the shares of the data sets in all draws."""
+    """The table; `draws` are the shares of the data sets in all draws, from 0 to 1."""
     leaves = [(name, leaf) for name, leaf, _ in root.leaves()]
     hours = [share * leaf.seconds / leaf.records for (_, leaf), share in zip(leaves, draws, strict=True)]
     sets = [
@@ -186,7 +195,7 @@ def _yaml(report: BlendReport, entries: list[dict[str, Any]]) -> bytes:
 
 
 def _write(options: Blend, content: bytes, inputs: Sequence[str]) -> str:
-    """Write the output, unless it is there or only the plan is wanted; returns the status of the report."""
+    """Write the output unless it exists already or this is a dry run; returns the status of the report."""
     out = options.out
     if options.dry_run:
         return "dry_run"
@@ -199,7 +208,7 @@ def _write(options: Blend, content: bytes, inputs: Sequence[str]) -> str:
         out.parent.mkdir(parents=True, exist_ok=True)
         with replaced_file(out) as file:
             file.write(content)
-    except OSError as error:  # which names the draft
+    except OSError as error:  # the error names the draft
         raise cannot_write(error, f"cannot write {out}: {error.strerror or error}") from error
     return "done"
 
@@ -212,3 +221,171 @@ def _check(report: BlendReport, out: Path) -> None:
         tell(f"blend: {out} is written; NeMo reads it once, to check it (--no-check leaves this out)")
         open_input_cfg(out)
         report.checked = True
+
+
+_MAX_LINES = 10_000_000
+"""Maximum number of lines: a longer list is probably a mistake, unless the lists of the sets are longer already."""
+_LINES_AT_ONCE = 1000
+Size = tuple[int, float]
+"""Number of utterances, and their duration in seconds."""
+
+
+def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
+    """A set for WeNet: the folder with its `shards.list` or `data.list`, or such a list.
+
+    The node's entry has `type` (the `data_type` of WeNet), `list` (the file), and `lines`, with absolute paths.
+
+    Raises:
+        UsageError: it has another form, is not finished, or cannot be read.
+
+    """
+    here = Path(path)
+    listed: AnyPath = here
+    if here.is_dir():
+        found = next((one for one in sets_in(here) if isinstance(one, WenetSet)), None)
+        if found is None:
+            finished_reports(here)  # an unfinished set has no list yet
+            raise UsageError(
+                f"{path} has neither {LIST_NAME} nor {RAW_LIST_NAME}: an OUT.list mixes sets for WeNet; for NeMo, "
+                "write OUT.yaml"
+            )
+        listed = found.list
+    lines = _lines(listed)
+    is_raw = bool(lines) and lines[0].startswith("{")
+    whole = _absolute_items(listed, lines) if is_raw else (_absolute_tar(listed, line) for line in lines)
+    node = Node(name, {"type": "raw" if is_raw else "shard", "list": str(listed), "lines": list(whole)})
+    folder = Path(os.path.abspath(listed)).parent
+    reports = finished_reports(folder) if listed.name in (LIST_NAME, RAW_LIST_NAME) else []
+    node.seconds = sum(report.seconds for report in reports)
+    node.records = sum(report.records_out for report in reports)
+    return node if node.records and node.seconds else _measured(node, num_workers)
+
+
+def _measured(node: Node, num_workers: int) -> Node:
+    """Read the headers of all audio, for a list that has no report of a run."""
+    lines = node.entry["lines"]
+    if node.entry["type"] == "raw":
+        parts = [lines[first : first + _LINES_AT_ONCE] for first in range(0, len(lines), _LINES_AT_ONCE)]
+        sizes = list(map_in_order(_measure_items, parts, num_workers))
+    else:
+        sizes = list(map_in_order(_measure_tar, lines, num_workers))
+    node.records, node.seconds = sum(records for records, _ in sizes), sum(seconds for _, seconds in sizes)
+    return node
+
+
+def count_lines(root: Node, by: str) -> list[int]:
+    """The number of lines of each set in the list; the lines of the set that is repeated least occur once.
+
+    The shares of the sets are shares of the hours in an epoch; with `by` records, shares of the utterances.
+
+    Raises:
+        UsageError: not all sets are of one `data_type`, or the list would be too long.
+
+    """
+    leaves = list(root.leaves())
+    types = {leaf.entry["type"]: name for name, leaf, _ in leaves}
+    if len(types) > 1:
+        raise UsageError(
+            f"{types['shard']} has shards and {types['raw']} a data list: WeNet reads one data_type at a time"
+        )
+    repeats = [share / (leaf.seconds if by == "hours" else leaf.records) for _, leaf, share in leaves]
+    sizes = [len(leaf.entry["lines"]) for _, leaf, _ in leaves]
+    counts = [round(times / min(repeats) * size) for times, size in zip(repeats, sizes, strict=True)]
+    if sum(counts) > max(_MAX_LINES, 2 * sum(sizes)):
+        name = leaves[repeats.index(max(repeats))][0]
+        raise UsageError(
+            f"the list would have {sum(counts):,} lines, because {name} is repeated {max(repeats) / min(repeats):,.0f} "
+            "times; give it a smaller weight"
+        )
+    return counts
+
+
+def draws_of(root: Node, counts: Sequence[int]) -> list[float]:
+    """The share of each set in the utterances of an epoch."""
+    leaves = [leaf for _, leaf, _ in root.leaves()]
+    drawn = [count / len(leaf.entry["lines"]) * leaf.records for count, leaf in zip(counts, leaves, strict=True)]
+    return [one / sum(drawn) for one in drawn]
+
+
+def epoch_note(root: Node, counts: Sequence[int]) -> str:
+    """The length of an epoch, and the sets that are in it more than once."""
+    repeats = {
+        name: count / len(leaf.entry["lines"]) for (name, leaf, _), count in zip(root.leaves(), counts, strict=True)
+    }
+    hours = sum(leaf.seconds * repeats[name] for name, leaf, _ in root.leaves()) / 3600
+    repeated = [f"{name} {times:,.2f} times" for name, times in repeats.items() if times > 1]
+    return f"an epoch of the list has {hours:,.2f} hours{', with ' if repeated else ''}{', '.join(repeated)}"
+
+
+def mixed_list(root: Node, counts: Sequence[int]) -> bytes:
+    """The lines of all sets, evenly mixed, so that WeNet reads them mixed even without `list_shuffle`."""
+    leaves = [leaf.entry["lines"] for _, leaf, _ in root.leaves()]
+    queues = [_spread(number, lines, count) for number, (lines, count) in enumerate(zip(leaves, counts, strict=True))]
+    content = "".join(f"{line}\n" for _, _, line in heapq.merge(*queues, key=lambda one: one[:2]))
+    return content.encode("utf-8", "surrogateescape")
+
+
+def _spread(number: int, lines: Sequence[str], count: int) -> Iterator[tuple[float, int, str]]:
+    """`count` lines of a set, each with its place in the list from 0 to 1; copies differ in number by at most one."""
+    rest = count % len(lines)
+    for place in range(count):
+        left = place - (count - rest)
+        line = lines[place % len(lines) if left < 0 else left * len(lines) // rest]
+        yield (place + 0.5) / count, number, line
+
+
+def _lines(listed: AnyPath) -> list[str]:
+    """The lines that are not blank."""
+    try:
+        text = listed.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise UsageError(f"{listed} cannot be read: {error.strerror}") from None
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def _absolute_tar(listed: AnyPath, line: str) -> str:
+    """The absolute path of a shard; if the set was moved, the shard is next to the list."""
+    for path in (Path(line), listed.parent / Path(line).name):
+        if path.is_file():
+            return str(path.absolute())
+    raise UsageError(f"{listed} names {line}, which is not there; run this in the folder in which you train")
+
+
+def _absolute_items(listed: AnyPath, lines: Sequence[str]) -> Iterator[str]:
+    """The lines of a data list with absolute paths; only the first relative path is searched for."""
+    is_checked = False
+    for number, line in enumerate(lines, start=1):
+        try:
+            item = json.loads(line)
+            path = item["wav"]
+            is_absolute = os.path.isabs(path)
+        except (ValueError, TypeError, KeyError):
+            raise UsageError(f"{listed}:{number} is not a line of a data list with key, wav and txt") from None
+        if not (is_absolute or is_checked or os.path.exists(path)):
+            raise UsageError(f"{listed} names {path}, which is not there; run this in the folder in which you train")
+        is_checked |= not is_absolute
+        yield line if is_absolute else json.dumps(item | {"wav": os.path.abspath(path)}, ensure_ascii=False)
+
+
+def _measure_tar(tar: str) -> Size:
+    """The size of a shard."""
+    problems: list[str] = []
+    records, seconds = 0, 0.0
+    for member, data in read_members(Path(tar), tar, None, problems):
+        if member.name.rpartition(".")[2] in AUDIO_FORMATS:
+            with contextlib.suppress(RecordRejected):  # WeNet leaves out utterances that it cannot read
+                seconds += probe_bytes(data, member.name).duration
+                records += 1
+    if problems:
+        raise UsageError(problems[0])
+    return records, seconds
+
+
+def _measure_items(lines: Sequence[str]) -> Size:
+    """The size of lines of a data list."""
+    records, seconds = 0, 0.0
+    for item in map(json.loads, lines):
+        with contextlib.suppress(RecordRejected):
+            seconds += item["end"] - item.get("start", 0.0) if "end" in item else probe_file(item["wav"]).duration
+            records += 1
+    return records, seconds

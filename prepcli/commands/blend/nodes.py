@@ -13,15 +13,16 @@ class Node:
 
     Attributes:
         name: within its group.
-        entry: what stands in the `input_cfg` beside weight, tags and the entries of a group.
-        seconds: of audio; of a group the sum.
+        entry: its keys in the `input_cfg`, except weight, tags and the entries of a group.
+        seconds: seconds of audio; for a group, the sum.
         records: number of records.
         given: the weight that the user gives, or the value of a config.
-        by_user: whether the user gives the weight, on the command line.
+        by_user: whether the weight is from the command line.
         is_tarred: NeMo reads it as a stream; None for a group.
-        tags: fields for all its records.
-        children: of a group.
-        weight: in its group; all of a group add up to 1.
+        tags: fields to set in all its records.
+        children: members of a group.
+        weight: its weight in its group; the weights of a group add up to 1.
+
     """
 
     name: str
@@ -48,7 +49,7 @@ class Node:
         return 1 + max(child.depth() for child in self.children) if self.children else 0
 
     def below(self, path: str = "", share: float = 1.0) -> Iterator[tuple[str, "Node", float]]:
-        """The groups and data sets below, with their whole name and their share of all draws, each before its members.
+        """The groups and data sets below, each before its members, with its whole name and its share of all draws.
 
         The share is the product of the weights of the levels, as in NeMo, which draws a group first and then a member.
         """
@@ -70,20 +71,20 @@ def joined(path: str, name: str) -> str:
 def set_weights(
     group: Node, temperatures: Sequence[float], by: str, path: str = "", owned: bool = True
 ) -> Iterator[str]:
-    """Weigh the members of a group, and of the groups in it; yields notes on what users may expect to be different.
+    """Weigh the members of a group, and of the groups in it; yields notes on unexpected results.
 
     A note may come several times.
 
     Args:
         group: the group.
-        temperatures: the exponent of this level, and those of the levels below, of which the last one holds for all
-            further ones.
+        temperatures: the exponent of this level, and of the levels below; the last one applies to all further levels.
         by: the size that is the weight of a member without a given one: hours or records.
         path: the whole name of the group.
         owned: whether the group has a given weight, or is the root.
 
     Raises:
         UsageError: only some of the members have a weight, or one is not a number above 0.
+
     """
     temperature, below = temperatures[0], temperatures[1:] or temperatures
     where = f" in {path}" if path else ""
@@ -114,7 +115,7 @@ def set_weights(
                 f"{', '.join(joined(path, child.name) for child in members)}: weighed by {by}, because no weights are "
                 f"given for them, only in {', '.join(inner)}; {inner[0]}=:WEIGHT gives a group one"
             )
-    weights = [(size / max(sizes)) ** temperature for size in sizes]  # a power of the sizes themselves may overflow
+    weights = [(size / max(sizes)) ** temperature for size in sizes]  # powers of the sizes themselves may overflow
     if 0 in weights:
         least = members[weights.index(0)].name
         raise UsageError(f"the weight of {least}{where} is too small beside the others; lower the --temperature")
@@ -125,7 +126,7 @@ def set_weights(
 
 
 def _usable_weight(child: Node, where: str) -> float:
-    """The weight that was given, which may be any value of a config."""
+    """The given weight, which may be any value of a config."""
     weight: Any = child.given
     if not isinstance(weight, int | float) or not 0 < weight < float("inf"):
         raise UsageError(f"the weight of {child.name}{where} must be a number above 0, not {weight!r}")

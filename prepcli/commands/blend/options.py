@@ -69,7 +69,8 @@ class Blend:
         """Name of the set or group ("" for all), field and value of each tag.
 
         Raises:
-            UsageError: one has another form.
+            UsageError: a tag has another form.
+
         """
         found: list[tuple[str, str, Any]] = []
         for one in self.lang:

@@ -1,4 +1,4 @@
-"""From `NAME=SET[:WEIGHT]` to what stands in an `input_cfg`, and the hours in it."""
+"""Reads `NAME=SET[:WEIGHT]` arguments into entries of an `input_cfg` with their hours."""
 
 import os
 import re
@@ -33,11 +33,12 @@ def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
     """The tree of the data sets.
 
     Args:
-        sets: `NAME=SET[:WEIGHT]` each, or `NAME=:WEIGHT` for what another one names: a group, or a part of a set.
+        sets: `NAME=SET[:WEIGHT]` each, or `NAME=:WEIGHT` for a group or a part of a set that another argument names.
         read: returns the node of a data set, given its name in its group and its path.
 
     Raises:
-        UsageError: one has another form, is not there, is not finished, or has no records.
+        UsageError: an argument has another form, or its set does not exist, is not finished, or has no records.
+
     """
     root = Node("", {})
     weights: dict[str, float] = {}
@@ -74,7 +75,8 @@ def find(root: Node, name: str) -> Node:
     """The data set or group with a name; "" is the root.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none with this name.
+
     """
     node = root
     for part in name.split("/") if name else ():
@@ -109,12 +111,13 @@ def read_set(name: str, path: str, num_workers: int) -> Node:
     """A data set for NeMo, with its hours and records.
 
     Raises:
-        UsageError: it has another form, is not finished, or cannot be read.
+        UsageError: the set has another form, is not finished, or cannot be read.
+
     """
     here = Path(path)
     if path.endswith((".yaml", ".yml")):
         return _read_config(name, path, (), num_workers)
-    reports = finished_reports(here)  # first: of a run that has not ended, tars may be missing, or all of them
+    reports = finished_reports(here)  # first, because tars of an unfinished run may be missing
     if here.is_dir():
         one = open_set(here)
         if isinstance(one, TarredSet) and not one.has_tars and one.parts:
@@ -151,7 +154,7 @@ def read_set(name: str, path: str, num_workers: int) -> Node:
 
 
 def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
-    """The entry of a set that NeMo can load; without codes if it has those of several codecs."""
+    """The entry of a set that NeMo can load; without codes if the set has codes of several codecs."""
     if isinstance(one, TarredSet) and (not one.shards or list(one.shards) != list(range(len(one.shards)))):
         raise UsageError(
             f"{one.folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {one.folder}"
@@ -166,7 +169,7 @@ def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
 
 
 def _read_config(name: str, path: str, seen: tuple[str, ...], num_workers: int) -> Node:
-    """An `input_cfg` as a group; entries keep what they say, and their weights if they have some."""
+    """An `input_cfg` as a group; its entries keep their keys, and their weights if they have some."""
     group = Node(name, {"type": "group"})
     group.children = [_config_entry(*entry, num_workers) for entry in _entries(path, seen)]
     return group
@@ -175,7 +178,8 @@ def _read_config(name: str, path: str, seen: tuple[str, ...], num_workers: int) 
 def _entries(value: Any, seen: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], str, tuple[str, ...]]]:
     """The entries of an `input_cfg`, each with its name, its type and its chain of files.
 
-    Keys beside the entries that NeMo hands down to them go into each entry; others belong into a training config.
+    Keys next to the entries that NeMo passes to each entry are copied into each entry; other keys belong into a
+    training config.
     """
     for number, (entry, kind, within, notes) in enumerate(config_entries(value, AUDIO_TYPES, seen, Notes())):
         loader = {key: value for key, value in vars(notes.loader).items() if value is not None}
@@ -204,10 +208,11 @@ def _config_entry(name: str, entry: dict[str, Any], kind: str, seen: tuple[str, 
 
 
 def finished_reports(path: Path) -> list[Report]:
-    """The reports of the runs that made a set, which have its hours and records; none if there are none that hold.
+    """The reports of the runs that made a set, with its hours and records; empty if there is no valid report.
 
     Raises:
         UsageError: a run has not finished.
+
     """
     own = workspace_of(path)
     roots = [own.root, *version_roots(own.root)]
@@ -221,12 +226,12 @@ def finished_reports(path: Path) -> list[Report]:
             raise UsageError(f"{path} is not finished{'' if plan is None else _progress(read_status(workspace))}")
         reports.append(report)
         if root == own.root and len(roots) == 1 and read_marker(workspace, FINISH_UNIT, plan.digest) is None:
-            return []  # its files are no longer those of the run
+            return []  # the files have changed since the run
     return reports
 
 
 def _progress(status: Status) -> str:
-    """What to do about a run that has not ended."""
+    """Advice on a run that has not ended."""
     if status.state in ("running", "finishing"):
         return f", its run goes on; wait for its end: prepcli status --watch {status.out}"
     command = printable_command(status.continue_with or "")

@@ -19,8 +19,9 @@ class Conversation:
     Attributes:
         id: unique in the corpus.
         part: name of the manifest of its slices.
-        audio: path of the recording; the expected file name where none was found.
+        audio: path of the recording; the expected file name if the recording was not found.
         transcript: path of the transcript.
+
     """
 
     id: str
@@ -35,11 +36,12 @@ class TranscriptLine:
 
     Attributes:
         label: the speaker in this conversation, unique in the corpus and valid in file names; a slice has one label.
-        speaker: the field `speaker` of the manifest: the same for all recordings of a person, where the corpus has
-            that.
-        channel: from 0.
+        speaker: the field `speaker` of the manifest: the same for all recordings of a person, if the corpus identifies
+            persons.
+        channel: number of the channel, from 0.
         start, end: seconds from the start of the recording.
         text: the words.
+
     """
 
     label: str
@@ -51,14 +53,15 @@ class TranscriptLine:
 
 
 class Corpus(Protocol):
-    """How a corpus is read.
+    """The reader of a corpus.
 
     Attributes:
         folders: for each part, in the order of the output, the folder of its slices.
         times: the positions, from 0, of start and end (seconds) among the words of a line.
-        tables: files beside the transcripts that the output depends on.
+        tables: files other than transcripts that the output depends on.
         notes: remarks on the files that were found, for the user.
-        has_vocabulary: whether `vocab.txt` is written beside the manifests.
+        has_vocabulary: whether `vocab.txt` is written next to the manifests.
+
     """
 
     folders: ClassVar[Mapping[str, str]]
@@ -75,7 +78,7 @@ class Corpus(Protocol):
         """
 
     def lines(self, conversation: Conversation) -> Iterable[tuple[int, bytes]]:
-        """Return the lines of the transcript that are records, with their numbers from 1."""
+        """Return the lines of the transcript that are records, each with its number from 1."""
 
     def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
         """Parse a line.
@@ -106,7 +109,7 @@ def runs(items: Iterable[tuple[_Item, float]], min_seconds: float) -> Iterator[S
     for item, seconds in items:
         collected.append(item)
         total += seconds
-        # Rounding may make a sum of centiseconds such as 3.3 + 6.7 less than 10.
+        # Because of rounding, a sum of centiseconds such as 3.3 + 6.7 may be less than 10.
         if total >= min_seconds - 1e-6:
             yield Stretch(collected, total)
             collected, total = [], 0.0
@@ -118,7 +121,8 @@ def parse_span(start: str, end: str) -> tuple[float, float]:
     """Return start and end of an utterance in seconds.
 
     Raises:
-        RecordRejected: they are not a span of time.
+        RecordRejected: start and end are not a span of time.
+
     """
     try:
         times = float(start), float(end)

@@ -1,4 +1,4 @@
-"""From an archive to folders in the data root: fetched if needed, unpacked elsewhere, moved when complete."""
+"""Makes folders in the data root from an archive: fetched if needed, unpacked elsewhere, moved when complete."""
 
 import bz2
 import errno
@@ -28,14 +28,15 @@ from prepcli.storage.transfer import FetchError
 
 _BLOCK = 1 << 20
 _TAR_BLOCK = 64 << 10
-"""At each read tarfile copies the rest of its buffer; with 1 MiB that took half of the time."""
+"""At each read tarfile copies the rest of its buffer; with a buffer of 1 MiB, this took half of the time."""
 _END_OF_TAR = bytes(1024)
 _MALFORMED = (EOFError, zlib.error, tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError)
-"""What Python raises for archives that are cut or damaged; `tarfile` parses extended headers without checks."""
+"""Exceptions of Python for archives that are cut or damaged; `tarfile` parses extended headers without checks."""
 _BAD_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG})
-"""The archive's fault, not the disk's: a name is too long, or is that of a file and of a folder."""
+"""Errors due to the archive, not the disk: a name is too long, or belongs to a file and to a folder."""
 MAX_RATIO, MAX_SMALL = 100, 1 << 30
-"""An archive may unpack to so many times its own bytes, or to so many bytes: a few could stand for petabytes."""
+"""Limits of unpacked bytes: this multiple of the archive's size, or this number. A small archive could hold
+petabytes."""
 _MAGIC: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
 
 
@@ -114,10 +115,11 @@ def unpack(archive: Path, into: Path) -> None:
 
 
 class _Tail:
-    """Reads a stream, and keeps its last bytes: a tar that is truncated between two members looks complete otherwise.
+    """Reads a stream, and keeps its last bytes: they show whether a tar is cut off between two members.
 
     Raises:
         UnsafeArchiveError: the stream is longer than `limit` bytes.
+
     """
 
     def __init__(self, stream: Any, name: str, limit: int) -> None:
@@ -160,7 +162,7 @@ def _unpack(stream: _Tail, into: Path, name: str) -> None:
                     f"{name} is not to be trusted: its member {_short(member.name)} cannot be unpacked "
                     f"({error.strerror}); nothing of it is kept"
                 ) from error
-    while stream.read(_BLOCK):  # the CRC is at the end
+    while stream.read(_BLOCK):  # reads the CRC at the end
         pass
     if stream.tail != _END_OF_TAR:
         raise DamagedArchiveError(f"{name} is damaged (its tar ends early)")
@@ -186,7 +188,7 @@ def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
                 f"{archive} is not to be trusted: its member {name!r} would be outside of the folder that it is "
                 "unpacked in; nothing of it is kept"
             )
-    # A sparse file is a few bytes that stand for any number of zeros.
+    # A sparse file is a few bytes that stand for any number of zeros, so it is refused.
     if not (member.isdir() or member.isreg() or member.issym() or member.islnk()) or member.issparse():
         raise UnsafeArchiveError(
             f"{archive} is not to be trusted: its member {name!r} is not a plain file or folder; nothing of it is kept"
@@ -195,7 +197,7 @@ def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
 
 
 def _short(name: str) -> str:
-    """A member's name for a message, at most 200 characters of it."""
+    """A member's name for a message, shortened to 200 characters."""
     return repr(name if len(name) <= 200 else f"{name[:200]}...")
 
 
@@ -213,7 +215,7 @@ def _write(content: IO[bytes], target: Path) -> None:
 
 
 def staging_of(workspace: Workspace) -> Path:
-    """Return the folder in which a data set is unpacked; it does not exist any more once its files are moved."""
+    """Return the folder in which a data set is unpacked; it is removed after its files are moved."""
     return workspace.root / "unpacking"
 
 
@@ -223,20 +225,21 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
     Args:
         archive: the archive.
         given: the file of `--archive`, if there is one.
-        there: where a fetched archive is stored.
+        there: the folder for fetched archives.
         staging: the folder to unpack in.
 
     Raises:
         UsageError: the given archive is damaged.
         FetchError: the archive cannot be fetched undamaged.
         UnsafeArchiveError: the archive is not safe to unpack.
+
     """
     for attempt in range(MAX_DAMAGED):
         checksum = archive.checksum
         if given is None and not there.exists():
             with _Bar(archive.name) as bar:
                 fetch(archive, there.parent, bar)
-            checksum = None  # compared while it was fetched
+            checksum = None  # compared during the download
         shutil.rmtree(staging, ignore_errors=True)
         try:
             unpack_checked(given or there, staging, checksum)
@@ -278,34 +281,34 @@ def _unpack_in_place(archive: Path) -> None:
 
 
 def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
-    """Move what was unpacked to the data root: whole folders at once, and the files next to them one by one.
+    """Move the unpacked files to the data root: whole folders at once, and the files next to them one by one.
 
-    A folder that is there already is kept in `OUT.prepcli/kept/`. Files next to the folders, such as README.TXT,
-    replace nothing. All others in the archive are left out: it does not decide what else is in the data root.
+    An existing folder is moved to `OUT.prepcli/kept/`. Existing files next to the folders, such as README.TXT, are not
+    replaced. All other members of the archive are left out, so that an archive cannot write other files.
     """
     staging = staging_of(workspace)
     moved = []
     for tree in data_set.trees:
         if (staging / tree).exists():
             _move(workspace, staging / tree, tree)
-            moved.append(workspace.out / tree)
+            moved.append(workspace.folder / tree)
     beside = {staging / Path(tree).parent for tree in data_set.trees} - {staging}
     left_out = 0
     for path in sorted(path for path in staging.rglob("*") if path.is_file()):
-        target = workspace.out / path.relative_to(staging)
+        target = workspace.folder / path.relative_to(staging)
         if path.parent not in beside:
             left_out += 1
         elif not os.path.lexists(target):
             os.rename(path, target)
             moved.append(target)
-    workspace.flush(moved)  # before what the next process would move again is gone
+    workspace.flush(moved)  # before the folder that the next process would move again is removed
     if left_out:
         note(f"{left_out:,} files of the archive are not part of {data_set.name}, and were left out")
     shutil.rmtree(staging, ignore_errors=True)
 
 
 def _move(workspace: Workspace, unpacked: Path, name: str) -> None:
-    target = workspace.out / name
+    target = workspace.folder / name
     if os.path.lexists(target):
         set_aside(workspace, target, name, "was there already, and is replaced by what was unpacked")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -313,7 +316,7 @@ def _move(workspace: Workspace, unpacked: Path, name: str) -> None:
 
 
 class _Bar:
-    """One progress bar per archive; a line per minute where stderr is not a terminal."""
+    """One progress bar per archive; a line per minute if stderr is not a terminal."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.commands.download.fetch import Archive
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RejectReason, UsageError
+
+INDEX_NAME = "index.jsonl"
+"""The index of utterances, in the workspace of the data set."""
 
 
 @dataclass(slots=True)
@@ -17,12 +21,13 @@ class Utterance:
 
     Attributes:
         manifest: path of the manifest.
-        source: path of the recording as published; absolute where it is not in the data root.
-        fields: the fields of the record beside audio and duration.
+        source: path of the recording as published; absolute if it is not in the data root.
+        fields: the fields of the record in addition to audio and duration.
         where: the line of the transcript, `file:line`.
-        target: path of the WAV file to make of the recording; None: the recording is used as it is.
-        reason: why the utterance cannot be used, where that is known already.
+        target: path of the WAV file to make from the recording; None: the recording is used unchanged.
+        reason: why the utterance cannot be used, if that is known already.
         detail: the details of the reason.
+
     """
 
     manifest: str
@@ -43,16 +48,17 @@ class CorpusPart:
     """A part of a corpus that is fetched, converted and continued independently of others.
 
     Attributes:
-        corpus, name: e.g. `librispeech`, `dev_clean`; `name` is also that of its folder in D.prepcli/sets.
-        archive: what to fetch; None: the corpus is on the disk already.
+        corpus, name: e.g. `librispeech`, `dev_clean`; `name` is also the name of its folder in D.prepcli/sets.
+        archive: the archive to fetch; None: the corpus is on disk already.
         trees: the folders in the archive, relative to the data root.
         manifests: the manifests to write, relative to the data root.
         read: returns the utterances, given the folder that contains `trees`; those of one manifest are consecutive.
-        converted: globs of the WAV files that are made, with any settings.
-        nested: a glob of archives within the archive, each unpacked in its folder.
-        derive: makes further files of the records.
+        converted: globs of the converted WAV files, for all settings.
+        nested: a glob of archives within the archive, each is unpacked in its own folder.
+        derive: makes further files from the records.
         derived: the names of these files.
         settings: the options that the output depends on.
+
     """
 
     corpus: str
@@ -73,13 +79,14 @@ class CorpusPart:
         return " ".join(dict.fromkeys(["download", self.corpus, self.name]))
 
     def extracted(self, folder: Path, data_root: Path) -> "CorpusPart":
-        """The same data set of a copy that is unpacked in `folder`, or of which `folder` is a part.
+        """The same data set, read from a copy in `folder`; `folder` may also be a part of the copy.
 
-        As for a corpus without an archive, recordings that need no conversion are used where they are: their paths are
-        absolute, unless the copy is in the data root.
+        Recordings that need no conversion are not copied: as for a corpus without an archive, their paths are absolute,
+        unless the copy is in the data root.
 
         Raises:
-            UsageError: the copy is not there, or archives within it are not unpacked.
+            UsageError: the copy does not exist, or archives within it are not unpacked.
+
         """
         root = _root_of(folder, self.trees[0])
         if root is None:
@@ -124,6 +131,11 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def unmatched(manifest: str, sources: Iterable[str]) -> Iterator[Utterance]:
-    """Yield the utterances of recordings that are in no transcript; they are rejected."""
+    """Yield an utterance for each recording that is in no transcript; these utterances are rejected."""
     for source in sources:
         yield Utterance(manifest, source, {}, source, None, RejectReason.MISSING_FIELD, "no transcript names it")
+
+
+def workspace_of(data_set: CorpusPart, data_root: Path) -> Workspace:
+    """The workspace of one data set: each has its own, so that others can be added later."""
+    return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.name)

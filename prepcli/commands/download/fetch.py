@@ -1,4 +1,4 @@
-"""Fetching an archive: from the first mirror that has it, and checked before it gets its final name."""
+"""Fetches an archive from the first mirror that has it, and checks it before it gets its final name."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from prepcli.interface.printing import printable
 from prepcli.storage.transfer import FetchError, Part, Progress, download, part_of
 
 MAX_LONGER = 4
-"""A server may send so many times the published size: mirrors may have other archives, with other checksums."""
+"""Maximum bytes from a server as a multiple of the published size: mirrors may have other archives and checksums."""
 MAX_DAMAGED = 3
 """The number of damaged downloads of an archive after which the command fails."""
 
@@ -24,8 +24,9 @@ class Archive:
         name: the file name.
         urls: addresses, in the order to try.
         num_bytes: the published size, for plans, and against servers that send without end (`MAX_LONGER`).
-        checksum: `sha256:<hex>` or `md5:<hex>`; None where none is published. Then the length that the server states,
-            the CRC in gzip and the end of the tar are checked.
+        checksum: `sha256:<hex>` or `md5:<hex>`; None if none is published. Then the length from the server, the CRC in
+            gzip and the end of the tar are checked.
+
     """
 
     name: str
@@ -42,16 +43,19 @@ class Archive:
 def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
     """Fetch an archive into a folder; an interrupted download is continued.
 
-    A partial download is `<name>.part`; a file beside it identifies the version of the file on the server.
+    A partial download is `<name>.part`; a file next to it identifies the version of the file on the server.
 
     Returns:
         The path of the archive.
 
     Raises:
         FetchError: no server has it, or it was damaged each time.
-        IncompleteError: the servers cannot be reached, or the connections break; what was fetched is kept.
+        IncompleteError: the servers cannot be reached, or the connections break; the fetched bytes are kept.
         UsageError: an address is not valid.
+
     """
+    if not archive.urls:
+        raise UsageError(f"nobody publishes {archive.name}: give your copy with --archive or --extracted")
     target = folder / archive.name
     part_file = part_of(target)
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +78,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
         part_file.unlink()
         part.forget()
         note(f"{archive.name} from {url} is damaged ({found} instead of {archive.checksum}): fetching it again")
-        urls.append(urls.pop(urls.index(url)))  # another one may have it undamaged
+        urls.append(urls.pop(urls.index(url)))  # another server may have an undamaged file
     raise FetchError(
         f"{archive.name} was damaged {MAX_DAMAGED} times (it should be {archive.checksum}); give another "
         "--base-url, or a good copy with --archive"
@@ -82,7 +86,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
 
 
 def _bounded(progress: Progress, archive: Archive, part: Part) -> Progress:
-    """`progress`, which also discards the part and raises `FetchError` once far more has come than was published."""
+    """`progress`, which also discards the part and raises `FetchError` if far more bytes arrive than were published."""
 
     def bounded(num_bytes: int, total: int | None) -> None:
         if archive.num_bytes is not None and num_bytes > MAX_LONGER * archive.num_bytes:
@@ -94,7 +98,7 @@ def _bounded(progress: Progress, archive: Archive, part: Part) -> Progress:
 
 
 def algorithm_of(checksum: str | None) -> str:
-    """Return the algorithm of a checksum, such as `md5` of `md5:<hex>`; SHA-256 where there is no checksum."""
+    """Return the algorithm of a checksum, such as `md5` for `md5:<hex>`; SHA-256 if there is no checksum."""
     return checksum.partition(":")[0] if checksum else "sha256"
 
 

@@ -1,4 +1,4 @@
-"""Find the files of a corpus in the folders of a copy, independent of their arrangement."""
+"""Finds the files of a corpus in the folders of a copy, whatever their arrangement."""
 
 import os
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tuple[dict[str, str], ...]:
     """Return for each pattern the files whose whole name matches it: lower-case first group -> path.
 
-    Of several files for one group the first of the sorted paths is used, the same on every machine. Links to folders
-    are followed; each folder is visited once.
+    If several files have the same group, the first of the sorted paths is used on every machine. Links to folders are
+    followed; each folder is visited once.
     """
     found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
     for path in sorted(_walk(roots)):

@@ -11,17 +11,17 @@ import msgspec
 
 from prepcli.audio.probe import probe_file
 from prepcli.commands.download.data_set import CorpusPart, Utterance
-from prepcli.engine.run.retry import RETRYABLE
-from prepcli.engine.state.plan import Unit
+from prepcli.engine.publishing.rejects import RETRYABLE
 from prepcli.engine.state.workspace import atomic_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.manifest.line_slices import LineSlice, LineSlices
 
 UNIT_LINES = 64
-"""Maximum number of utterances per unit of work; an interrupted run repeats at most so many per worker."""
+"""Maximum number of utterances per unit of work; an interrupted run repeats at most this number per worker."""
 
 
 class IndexLine(msgspec.Struct, omit_defaults=True):
-    """An utterance; see `Utterance` for the fields. `duration` is in seconds; with a `reason` it cannot be used."""
+    """An utterance, with the fields of `Utterance`. `duration` is in seconds; with a `reason` it cannot be used."""
 
     manifest: str
     source: str
@@ -86,13 +86,13 @@ def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLin
     try:
         line.duration = probe_file(root / line.source).duration
     except RecordRejected as rejected:
-        # While a corpus is unpacked, it is in another folder: messages must have the final path.
+        # While a corpus is unpacked it is in a temporary folder, but messages must have the final path.
         line.reason, line.detail = rejected.reason, rejected.detail.replace(f"{root}/", "")
     return line
 
 
 def only_audio_came_back(before: Path, now: Path) -> bool:
-    """Compare two indexes of a corpus: whether they differ, and only in utterances without usable audio in `before`."""
+    """Whether two indexes of a corpus differ, but only in utterances without usable audio in `before`."""
     known: dict[tuple[str, str], tuple[bytes, str | None]] = {}
     for raw, line in _raw_lines(before):
         retryable = line.reason is not None and line.reason.value in RETRYABLE
@@ -117,17 +117,14 @@ def _raw_lines(file: Path) -> Iterator[tuple[bytes, IndexLine]]:
 
 
 @dataclass(frozen=True, slots=True)
-class LineRange(Unit):
-    """The lines of a unit: their byte offset in the index, the number of the first, their count and manifest."""
+class LineRange(LineSlice):
+    """The lines of a unit, which are all of one manifest."""
 
-    offset: int
-    first: int
-    count: int
     manifest: str
 
 
 class LineIndex:
-    """An index, divided into units of work. It needs memory for four numbers per unit."""
+    """An index divided into units of work; memory: four numbers per unit."""
 
     def __init__(self, file: Path) -> None:
         """Read the index once.
@@ -137,6 +134,7 @@ class LineIndex:
         """
         self.file = file
         self.batches: list[LineRange] = []
+        self._slices = LineSlices(plain=[str(file)])
         self.records = 0
         self.rejects: dict[str, int] = {}
         digest = sha256()
@@ -149,7 +147,7 @@ class LineIndex:
                     line = decoder.decode(raw)
                     digest.update(raw)
                     if line.manifest != manifest or number - first >= UNIT_LINES:
-                        self._add(seconds, usable, begin, first, number - first, manifest)
+                        self._add(seconds, usable, begin, offset, first, manifest)
                         begin, first, manifest, seconds, usable = offset, number, line.manifest, 0.0, 0
                     if line.reason is None:
                         seconds += line.duration
@@ -160,22 +158,20 @@ class LineIndex:
                     self.records = number
         except (OSError, msgspec.DecodeError) as error:
             raise UsageError(f"{file} cannot be read ({error}); give --overwrite to make it again") from error
-        self._add(seconds, usable, begin, first, self.records + 1 - first, manifest)
+        self._add(seconds, usable, begin, offset, first, manifest)
         self.sha256 = digest.hexdigest()
 
-    def _add(self, seconds: float, usable: int, offset: int, first: int, count: int, manifest: str) -> None:
+    def _add(self, seconds: float, usable: int, begin: int, end: int, first: int, manifest: str) -> None:
         if usable:
-            number = len(self.batches)
-            self.batches.append(LineRange(f"batch_{number:05d}", seconds, usable, offset, first, count, manifest))
+            id = f"batch_{len(self.batches):05d}"
+            self.batches.append(LineRange(id, seconds, usable, 0, begin, end - begin, first, manifest))
 
     def lines(self, batch: LineRange) -> Iterator[tuple[int, IndexLine]]:
         """Yield the usable lines of a unit, with their numbers from 1."""
-        with self.file.open("rb") as file:
-            file.seek(batch.offset)
-            for number in range(batch.first, batch.first + batch.count):
-                line = msgspec.json.decode(file.readline(), type=IndexLine)
-                if line.reason is None:
-                    yield number, line
+        for number, raw in self._slices.lines(batch):
+            line = msgspec.json.decode(raw, type=IndexLine)
+            if line.reason is None:
+                yield number, line
 
     def unusable(self) -> Iterator[tuple[int, IndexLine]]:
         """Yield the lines that cannot be used, with their numbers from 1."""

@@ -1,42 +1,61 @@
 """download: convert the utterances of an unpacked corpus to audio and NeMo manifests."""
 
 import os
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from prepcli.audio.convert import TargetFormat, convert
-from prepcli.audio.probe import probe_file
-from prepcli.commands.download.data_set import CorpusPart
+from prepcli.audio.segments import TargetFormat, convert, probe, whole
+from prepcli.commands.download.data_set import CorpusPart, workspace_of
 from prepcli.commands.download.index import IndexLine, LineIndex, LineRange
+from prepcli.commands.download.options import (
+    DownloadAishell,
+    DownloadAishell2,
+    DownloadAn4,
+    DownloadFisher,
+    DownloadHub5,
+    DownloadLibrispeech,
+    DownloadLjspeech,
+    FetchOptions,
+)
+from prepcli.commands.download.prepare import (
+    Fetching,
+    check_given,
+    ensure_index,
+    ensure_unpacked,
+    has_audio_come_back,
+    is_ready,
+    note_scarce_space,
+    plan_fetching,
+)
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
-from prepcli.engine.run.job import Advance
-from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.options import JobOptions
+from prepcli.engine.run.report import Report, format_bytes
+from prepcli.engine.run.run import dry_run_report, run_job, with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, UsageError
-from prepcli.processes.in_hand import take_in_hand
-
-INDEX_NAME = "index.jsonl"
-"""The index of utterances, in the workspace of the data set."""
-
-
-def workspace_of(data_set: CorpusPart, data_root: Path) -> Workspace:
-    """The workspace of one data set: each has its own, so that others can be added later."""
-    return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.name)
-
+from prepcli.errors import IncompleteError, RecordRejected, TooManyRejectsError, UsageError
+from prepcli.interface.options import settings_of
+from prepcli.interface.printing import as_text
+from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
+from prepcli.processes.signals import stop_on_signals
 
 CorpusPlan = Plan[LineRange, LineIndex]
 
 
-class CorpusJob(UnitJob[LineRange, LineIndex]):
+class CorpusJob(LineJob[LineRange, LineIndex]):
     """Units are batches of utterances. Audio is converted if the data set requires it, or used as published.
 
-    Paths in manifests are relative to the manifest's folder, which is where NeMo, lhotse's reader of NeMo manifests
-    and prepcli look: the data root can be moved as a whole. Recordings outside of it keep their absolute paths.
+    Paths in manifests are relative to the manifest's folder, as NeMo, lhotse's reader of NeMo manifests and prepcli
+    expect, so the data root can be moved as a whole. Recordings outside of the data root have absolute paths.
     """
 
     def __init__(self, data_set: CorpusPart, data_root: Path, index_file: Path) -> None:
@@ -46,7 +65,7 @@ class CorpusJob(UnitJob[LineRange, LineIndex]):
 
     @property
     def command(self) -> str:
-        """E.g. `download librispeech dev_clean`."""
+        """The name of the command, such as `download librispeech dev_clean`."""
         return self._data_set.command
 
     def settings(self, plan: CorpusPlan) -> dict[str, Any]:
@@ -54,7 +73,7 @@ class CorpusJob(UnitJob[LineRange, LineIndex]):
         return self._data_set.settings
 
     def output_patterns(self, plan: CorpusPlan) -> Sequence[str]:
-        """Manifests, and what is derived from them."""
+        """The manifests and the files derived from them."""
         return (*self._data_set.manifests, *self._data_set.derived)
 
     def plan(self, workspace: Workspace) -> CorpusPlan:
@@ -64,9 +83,9 @@ class CorpusJob(UnitJob[LineRange, LineIndex]):
         return Plan(index.batches, index.records, index, inputs, index.rejects)
 
     def planned_rejects(self, plan: CorpusPlan) -> Iterator[bytes]:
-        """Utterances that were unusable when the index was made."""
+        """The utterances that were unusable when the index was made."""
         for number, line in plan.contents.unusable():
-            yield reject_line(line.original(), line.rejected(), self._origin(number))
+            yield reject_line(line.original(), line.rejected(), Origin(str(self._index_file), number))
 
     def prepare(self) -> None:
         """Check that the unpacked files still exist."""
@@ -77,36 +96,13 @@ class CorpusJob(UnitJob[LineRange, LineIndex]):
                     "put it back, or give --overwrite to fetch it again"
                 )
 
-    def process(self, plan: CorpusPlan, unit: LineRange, writer: UnitWriter, advance: Advance) -> None:
-        """Convert the utterances of a batch, and write their lines."""
-        part = writer.open_part(f"parts/{unit.id}.jsonl")
-        folder = os.path.dirname(unit.manifest)
-        for number, line in plan.contents.lines(unit):
-            try:
-                duration = self._convert(line, writer)
-            except RecordRejected as rejected:
-                writer.reject(line.original(), line.rejected(rejected), self._origin(number))
-            else:
-                audio = line.target or line.source
-                path = audio if os.path.isabs(audio) else os.path.relpath(audio, folder or ".")
-                record = {"audio_filepath": path, "duration": duration, **line.fields}
-                part.write(msgspec.json.encode(record) + b"\n")
-                writer.count(1, duration)
-            advance(1, line.duration)
-
-    def _convert(self, line: IndexLine, writer: UnitWriter) -> float:
-        """Write the WAV of the utterance if required; returns the duration of its audio in seconds."""
-        source = str(self._root / line.source)
-        take_in_hand(source)
-        info = probe_file(source)
-        if line.target is not None:
-            stored = convert(source, info, TargetFormat("wav"), name=line.source)
-            writer.add(line.target, stored.data)
-        return info.duration
+    def open_unit(self, plan: CorpusPlan, unit: LineRange, writer: UnitWriter) -> "_Utterances":
+        """Convert the utterances of a batch, and make their lines."""
+        return _Utterances(plan.contents, unit, writer, self._root)
 
     def finish(self, plan: CorpusPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge the parts: the manifests, in the order of the index, and the files derived from them."""
-        parts = [(unit, writer.workspace.root / f"parts/{unit.id}.jsonl") for unit in plan.units]
+        """Merge the parts into the manifests, in the order of the index, and write the files derived from them."""
+        parts = [(unit, writer.workspace.root / LINES_NAME.format(unit.id)) for unit in plan.units]
         if self._data_set.derive is not None:
             for name, lines in self._data_set.derive(_records(parts)):
                 derived = writer.open(name)
@@ -114,18 +110,339 @@ class CorpusJob(UnitJob[LineRange, LineIndex]):
                     derived.write(f"{line}\n".encode())
         details = {}
         for manifest in self._data_set.manifests:
-            merged = writer.open(manifest)
-            for unit, part in parts:
-                if unit.manifest == manifest:
-                    merged.write(part.read_bytes())
+            writer.join(manifest, (LINES_NAME.format(unit.id) for unit in plan.units if unit.manifest == manifest))
             details[Path(manifest).stem] = self._root / manifest
         return details
 
-    def _origin(self, number: int) -> Origin:
-        return Origin(str(self._index_file), number)
+
+class _Utterances(LineWriter[tuple[int, IndexLine]]):
+    """Makes the lines of a batch of utterances."""
+
+    def __init__(self, index: LineIndex, unit: LineRange, writer: UnitWriter, root: Path) -> None:
+        self.items = index.lines(unit)
+        self._source, self._writer, self._root = str(index.file), writer, root
+        self._folder = os.path.dirname(unit.manifest) or "."
+
+    def make(self, item: tuple[int, IndexLine]) -> tuple[bytes, float]:
+        line = item[1]
+        source = str(self._root / line.source)
+        try:
+            info = probe(source)
+            if line.target is not None:
+                self._writer.add(line.target, convert(whole(source, info, line.source), TargetFormat("wav")).data)
+        except RecordRejected as rejected:
+            raise line.rejected(rejected) from None
+        audio = line.target or line.source
+        path = audio if os.path.isabs(audio) else os.path.relpath(audio, self._folder)
+        return msgspec.json.encode({"audio_filepath": path, "duration": info.duration, **line.fields}), info.duration
+
+    def original(self, item: tuple[int, IndexLine]) -> tuple[bytes, Origin]:
+        """The record, with the recording as it was published."""
+        return item[1].original(), Origin(self._source, item[0])
 
 
 def _records(parts: Sequence[tuple[LineRange, Path]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for unit, part in parts:
         for line in part.read_bytes().splitlines():
             yield unit.manifest, msgspec.json.decode(line)
+
+
+@dataclass
+class DownloadReport:
+    """The report of a corpus.
+
+    Attributes:
+        data_sets: the report of each data set by its name; the properties are totals over all reports.
+
+    """
+
+    data_sets: dict[str, Report] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """The status of all data sets, or of the first one that is not done."""
+        states = [report.status for report in self.data_sets.values()]
+        return next((state for state in states if state not in ("done", "nothing_to_do")), states[-1])
+
+    @property
+    def records_in(self) -> int:
+        """Utterances of the transcripts."""
+        return sum(report.records_in for report in self.data_sets.values())
+
+    @property
+    def records_out(self) -> int:
+        """Records in the manifests."""
+        return sum(report.records_out for report in self.data_sets.values())
+
+    @property
+    def rejects_by_reason(self) -> dict[str, int]:
+        """The number of rejected records by reason."""
+        counts: Counter[str] = Counter()
+        for report in self.data_sets.values():
+            counts.update(report.rejects_by_reason)
+        return dict(sorted(counts.items()))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio in the output."""
+        return sum(report.seconds for report in self.data_sets.values())
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The manifests by their names without `.json`."""
+        return {name: path for report in self.data_sets.values() for name, path in report.outputs.items()}
+
+    def __str__(self) -> str:
+        """The text that the command line prints: the summary or the plan of each data set."""
+        return format(self, "")
+
+    def __format__(self, spec: str) -> str:
+        """The text; with the spec `verbose`, the text for the option `--verbose`."""
+        return "\n".join(_text(one, spec) for one in self.data_sets.values())
+
+    def document(self) -> Any:
+        """The document for `--json`: that of the only data set, or the documents of all by name."""
+        documents = {name: _document(one) for name, one in self.data_sets.items()}
+        return next(iter(documents.values())) if len(documents) == 1 else {"data_sets": documents}
+
+
+def _document(report: Report) -> Any:
+    if report.status == "fetched":
+        return {"command": report.command, "status": report.status, "out": report.out}
+    return report.document()
+
+
+def _text(report: Report, spec: str) -> str:
+    if report.status == "fetched":
+        return as_text([f"{report.command}: unpacked in {report.out}"])
+    if "fetch" not in report.details:
+        return format(report, spec)
+    archive = report.details["fetch"]
+    size = format_bytes(archive["num_bytes"]) if archive["num_bytes"] else "unknown size"
+    there = f", {format_bytes(archive['num_bytes_there'])} there" if archive["num_bytes_there"] else ""
+    known = archive["checksum"] or "no checksum published"
+    lines = [
+        f"{report.command}: the plan (nothing is written); records are counted after unpacking",
+        f"  fetch    {archive['from']} ({size}{there}), {known}",
+    ]
+    return as_text(lines)
+
+
+def prepare_data_sets(
+    data_sets: Sequence[CorpusPart], data_root: Path, fetch: FetchOptions, options: JobOptions
+) -> DownloadReport:
+    """Prepare each data set, or plan it.
+
+    Raises:
+        TooManyRejectsError: some data sets have too many rejects; the others are prepared too.
+        PrepcliError: errors of fetching and of the engine.
+    """
+    engine = options.engine()
+    if fetch.extracted is not None:
+        data_sets = [one.extracted(fetch.extracted, data_root) for one in data_sets]
+    fetching = fetch.fetching(engine)
+    check_given(data_sets, data_root, fetching)
+    if options.dry_run:
+        plans = {data_set.name: _plan(data_set, data_root, fetching, engine) for data_set in data_sets}
+        return DownloadReport(plans)
+    alone = engine.rank.world_size == 1
+    waiting = [one.name for one in data_sets if not is_ready(one, data_root)]
+    if waiting and not alone:
+        raise UsageError(
+            f"{', '.join(waiting)}: one process must fetch and unpack them first. Run the same command once without "
+            "ranks and with --fetch-only, then this one"
+        )
+    if alone:
+        note_scarce_space(data_sets, data_root, fetching)
+    report = DownloadReport()
+    for data_set in data_sets:
+        try:
+            with stop_on_signals():  # stops between fetching and converting too; both have their own handlers
+                if alone:
+                    ensure_unpacked(data_set, data_root, fetching)
+                report.data_sets[data_set.name] = _convert(data_set, data_root, fetch.fetch_only, engine)
+        except IncompleteError as error:
+            raise with_continuation(error, data_set.command, workspace_of(data_set, data_root)) from None
+    problems = list(_too_many(report, engine))
+    if problems:
+        raise TooManyRejectsError("; ".join(problems), report)
+    return report
+
+
+def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: RunOptions) -> Report:
+    if fetch_only:
+        return _bare_report(data_set, data_root, "fetched", {})
+    workspace = workspace_of(data_set, data_root)
+    if engine.retry_rejects and has_audio_come_back(data_set, data_root):
+        engine = replace(engine, overwrite=True)  # for a corpus on disk, it replaces manifests only
+    index = ensure_index(data_set, data_root, workspace.root, replace=engine.overwrite)
+    try:
+        return run_job(CorpusJob(data_set, data_root, index), workspace, engine)
+    except TooManyRejectsError as error:  # the other data sets are prepared too
+        report: Report = error.report
+        return report
+
+
+def _too_many(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
+    for one in report.data_sets.values():
+        if one.status == "too_many_rejects":
+            yield (
+                f"{one.rejects:,} of {one.records_in:,} records were rejected, more than --max-rejects allows "
+                f"({engine.budget}); see {one.rejects_filepath}"
+            )
+
+
+def _plan(data_set: CorpusPart, data_root: Path, fetching: Fetching, engine: RunOptions) -> Report:
+    """Return the plan of converting, or of fetching if the data set is not unpacked yet."""
+    if not is_ready(data_set, data_root):
+        archive = plan_fetching(data_set, data_root, fetching)
+        plan = {"command": data_set.command, "status": "dry_run", "fetch": archive}
+        return _bare_report(data_set, data_root, "dry_run", plan)
+    with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
+        job = CorpusJob(data_set, data_root, ensure_index(data_set, data_root, Path(scratch)))
+        return dry_run_report(job, data_root, engine.rank)
+
+
+def _bare_report(data_set: CorpusPart, data_root: Path, status: str, details: dict[str, Any]) -> Report:
+    """Return the report of a data set whose records are not known yet."""
+    return Report(
+        command=data_set.command,
+        status=status,
+        out=str(data_root),
+        records_in=0,
+        records_out=0,
+        rejects=0,
+        rejects_by_reason={},
+        skipped=0,
+        units=0,
+        units_done=0,
+        seconds=0.0,
+        num_bytes=0,
+        digest="",
+        details=details,
+    )
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_SECTIONS = """
+
+Returns:
+    {returns}
+
+Raises:
+    UsageError: {wrong_use}
+
+Example:
+    >>> import prepcli
+    >>> report = prepcli.{call}
+    >>> report.outputs["{output}"]
+    {path!r}
+"""
+
+
+def _documented(call: str, output: str, path: str, *, returns: str, wrong_use: str) -> Callable[[Function], Function]:
+    """Complete the docstring of a command with the sections that all corpora share, and its own example."""
+
+    def complete(function: Function) -> Function:
+        sections = _SECTIONS.format(returns=returns, wrong_use=wrong_use, call=call, output=output, path=path)
+        function.__doc__ = f"{function.__doc__}{sections}"
+        return function
+
+    return complete
+
+
+_makes_manifests = partial(
+    _documented,
+    returns="The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.",
+    wrong_use="the data set is unknown, other files are in its place, or the given archive is damaged.",
+)
+_makes_slices = partial(
+    _documented,
+    returns='The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.',
+    wrong_use="options that do not go together, or inputs that cannot be read.",
+)
+
+
+@_makes_manifests('download_librispeech("data", data_sets="mini")', "dev_clean_2", "/.../data/dev_clean_2.json")
+def download_librispeech(options: DownloadLibrispeech) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import librispeech as corpus
+
+    chosen = corpus.data_sets(options.data_sets, options.audio_format)
+    return _prepare(chosen, options)
+
+
+@_makes_manifests('download_an4("data")', "train_manifest", "/.../data/an4/train_manifest.json")
+def download_an4(options: DownloadAn4) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import an4 as corpus
+
+    return _prepare([corpus.data_set()], options)
+
+
+@_makes_manifests('download_aishell("data")', "train", "/.../data/data_aishell/train.json")
+def download_aishell(options: DownloadAishell) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import aishell as corpus
+
+    return _prepare([corpus.data_set()], options)
+
+
+@_makes_manifests('download_aishell2("AISHELL-2", "data")', "train", "/.../data/train.json")
+def download_aishell2(options: DownloadAishell2) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import aishell2 as corpus
+
+    return _prepare([corpus.data_set(options.audio_folder)], options)
+
+
+@_makes_manifests(
+    'download_ljspeech("data", val_size=1, test_size=1)', "val_manifest", "/.../data/LJSpeech-1.1/val_manifest.json"
+)
+def download_ljspeech(options: DownloadLjspeech) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import ljspeech as corpus
+
+    chosen = corpus.data_set(options.val_size, options.test_size, options.split_seed)
+    return _prepare([chosen], options)
+
+
+@_makes_slices(
+    'download_fisher("LDC", "fisher", remove_noises=True)', "manifest_train", "/.../fisher/manifest_train.json"
+)
+def download_fisher(options: DownloadFisher) -> Report:
+    """Slice a licensed copy of the corpus."""
+    from prepcli.commands.download.published.fisher import Fisher
+    from prepcli.commands.download.slices import FisherJob
+    from prepcli.commands.download.spoken_text import Noises
+
+    if options.remove_noises and options.noises_to_emoji:
+        raise UsageError("--remove-noises and --noises-to-emoji exclude each other")
+    noises = Noises.REMOVE if options.remove_noises else Noises.EMOJI if options.noises_to_emoji else Noises.KEEP
+    engine = options.engine()
+    corpus = Fisher(options.ldc_root, options.keep_low_conf, noises)
+    job = FisherJob(corpus, options.min_slice_duration, _settings(options), engine.num_workers)
+    return run_job(job, Workspace(options.dest_root), engine)
+
+
+@_makes_slices('download_hub5("LDC", "hub5")', "manifest_hub5", "/.../hub5/manifest_hub5.json")
+def download_hub5(options: DownloadHub5) -> Report:
+    """Slice a licensed copy of the test set."""
+    from prepcli.commands.download.published.hub5 import Hub5
+    from prepcli.commands.download.slices import Hub5Job
+
+    engine = options.engine()
+    corpus = Hub5(options.data_root)
+    job = Hub5Job(corpus, options.min_slice_duration, _settings(options), engine.num_workers)
+    return run_job(job, Workspace(options.dest_root), engine)
+
+
+def _prepare(data_sets: "Sequence[CorpusPart]", options: Any) -> DownloadReport:
+    fetch = options if isinstance(options, FetchOptions) else FetchOptions()
+    return prepare_data_sets(data_sets, options.data_root, fetch, options)
+
+
+def _settings(options: DownloadFisher | DownloadHub5) -> dict[str, Any]:
+    """The settings under their names in existing plans, which have no leading dashes."""
+    return {name.removeprefix("--"): value for name, value in settings_of(options).items()}

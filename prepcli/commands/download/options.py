@@ -10,7 +10,7 @@ from prepcli.interface.options import Option
 
 if TYPE_CHECKING:
     from prepcli.commands.download.prepare import Fetching
-    from prepcli.engine.run.run import RunOptions
+    from prepcli.engine.run.job import RunOptions
 
 DataRoot = Annotated[Path, Option("Folder for the corpus, its audio and its manifests.", shapes_output=False)]
 DestRoot = Annotated[Path, Option("Directory of the slices and manifests.", shapes_output=False)]
@@ -64,10 +64,11 @@ class FetchOptions(JobOptions):
     ] = False
 
     def fetching(self, engine: "RunOptions") -> "Fetching":
-        """The options as `prepcli.commands.download.prepare` takes them.
+        """The options as `Fetching`.
 
         Raises:
-            UsageError: the address is not one, or the file of checksums cannot be read.
+            UsageError: the address is not valid, or the file of checksums cannot be read.
+
         """
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             raise UsageError(f"--base-url {self.base_url} is not an address: it begins with http:// or https://")
@@ -79,7 +80,7 @@ class FetchOptions(JobOptions):
             archives=self.archive,
             checksums=read_checksums(self.checksums) if self.checksums else {},
             keep_archives=self.keep_archives,
-            overwrite=engine.overwrite,  # of a requeued job as well: what has been fetched is not fetched again
+            overwrite=engine.overwrite,  # true for a requeued job too: fetched files are not fetched again
             num_workers=engine.num_workers,
         )
 

@@ -1,4 +1,4 @@
-"""The first half of `download`: one process fetches and unpacks the archive of a data set, and indexes it."""
+"""The first half of `download`: one process fetches, unpacks and indexes the archive of a data set."""
 
 import contextlib
 import fcntl
@@ -13,12 +13,11 @@ from typing import Any
 import msgspec
 
 from prepcli.commands.download.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
-from prepcli.commands.download.data_set import CorpusPart
+from prepcli.commands.download.data_set import INDEX_NAME, CorpusPart, workspace_of
 from prepcli.commands.download.fetch import Archive, note
 from prepcli.commands.download.index import LineIndex, only_audio_came_back, write_index
-from prepcli.commands.download.job import INDEX_NAME, workspace_of
+from prepcli.engine.publishing.rejects import num_retryable
 from prepcli.engine.run.report import format_bytes
-from prepcli.engine.run.retry import num_retryable
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write
@@ -27,11 +26,11 @@ from prepcli.storage.input_files import same_file
 from prepcli.storage.transfer import FetchError, part_of, sidecar_of
 
 ARCHIVES = "archives"
-"""Folder in the data root for archives, while they are needed or with `--keep-archives`."""
+"""Folder in the data root for archives, as long as they are needed or with `--keep-archives`."""
 
 
 class UnpackedMarker(msgspec.Struct):
-    """`unpacked.json` of a data set: its archive is unpacked, and indexed with `settings`."""
+    """The content of `unpacked.json` of a data set: its archive is unpacked, and indexed with `settings`."""
 
     trees: list[str]
     settings: dict[str, Any]
@@ -39,15 +38,16 @@ class UnpackedMarker(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """Where archives come from; the output does not depend on it.
+    """The sources of archives; the output does not depend on them.
 
     Attributes:
         base_url: address of another server.
-        archives: files of `--archive`.
+        archives: files from `--archive`.
         checksums: name -> checksum, instead of the published ones.
         keep_archives: keep archives after unpacking.
-        overwrite: replace files that prepcli has not made.
+        overwrite: replace files that prepcli did not make.
         num_workers: processes for unpacking archives within the archive.
+
     """
 
     base_url: str | None = None
@@ -61,7 +61,7 @@ class Fetching:
 def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
     """Return whether the data set has been unpacked completely, and indexed with its settings.
 
-    Converting needs nothing else. For a corpus that is on the disk already, each process makes the index.
+    Converting needs nothing else. If the corpus is on disk already, each process makes the index.
     """
     workspace = workspace_of(data_set, data_root)
     marker = _marker(workspace)
@@ -71,10 +71,12 @@ def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
 
 
 def plan_fetching(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> dict[str, Any]:
-    """Return what `ensure_unpacked` would fetch: name, address, size (None: unknown) and bytes fetched already."""
+    """Return what `ensure_unpacked` would fetch: name, address, size (None: unknown), and bytes fetched already."""
     assert data_set.archive is not None
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
     given = _given(data_set, fetching)
+    if given is None and not archive.urls:
+        raise UsageError(f"nobody publishes {archive.name}: give your copy with --archive or --extracted")
     there = given or data_root / ARCHIVES / archive.name
     part = there if there.exists() else there.with_name(f"{archive.name}.part")
     return {
@@ -90,7 +92,7 @@ def note_scarce_space(data_sets: Sequence[CorpusPart], data_root: Path, fetching
     """Print a note before fetching if the disk does not have enough space for the published sizes.
 
     Compressed audio unpacks to about the size of the archive, and converted audio needs more space. This is not an
-    error, because some network file systems report wrong values; nothing is lost when a disk is full.
+    error, because some network file systems report wrong values; nothing is lost if the disk is full.
     """
     trees, archives = 0, [0]
     for data_set in data_sets:
@@ -110,17 +112,18 @@ def note_scarce_space(data_sets: Sequence[CorpusPart], data_root: Path, fetching
 
 
 def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> None:
-    """Fetch, check and unpack what is not there yet; afterwards the archive is not needed any more.
+    """Fetch, check and unpack the archive if that is not done; afterwards the archive is not needed any more.
 
     The archive is unpacked in another folder, and moved to the data root when it is complete. The marker is written
-    before that, and the next process moves what a killed one did not.
+    before the move, and if a process is killed during the move, the next process completes it.
 
     Raises:
         FetchError: no server has the archive, or it is damaged.
         UnsafeArchiveError: the archive is not safe to unpack.
         IncompleteError: the servers cannot be reached; the same command continues.
         UsageError: other files are in the data root, or the file of `--archive` is damaged.
-        PrepcliError: the disk is full, and the like.
+        PrepcliError: the disk is full, or another fault of the machine.
+
     """
     if data_set.archive is None:
         return
@@ -138,7 +141,7 @@ def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -
 
 
 def _ensure(data_set: CorpusPart, archive: Archive, workspace: Workspace, fetching: Fetching) -> None:
-    data_root = workspace.out
+    data_root = workspace.folder
     marker = _marker(workspace)
     if marker is not None:
         move_in(data_set, workspace)
@@ -158,7 +161,7 @@ def _ensure(data_set: CorpusPart, archive: Archive, workspace: Workspace, fetchi
             shutil.rmtree(staging)
             _remove_fetched(there, given)
             raise FetchError(f"{archive.name} is not the published archive: {missing} is not in it")
-        os.sync()  # for thousands of small files far cheaper than fsync for each
+        os.sync()  # for thousands of small files far cheaper than one fsync per file
         _mark(data_set, workspace)
         move_in(data_set, workspace)
     elif marker.settings != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
@@ -178,10 +181,10 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
 
 
 def ensure_index(data_set: CorpusPart, data_root: Path, folder: Path, replace: bool = True) -> Path:
-    """Return the index of the data set; for a corpus that is on the disk already it is made now, in `folder`.
+    """Return the index of the data set; for a corpus that is already on disk, it is made now in `folder`.
 
-    Unless `replace`, the index that the plan was made of stays: if the corpus has another one now, that is beside it,
-    for the engine to refuse.
+    Unless `replace`, the index of the plan stays: if the corpus has a different index now, it is written next to the
+    old one, and the engine refuses to continue.
     """
     if data_set.archive is not None:
         return workspace_of(data_set, data_root).root / INDEX_NAME
@@ -203,7 +206,7 @@ def _planned_digest(plan: StoredPlan) -> str | None:
 
 
 def has_audio_come_back(data_set: CorpusPart, data_root: Path) -> bool:
-    """Whether audio was missing when a corpus on the disk was indexed, and nothing but that has changed since."""
+    """Whether audio was missing when a corpus on disk was indexed, and nothing else has changed since."""
     workspace = workspace_of(data_set, data_root)
     plan = read_document(workspace.plan_file, StoredPlan)
     planned = workspace.root / INDEX_NAME
@@ -213,7 +216,7 @@ def has_audio_come_back(data_set: CorpusPart, data_root: Path) -> bool:
         now = ensure_index(data_set, data_root, Path(scratch))
         if LineIndex(planned).sha256 == _planned_digest(plan):
             return only_audio_came_back(planned, now)
-        return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has seen it, and replaced the index
+        return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has noticed it, and replaced the index
 
 
 def _mark(data_set: CorpusPart, workspace: Workspace) -> None:
@@ -227,14 +230,15 @@ def _marker(workspace: Workspace) -> UnpackedMarker | None:
 
 @contextlib.contextmanager
 def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]:
-    """Hold the lock of a data set, which one process may fetch; it ends with the process.
+    """Hold the lock of a data set: one process may fetch it. The lock ends with the process.
 
     Raises:
         UsageError: another process has the lock, or the folder cannot be written.
+
     """
-    made = [one for one in (workspace.out, workspace.root, *workspace.root.parents) if not one.exists()]
+    made = [one for one in (workspace.folder, workspace.root, *workspace.root.parents) if not one.exists()]
     try:
-        workspace.out.mkdir(parents=True, exist_ok=True)  # first: where it cannot be made, nothing is left
+        workspace.folder.mkdir(parents=True, exist_ok=True)  # first, so that a failure leaves nothing behind
         workspace.root.mkdir(parents=True, exist_ok=True)
         lock = (workspace.root / "lock").open("w")
     except OSError as error:
@@ -249,11 +253,11 @@ def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]
                 f"another process is fetching {data_set.name} for {workspace.out}; let it finish"
             ) from error
         except OSError:
-            pass  # a file system without locks
+            pass  # the file system has no locks
         try:
             yield
         except UsageError:
-            if workspace.root in made and len(list(workspace.root.iterdir())) == 1:  # the lock: nothing was begun
+            if workspace.root in made and len(list(workspace.root.iterdir())) == 1:  # only the lock: no work began
                 Path(lock.name).unlink()
                 with contextlib.suppress(OSError):
                     for folder in made:
@@ -262,9 +266,9 @@ def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]
 
 
 def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool) -> None:
-    """Refuse to replace files that prepcli has not made, before hours of fetching.
+    """Refuse to replace files that prepcli did not make, before hours of fetching.
 
-    With `overwrite`, trees are moved aside.
+    With `overwrite`, existing trees are moved aside.
     """
     if read_document(workspace.plan_file, StoredPlan) is not None:
         return
@@ -294,7 +298,7 @@ def check_given(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetc
 
 
 def _given(data_set: CorpusPart, fetching: Fetching) -> Path | None:
-    """Return the file of `--archive` for a data set: by the published name, or any for a corpus of one archive."""
+    """Return the file from `--archive` for a data set: that with the published name, or any for a single archive."""
     if data_set.archive is None:
         return None
     named = [path for path in fetching.archives if path.name == data_set.archive.name]

@@ -1,6 +1,6 @@
 """download fisher, download hub5: cut transcribed conversations into single-speaker slices, and write manifests.
 
-Slices are cut straight from the recordings as they lie on the disk; no copy of the corpus is made.
+Slices are cut directly from the recordings on disk; the corpus is not copied.
 """
 
 import contextlib
@@ -22,12 +22,13 @@ from prepcli.audio.info import NOT_PASSABLE, AudioInfo
 from prepcli.audio.limits import check_claims
 from prepcli.audio.opening import open_source
 from prepcli.audio.probe import probe_file
-from prepcli.audio.read import read_segment, segment_samples
+from prepcli.audio.read import read_segment
+from prepcli.audio.segments import segment_samples
 from prepcli.commands.download.conversations import Conversation, Corpus, TranscriptLine, decode_line, parse_span, runs
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin
-from prepcli.engine.run.job import Advance
-from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.run.job import UnitJob
+from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
@@ -41,13 +42,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordingFile:
-    """A file on disk, of which only the requested samples are read.
+    """A recording on disk; only the requested samples are read.
 
     Attributes:
         path: path of the file.
         info: its properties.
-        decoded: all samples, of shape (num_samples, num_channels), where the file cannot be read in part, such as one
-            that is compressed with shorten (19 MB for ten minutes of a telephone call); otherwise None.
+        decoded: all samples, of shape (num_samples, num_channels), if the file cannot be read in part, such as a file
+            compressed with shorten (19 MB for ten minutes of a telephone call); otherwise None.
+
     """
 
     path: str
@@ -58,7 +60,8 @@ class RecordingFile:
         """Return samples `start` to `start + num_samples` of one channel, of shape (num_samples,).
 
         Raises:
-            RecordRejected: as by `read_segment`.
+            RecordRejected: as `read_segment` does.
+
         """
         take_in_hand(self.path, start, num_samples, channel)
         if self.decoded is not None:
@@ -71,8 +74,8 @@ def open_recording(path: str) -> RecordingFile:
     """Open a recording.
 
     Raises:
-        RecordRejected: MISSING_AUDIO where the file does not exist, UNREADABLE_AUDIO where it cannot be read or is
-            truncated.
+        RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it cannot be read or is truncated.
+
     """
     take_in_hand(path)
     with open_source(path, path) as source:
@@ -95,7 +98,8 @@ def undecodable_coding(path: str) -> str | None:
         None for a file that can be decoded.
 
     Raises:
-        RecordRejected: as by `open_source`.
+        RecordRejected: as `open_source` does.
+
     """
     with open_source(path, path) as source:
         sphere = shorten.shortened_sphere(source)
@@ -103,12 +107,12 @@ def undecodable_coding(path: str) -> str | None:
 
 
 _CHUNK = 128
-"""Conversations per task of a worker."""
+"""Number of conversations per task of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A conversation as planning needs it; `seconds` of speech, from the transcript."""
+    """The facts about a conversation that planning needs; `seconds` of speech are from the transcript."""
 
     conversation: Conversation
     num_lines: int
@@ -144,13 +148,13 @@ def _survey_one(corpus: Corpus, conversation: Conversation) -> Surveyed:
             start_seconds, end_seconds = parse_span(start, end)
             seconds += end_seconds - start_seconds
     undecodable = None
-    with contextlib.suppress(RecordRejected):  # its lines become rejects in their turn
+    with contextlib.suppress(RecordRejected):  # its lines are rejected later
         undecodable = undecodable_coding(conversation.audio)
     return Surveyed(conversation, num_lines, seconds, transcript, undecodable)
 
 
 def input_file(path: str) -> InputFile:
-    """An input whose content shapes the output."""
+    """An input whose content shapes the output, with its digest."""
     state = state_of(path)
     return InputFile(path, _digest_of(path), state, _digest_of)
 
@@ -171,7 +175,7 @@ def _refuse_undecodable(surveyed: Sequence[Surveyed]) -> None:
 
 CONVERSATIONS_PER_UNIT = 4
 SLICES = "slices"
-"""Counts of the units in addition to records (utterances)."""
+"""The key for the number of slices in the counts of a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +191,13 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class Chunk(Unit):
-    """A few conversations that go into one manifest."""
+    """A few conversations whose slices go into one manifest."""
 
     surveyed: Sequence[Surveyed]
 
     @property
     def part(self) -> str:
-        """The manifest's part of the corpus."""
+        """The part of the corpus that the manifest holds."""
         return self.surveyed[0].conversation.part
 
 
@@ -204,12 +208,13 @@ class SlicingJob(UnitJob[Chunk, None]):
     """A record is a line of a transcript; several records make one line of a manifest.
 
     Args:
-        corpus: how the conversations are found and read.
+        corpus: finds and reads the conversations.
         min_slice_duration: minimum seconds of speech in a slice; 0 makes each utterance a slice.
         options: the corpus's own options, under their command-line names.
+
     """
 
-    shares_out = True  # the destination of several corpora may be one
+    shares_out = True  # several corpora may have the same destination
 
     def __init__(
         self,
@@ -226,7 +231,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         self._num_workers = num_workers
 
     def output_patterns(self, plan: SlicingPlan) -> Sequence[str]:
-        """Manifests and the vocabulary."""
+        """The manifests and the vocabulary."""
         return [*map(_manifest_name, self.corpus.folders), *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
 
     def settings(self, plan: SlicingPlan) -> dict[str, Any]:
@@ -234,7 +239,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         return {"min-slice-duration": self.min_slice_duration} | dict(self.options)
 
     def plan(self, workspace: Workspace) -> SlicingPlan:
-        """Read all transcripts for lines and seconds of speech, and check that the recordings can be decoded.
+        """Read all transcripts for their lines and seconds of speech, and check that the recordings can be decoded.
 
         A unit is a few conversations that go into one manifest.
         """
@@ -282,7 +287,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         lines: Sequence[tuple[bytes, Origin]],
         writer: UnitWriter,
     ) -> Iterator[dict[str, Any]]:
-        """Write the slices of a conversation, and yield their manifest records: by label, then by time."""
+        """Write the slices of a conversation, and yield their manifest records, sorted by label, then time."""
         folder = self.corpus.folders[conversation.part]
         rate = recording.info.sampling_rate
         for label, pieces in sorted(self._pieces(conversation, recording, lines, writer).items()):
@@ -316,7 +321,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         lines: Sequence[tuple[bytes, Origin]],
         writer: UnitWriter,
     ) -> dict[str, list[_Piece]]:
-        """The usable utterances of a conversation by label, in the order of time."""
+        """The usable utterances of a conversation by label, sorted by time."""
         pieces: dict[str, list[_Piece]] = defaultdict(list)
         info = recording.info
         for line, origin in lines:
@@ -336,7 +341,7 @@ class SlicingJob(UnitJob[Chunk, None]):
 
     def finish(self, plan: SlicingPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the manifests of the units for each part, in the order of the conversations; parts may be empty."""
-        details: dict[str, Any] = {SLICES: int(sum(marker.extra.get(SLICES, 0) for marker in markers))}
+        details: dict[str, Any] = {SLICES: int(totals(markers)[SLICES])}
         characters: set[str] = set()
         decoder = msgspec.json.Decoder(dict[str, Any])
         for part in self.corpus.folders:
@@ -379,7 +384,7 @@ def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
 
 
 def _join(recording: RecordingFile, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
-    """The pieces in one WAV file (16 bits, one channel), and the number of samples."""
+    """One WAV file of the pieces (16 bits, one channel), and its number of samples."""
     import numpy as np
 
     samples = np.concatenate(

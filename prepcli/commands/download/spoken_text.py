@@ -1,4 +1,4 @@
-"""Convert transcribers' notation to spoken words: lower case, letters and apostrophes, numbers as words."""
+"""Converts transcribers' notation to spoken words: lower case, letters and apostrophes, numbers as words."""
 
 import re
 from enum import Enum
@@ -53,14 +53,15 @@ _NUMBER = re.compile(r"\b\d{1,2}\b")
 
 
 def spoken_text(text: str, noises: Noises) -> str:
-    """Return the words of a line of a transcript, separated by single blanks; empty where there are none.
+    """Return the words of a line of a transcript, separated by single blanks; empty if there are none.
 
-    Punctuation is removed. A hyphen, slash or underscore between letters becomes a blank (`twenty-one`, `a._b._c.`);
-    one at the end of an unfinished word is removed. Numbers below 100 and those that occur in the Fisher transcripts
-    become words; the reading of others is not known.
+    Punctuation is removed. A hyphen, slash or underscore between letters becomes a blank (`twenty-one`, `a._b._c.`); a
+    hyphen at the end of an unfinished word is removed. Numbers below 100 and those that occur in the Fisher transcripts
+    become words; the reading of other numbers is unknown.
 
     Raises:
         RecordRejected: BAD_FIELD for other digits, and for symbols that may be spoken, such as `%`.
+
     """
     pieces = []
     at = 0

@@ -1,4 +1,4 @@
-"""Buckets: their upper bounds as users give them, and the final lists of a training config."""
+"""The upper bounds of buckets as users give them, and the final lists for a training config."""
 
 import itertools
 import json
@@ -9,28 +9,30 @@ from typing import Any
 
 from prepcli.errors import UsageError
 from prepcli.formats.yaml_text import read_yaml
+from prepcli.storage.paths import AnyPath
 
 Bound = float | tuple[float, int]
 """The longest example of a bucket: its duration in seconds, or duration and number of output tokens."""
 
 
 DEFAULT_BOUNDS: tuple[Bound, ...] = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
-"""The bounds of NeMo's OOMptimizer where none are given, in seconds."""
+"""The default bounds in seconds, those of NeMo's OOMptimizer."""
 
 
 @dataclass(frozen=True)
 class Lists:
-    """What goes into a training config: a batch size for each bin."""
+    """The options for a training config: a batch size for each bin."""
 
     bins: list[Bound]
     sizes: list[int]
 
 
 def given_bounds(buckets: str | None, buckets_from: Path | None) -> list[Bound]:
-    """The bounds that the options `--buckets` or `--buckets-from` give, ascending; without them those of NeMo.
+    """The bounds from the option `--buckets` or `--buckets-from`, ascending; without either, those of NeMo.
 
     Raises:
         UsageError: see `parse_buckets` and `buckets_in_config`.
+
     """
     if buckets is not None:
         return parse_buckets(buckets)
@@ -41,7 +43,8 @@ def parse_buckets(text: str) -> list[Bound]:
     """The bounds in a text such as `[5.0,10.0]` or `[[5.0,30],[10.0,60]]`.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the text has another form.
+
     """
     try:
         found = json.loads(text)
@@ -50,11 +53,12 @@ def parse_buckets(text: str) -> list[Bound]:
     return _checked(found, f"--buckets {text}")
 
 
-def buckets_in_config(path: Path) -> list[Bound]:
-    """The bins of a training config, and `max_duration` where they end before it.
+def buckets_in_config(path: AnyPath) -> list[Bound]:
+    """The bins of a training config, and `max_duration` if it is greater than the last bin.
 
     Raises:
         UsageError: the file cannot be read, or has no bins.
+
     """
     import yaml
 
@@ -112,26 +116,27 @@ def _is_number(value: Any) -> bool:
 
 
 def duration_of(bound: Bound) -> float:
-    """Its duration in seconds."""
+    """The duration of a bound in seconds."""
     return bound[0] if isinstance(bound, tuple) else bound
 
 
 def tokens_of(bound: Bound) -> int | None:
-    """Its output tokens; None for one dimension."""
+    """The number of output tokens of a bound; None for one dimension."""
     return bound[1] if isinstance(bound, tuple) else None
 
 
 def shown(bound: Bound) -> str:
-    """As in a list: `5.0`, `[5.0,30]`."""
+    """The text of a bound in a list: `5.0`, `[5.0,30]`."""
     return f"[{bound[0]},{bound[1]}]" if isinstance(bound, tuple) else str(bound)
 
 
 def final_lists(bounds: Sequence[Bound], sizes: Sequence[int]) -> Lists:
-    """The lists for a training config: without buckets in which nothing fits, equal 1-D neighbours merged as in NeMo.
+    """The lists for a training config, without buckets that fit no example; equal 1-D neighbours are merged as in NeMo.
 
     Args:
-        bounds: of the buckets, ascending.
-        sizes: batch size of each, 0 where not one example fits.
+        bounds: bounds of the buckets, ascending.
+        sizes: batch size of each bucket, 0 if no example fits.
+
     """
     lists = Lists([], [])
     for bound, size in zip(bounds, sizes, strict=True):
@@ -146,12 +151,15 @@ def final_lists(bounds: Sequence[Bound], sizes: Sequence[int]) -> Lists:
 
 
 def searched_bounds(found: list[Bound], result: list[Bound], searched: list[Bound]) -> list[Bound]:
-    """The bounds of a search, where a config has its result already: without that, its repetition would be another.
+    """The bounds to search: those of the earlier search if the config already has its result.
+
+    Without this, a repeated search would use the merged bins, and give another result.
 
     Args:
         found: bounds in the config.
-        result: the bins that the search has given: merged, and without buckets in which nothing fits.
-        searched: its bounds.
+        result: the bins from the earlier search: merged, and without buckets that fit no example.
+        searched: the bounds of the earlier search.
+
     """
     is_result = found == result or (found[:-1] == result and found[-1] == searched[-1])
     return searched if is_result else found

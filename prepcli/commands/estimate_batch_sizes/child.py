@@ -1,7 +1,8 @@
 """The process that makes training steps: started when it is needed, replaced if it has died, killed if it hangs.
 
-It is a new Python, because this process may have threads, and CUDA survives no fork. `multiprocessing` would start one
-too, but it runs the script of the caller again, fixes the caller's start method, and leaves a process behind.
+It is a new Python process, because this process may have threads, and CUDA does not survive a fork. With
+`multiprocessing`, the script of the caller would run again, the caller's start method would be fixed, and an extra
+process would stay behind.
 """
 
 import os
@@ -23,11 +24,11 @@ from prepcli.processes.workers import TICK, exit_when_ready, no_interruption
 
 _CODE = f"import sys; sys.path.append({str(Path(__file__).parents[3])!r}); from {__name__} import serve; serve({{}})"
 LOAD_SECONDS = 3600.0
-"""Time in which a model must be fetched and loaded."""
+"""Maximum time in seconds to download and load a model."""
 
 
 class _NoAnswerError(Exception):
-    """The process has died or hangs."""
+    """The process has died, or hangs."""
 
     def __init__(self, outcome: Outcome, why: str) -> None:
         super().__init__(why)
@@ -38,11 +39,12 @@ class Child:
     """Makes steps in another process.
 
     Args:
-        kind: makes what makes steps of `options` and `device`, a `ModelTrainer`.
-        options: of the command.
+        kind: makes an object with the interface of `ModelTrainer` from `options` and `device`.
+        options: options of the command.
         device: "cpu" or "cuda:N".
-        log: file for what the process prints.
-        accept: called with what a new process is; it may refuse that by an error.
+        log: file for the output of the process.
+        accept: called with the `Hello` of each new process; raises an error to refuse the process.
+
     """
 
     def __init__(
@@ -64,12 +66,13 @@ class Child:
         """Called a few times a second while waiting for an answer."""
 
     def hello(self) -> Hello:
-        """Start the process unless it runs, and return what it is.
+        """Start the process unless it runs, and return its description.
 
         Raises:
             UsageError: the model cannot be loaded.
             IncompleteError: the device has failed.
-            PrepcliError: loading it fails otherwise.
+            PrepcliError: loading fails for another reason.
+
         """
         if self._process is None:
             try:
@@ -81,26 +84,28 @@ class Child:
         return self._hello
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
-        """A training step; a crash and a hang are results too.
+        """Make a training step; a crash and a hang are results too.
 
         Raises:
             UsageError: other processes use the memory of the GPU.
             IncompleteError: the device has failed.
-            PrepcliError: the model cannot make a step at all.
+            PrepcliError: the model cannot make any step.
+
         """
         try:
             made: Step = self._ask(self.hello, ("step", (duration, tokens, size)), self._timeout)
         except _NoAnswerError as error:
             return Step(size, error.outcome, detail=str(error))
         if made.outcome == "cuda_error":
-            self.close()  # the context of CUDA is lost
+            self.close()  # CUDA cannot be used after an error
         return made
 
     def count(self, duration: float, tokens: int | None) -> Found:
-        """The memory of small steps.
+        """Measure the memory of small steps.
 
         Raises:
             PrepcliError: the model cannot make a step, or the process died or hung: there is no smaller step to try.
+
         """
         try:
             found: Found = self._ask(self.hello, ("count", (duration, tokens)), self._timeout)
@@ -121,16 +126,16 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                # Threads that wait in busy loops slow each other down if there are more of them than cores.
+                # Threads that wait in busy loops slow each other down if they are more than the cores.
                 env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
 
     def _ask(self, begin: Callable[[], object], message: object, seconds: float) -> Any:
-        """The answer of the process that `begin` starts unless it runs.
+        """The answer of the process; `begin` starts it if it does not run.
 
-        One that has died before it read the message has not begun the work: a new one gets it.
+        If the process died before it read the message, a new process gets the message.
         """
         for is_last in (False, True):
             begin()
@@ -176,7 +181,7 @@ class Child:
 
 
 def serve(descriptor: int) -> None:
-    """Answer requests until the parent process, which holds the other end of stdin, ends or kills this one."""
+    """Answer requests until the parent process, which holds the other end of the pipe, ends or kills this process."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # the parent decides what to do
     exit_when_ready(sys.stdin.fileno())

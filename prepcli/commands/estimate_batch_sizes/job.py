@@ -3,7 +3,9 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,39 +24,50 @@ from prepcli.commands.estimate_batch_sizes.buckets import (
     tokens_of,
 )
 from prepcli.commands.estimate_batch_sizes.child import Child
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
-from prepcli.commands.estimate_batch_sizes.result import make_result, result_file
+from prepcli.commands.estimate_batch_sizes.options import DEFAULT_WORK, EstimateBatchSizes
+from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport
+from prepcli.commands.estimate_batch_sizes.result import loader_options, make_result, result_file
 from prepcli.commands.estimate_batch_sizes.search import Found, Hello, bisect, peak_of
 from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
 from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
-from prepcli.engine.run.job import Execution, Job
+from prepcli.engine.run.job import Job
+from prepcli.engine.run.run import run_job
+from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Plan, StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.formats.yaml_text import read_yaml
+from prepcli.interface.calls import tell
 from prepcli.interface.options import settings_of
-from prepcli.models.devices import find_devices
+from prepcli.interface.plotting import new_figure, save_figure
+from prepcli.models.devices import check_packages, find_devices
 from prepcli.models.nemo import file_identity, is_file, target_of
 from prepcli.models.pretrained import problem_of
 from prepcli.models.training import DATA_KEYS
 from prepcli.processes.ranks import Rank
+from prepcli.processes.signals import stop_on_signals
 from prepcli.processes.workers import available_processors
+from prepcli.storage.paths import AnyPath
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+
 FILE_NAME = "batch_sizes.yaml"
 DEVICE_FILE = "parts/device.json"
 PART = "parts/{}.json"
-"""What is known of a bucket, in OUT.prepcli."""
+"""The file with the results of a bucket, in OUT.prepcli."""
 PRECISION = 0.01
-"""The longest duration that fits is found to this share of it, and to a tenth of a second at best."""
+"""Relative precision of the longest duration that fits; the absolute precision is at best a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket(Unit):
-    """A bucket by its number; its cost is its duration, so that the engine begins with the largest, as NeMo does."""
+    """A bucket with its number.
+
+    Its cost is its duration, so the engine begins with the longest bucket, as NeMo does.
+    """
 
     number: int
 
@@ -66,9 +79,10 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     """Finds the batch size of each bucket.
 
     Args:
-        options: of the command.
-        child: the process that makes steps, from the first one to the end of the command, so that NeMo is imported
-            once; it is replaced only if it has died.
+        options: options of the command.
+        child: the process that makes all steps of the command, so that NeMo is imported once; it is replaced only if it
+            has died.
+
     """
 
     command: ClassVar[str] = "estimate-batch-sizes"
@@ -80,7 +94,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         self.child = child
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:
-        """The buckets."""
+        """The plan with the buckets."""
         options = self.options
         if options.model is not None:
             if is_file(options.model):
@@ -103,7 +117,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return searched_bounds(found, buckets_in_config(result), parse_buckets(stored.settings["--buckets"]))
 
     def settings(self, plan: BatchSizesPlan) -> dict[str, Any]:
-        """The options, with the content of the model in the place of its name."""
+        """The options, with the digest of the model instead of its name."""
         options = self.options
         found = settings_of(options)
         found["--buckets"] = "[" + ",".join(map(shown, plan.contents)) + "]"
@@ -120,13 +134,13 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         """The file with the lists."""
         return (FILE_NAME,)
 
-    def input_files(self, plan: BatchSizesPlan) -> list[str | Path]:
+    def input_files(self, plan: BatchSizesPlan) -> list[str | AnyPath]:
         """The model and the configs."""
         options = self.options
         return [path for path in (options.model, options.config, options.buckets_from) if path is not None]
 
     def execute(self, plan: BatchSizesPlan, units: Sequence[Bucket], execution: Execution) -> Iterator[Marker]:
-        """Try the buckets of this rank, from the largest to the smallest."""
+        """Try the buckets of this rank, from the longest to the shortest."""
         workspace, digest = execution.workspace, execution.digest
         self.child.tick = execution.tick
         limit = self._hello(workspace).limit
@@ -136,21 +150,23 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
                 if read_marker(workspace, larger, digest) is not None:
                     start = 2 * _known(workspace, larger.id).size or start
                     break
-            found = Found()
-            with UnitWriter(workspace, digest, unit) as writer:
-                found.size, _ = self._settle(plan.contents[unit.number], found, start, limit)
-                writer.open_part(PART.format(unit.id)).write(msgspec.json.encode(found))
+
+            def write(writer: UnitWriter, bound: Bound = plan.contents[unit.number], start: int = start) -> None:
+                found = Found()
+                found.size, _ = self._settle(bound, found, start, limit)
+                writer.open_part(PART.format(writer.unit.id)).write(msgspec.json.encode(found))
                 writer.count(1, 0.0)
-                marker = writer.publish()
+
+            marker = execution.do_unit(unit, write)
             execution.advance(1, unit.cost)
             yield marker
         self.child.tick = lambda: None
 
     def _settle(self, bound: Bound, found: Found, start: int, limit: int) -> tuple[int, int]:
-        """Follow NeMo's search of a bucket from `start`, and make the steps that are missing.
+        """Repeat NeMo's search for a bucket from `start`, and make the steps that are missing.
 
         Returns:
-            The largest batch size that fits, 0 if not one example does; and the number of NeMo's steps.
+            The largest batch size that fits (0 if no example fits), and the number of NeMo's steps.
         """
         where = duration_of(bound), tokens_of(bound)
         if self.options.is_estimate and not found.lines:
@@ -170,7 +186,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return bisect(start, self.options.threshold, fits)
 
     def finish(self, plan: BatchSizesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Follow NeMo's search over all buckets, and write the lists."""
+        """Repeat NeMo's search over all buckets, and write the lists."""
         hello = self._hello(writer.workspace)
         found = [_known(writer.workspace, marker.unit) for marker in markers]
         nemo_steps = self._settle_all(plan.contents, found, hello.limit)
@@ -181,10 +197,10 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return {"config": writer.workspace.out / FILE_NAME, **made}
 
     def _settle_all(self, bounds: list[Bound], found: Sequence[Found], limit: int) -> int:
-        """Set NeMo's answer for each bucket, from the largest to the smallest; returns the number of NeMo's steps.
+        """Set NeMo's batch size for each bucket, from the longest to the shortest; returns NeMo's number of steps.
 
-        NeMo begins a bucket with twice the size of the larger one. Ranks began some with less knowledge, so that a step
-        or two may be missing.
+        NeMo begins a bucket with twice the batch size of the next longer one. A rank may not have known this size, so a
+        step or two may be missing.
         """
         start, nemo_steps = self.options.start_batch_size, 0
         for bound, one in zip(reversed(bounds), reversed(found), strict=True):
@@ -194,7 +210,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return nemo_steps
 
     def _longest(self, bounds: list[Bound], found: Sequence[Found], limit: int) -> float | None:
-        """The longest duration of which one example fits, if that is not so for all buckets of one dimension."""
+        """The longest duration in seconds that fits; None if all buckets have a batch size, or are two-dimensional."""
         first = next((number for number, one in enumerate(found) if not one.size), None)
         if first is None or isinstance(bounds[first], tuple):
             return None
@@ -208,7 +224,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return low
 
     def _durations(self) -> "npt.NDArray[np.float64] | None":
-        """The durations of the data that a training config names, in seconds; None if it names none, or none here."""
+        """The durations in seconds of the data that a training config names; None if there are none on this machine."""
         from prepcli.manifest.durations import read_input
         from prepcli.manifest.inputs import resolve_input
 
@@ -220,12 +236,12 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return None
 
     def _hello(self, workspace: Workspace) -> Hello:
-        """The model and its device, as the first process of this search has found them."""
+        """The model and its device, as reported by the first process of this search."""
         return read_document(workspace.root / DEVICE_FILE, Hello) or self.child.hello()
 
 
 def _known(workspace: Workspace, unit: str) -> Found:
-    """What is known of a bucket that is done: nothing if a version before this one has done it."""
+    """The results of a bucket that is done; empty if an older version of prepcli has done it."""
     return read_document(workspace.root / PART.format(unit), Found) or Found()
 
 
@@ -233,13 +249,14 @@ def make_child(options: EstimateBatchSizes, rank: Rank, workspace: Workspace) ->
     """The process that makes steps; it starts when it is first needed.
 
     Args:
-        options: of the command.
-        rank: this rank; its number on the machine chooses its GPU.
-        workspace: of the run.
+        options: options of the command.
+        rank: this rank; its number on the machine selects its GPU.
+        workspace: workspace of the run.
 
     Raises:
         UsageError: two ranks would use the same GPU.
         IncompleteError: the machine has GPUs, and their driver fails.
+
     """
     device = _device_of(options.device, rank)
     log = workspace.root / f"steps-{device.replace(':', '')}.log"
@@ -247,10 +264,11 @@ def make_child(options: EstimateBatchSizes, rank: Rank, workspace: Workspace) ->
 
 
 def _device_of(wanted: str, rank: Rank) -> str:
-    """The device of a rank; `cuda` is the GPU that is its own, or the first one, of which the child says what is wrong.
+    """The device of a rank; `cuda` is its own GPU, or the first GPU, for which the child process reports the error.
 
     Raises:
-        UsageError: another rank measures on this GPU, so that the sizes would be too small.
+        UsageError: another rank measures on this GPU, so the sizes would be too small.
+
     """
     if wanted.startswith("cuda:") and rank.local_rank:
         raise UsageError(f"--device {wanted}: the ranks of a machine have a GPU each; leave --device out")
@@ -263,10 +281,11 @@ def _device_of(wanted: str, rank: Rank) -> str:
 
 
 def _config_identity(path: Path) -> str:
-    """What identifies the model of a training config: all of it but the data, so that the result may be written there.
+    """A digest of a training config without its data, so that the result may be written into its data section.
 
     Raises:
         UsageError: it is not a training config.
+
     """
     import yaml
 
@@ -279,10 +298,11 @@ def _config_identity(path: Path) -> str:
 
 
 def _same_device(workspace: Workspace, own: Hello) -> None:
-    """Keep what the first child is, and check that all are on the same kind of device.
+    """Store the description of the first child, and check that all children are on the same kind of device.
 
     Raises:
-        UsageError: this one is not; the results of two kinds of GPUs must not be mixed.
+        UsageError: this child is not; results of two kinds of GPUs must not be mixed.
+
     """
     (workspace.root / DEVICE_FILE).parent.mkdir(exist_ok=True)
     first = publish_json_once(workspace.root / DEVICE_FILE, own, Hello)
@@ -291,3 +311,154 @@ def _same_device(workspace: Workspace, own: Hello) -> None:
             f"{workspace.named} was begun on {first.device} with {first.memory / 2**30:.1f} GiB, and this is "
             f"{own.device} with {own.memory / 2**30:.1f} GiB; choose another --work, or give --overwrite to start again"
         )
+
+
+def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
+    """Find the largest batch size of each bucket.
+
+    Returns:
+        The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
+        in `buckets` the basis of each number; `is_estimate` says whether they are estimates.
+
+    Raises:
+        UsageError: options that do not go together, or a model that cannot be loaded.
+        PrepcliError: not one example fits, the model cannot make a step, or `verify` has found a batch that fails.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.estimate_batch_sizes(
+        ...     model="tiny.nemo", buckets="[1.0,2.0]", device="cpu", gpu_memory="64MiB", work="sizes"
+        ... )
+        >>> report.details["is_estimate"], len(report.details["bucket_batch_size"])
+        (True, 2)
+    """
+    options.check()
+    check_packages()
+    engine = options.engine()
+    workspace = Workspace(options.work or Path(DEFAULT_WORK))
+    with closing(make_child(options, engine.rank, workspace)) as child:
+        ran = run_job(BatchSizesJob(options, child), workspace, engine)
+        report = BatchSizesReport(**msgspec.structs.asdict(ran))
+        if report.status == "dry_run":
+            report.details |= _plan(options)
+        if report.status in ("dry_run", "incomplete"):
+            return report
+        if not report.details["bucket_batch_size"]:
+            raise PrepcliError(report.details["advice"][0] + "; give a GPU with more memory, or a smaller model")
+        if options.verify:
+            _verify(child, options, report)
+    if options.plot is not None:
+        plot_memory(report.details, options.plot)
+    if options.write_config is not None:
+        from prepcli.manifest.loader_config import write_loader_config
+
+        unchanged = f"{options.write_config} has these options already; it was not changed"
+        for note in write_loader_config(options.write_config, loader_options(report.details)) or [unchanged]:
+            tell(f"prepcli: {note}")
+    return report
+
+
+def _plan(options: EstimateBatchSizes) -> dict[str, Any]:
+    """The details of a dry run: the steps that would be tried."""
+    bounds = given_bounds(options.buckets, options.buckets_from)
+    steps = (
+        "batches of 2 and 3 of each bucket, whose bytes are counted on the CPU"
+        if options.is_estimate
+        else f"on {options.device}, from a batch of {options.start_batch_size:,} in the longest bucket"
+    )
+    return {
+        "model": options.model or f"{options.model_class} of {options.config}",
+        "largest_bucket": shown(bounds[-1]),
+        "smallest_bucket": shown(bounds[0]),
+        "steps": steps,
+    }
+
+
+def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport) -> None:
+    """Make a step of the largest bucket, one of the smallest, and one of each in mixed order, in one process.
+
+    A larger batch after smaller ones may fail because memory is fragmented. On a GPU the process is a new one, whose
+    memory is empty.
+
+    Raises:
+        PrepcliError: a batch does not fit.
+
+    """
+    lists = list(zip(report.details["bucket_duration_bins"], report.details["bucket_batch_size"], strict=True))
+    steps = [lists[-1], lists[0], *random.Random(0).sample(lists, len(lists))]
+    if not options.is_estimate:
+        child.close()
+    before = "the first step"
+    with stop_on_signals():
+        for bound, size in steps:
+            duration, tokens = bound if isinstance(bound, list) else (bound, None)
+            outcome = child.step(duration, tokens, size).outcome
+            text = f"{size} in bucket {str(bound).replace(' ', '')}"
+            if outcome != "fits":
+                raise PrepcliError(
+                    f"--verify: a batch of {text} does not fit after {before} ({outcome.replace('_', ' ')}): give a "
+                    "lower --memory-fraction"
+                )
+            before = f"one of {text}"
+    report.details["verified_steps"] = len(steps)
+
+
+MAX_LABELS = 12
+NUM_POINTS = 60
+
+
+def plot_memory(result: Mapping[str, Any], path: Path) -> None:
+    """Draw for each bucket its measured steps, its line, the limit, and the sizes that failed; format by the suffix.
+
+    Raises `UsageError` without matplotlib, or if the file cannot be written.
+    """
+    from matplotlib import colormaps
+    from matplotlib.ticker import FuncFormatter
+
+    figure = new_figure()
+    axes = figure.add_subplot()
+    rows = result["buckets"]
+    unit, divisor = ("GiB", 2**30) if result["limit"] >= 2**30 else ("MiB", 2**20)
+    colors = colormaps["viridis"]
+    labelled = set(range(0, len(rows), max(1, -(-len(rows) // MAX_LABELS)))) | {len(rows) - 1}
+    for number, row in enumerate(rows):
+        color = colors(number / max(1, len(rows) - 1))
+        name = f"{row['duration']:g} s" + (f", {row['tokens']} tokens" if row["tokens"] is not None else "")
+        sizes, peaks = _curve(row)
+        axes.plot(
+            sizes,
+            [peak / divisor for peak in peaks],
+            color=color,
+            linewidth=1,
+            linestyle="--" if row["is_estimate"] else "-",
+            alpha=0.7,
+            label=name if number in labelled else None,
+        )
+        measured = [(size, peak / divisor) for size, peak in row["measured"] if peak]
+        axes.plot([size for size, _ in measured], [peak for _, peak in measured], "o", color=color, markersize=3)
+        for size, _ in row.get("failed", ()):
+            axes.plot(size, result["limit"] / divisor, "x", color=color, markersize=5)
+    axes.axhline(result["limit"] / divisor, color="tab:red", linewidth=1, label="limit")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
+    axes.set_xlabel("examples in a batch")
+    axes.set_ylabel(f"memory ({unit})")
+    axes.set_ylim(bottom=0, top=1.1 * result["limit"] / divisor)
+    basis = (
+        "estimated on a CPU (dots: counted steps)"
+        if result["is_estimate"]
+        else f"measured on {result['device']} (x: failed)"
+    )
+    axes.set_title(f"{result['model']}, {len(rows)} buckets, {basis}")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5), title="bucket")
+    save_figure(figure, path)
+
+
+def _curve(row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """The measured points; for an estimate, points of its line that are close enough for a logarithmic axis."""
+    if not row["lines"]:
+        return [size for size, _ in row["measured"]], [peak for _, peak in row["measured"]]
+    largest = max(row["batch_size"], 1)
+    sizes = sorted({max(1, round(largest ** (step / NUM_POINTS))) for step in range(NUM_POINTS + 1)})
+    return sizes, [peak_of(row["lines"], size) for size in sizes]

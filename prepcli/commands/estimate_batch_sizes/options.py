@@ -145,7 +145,7 @@ class EstimateBatchSizes(JobOptions):
         Option("Plot memory over batch size for each bucket.", metavar="FILE.png", shapes_output=False),
     ] = None
 
-    # There are no records and no workers here, so these options of a job are left out.
+    # The command has no records and no workers, so it leaves out these options of jobs.
     max_rejects: float = field(init=False, default=0.05)
     retry_rejects: bool = field(init=False, default=False)
     verify_inputs: bool = field(init=False, default=False)
@@ -154,14 +154,15 @@ class EstimateBatchSizes(JobOptions):
 
     @property
     def is_estimate(self) -> bool:
-        """Whether there is no GPU, and the sizes are extrapolated."""
+        """Whether the sizes are extrapolated without a GPU."""
         return self.device == "cpu"
 
     def check(self) -> None:
-        """Check before the work what would fail after it.
+        """Find errors before the work that would make it fail at its end.
 
         Raises:
             UsageError: options that do not go together, or a file that cannot be written.
+
         """
         if (self.model is None) == (self.config is None):
             raise UsageError("give --model (a .nemo file or a name), or --model-class and --config")
@@ -199,7 +200,8 @@ def parse_memory(text: str) -> int:
     """`80GiB` or `80GB` -> bytes; a number alone is bytes.
 
     Raises:
-        UsageError: it is not such a size.
+        UsageError: the text has another form.
+
     """
     found = _MEMORY.fullmatch(text.strip())
     if found is None or not float(found[1]):

@@ -1,4 +1,4 @@
-"""The report of `estimate-batch-sizes`: lists to paste into a config, and what they are based on."""
+"""The report of `estimate-batch-sizes`: lists to paste into a config, and the basis of each number."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from prepcli.interface.printing import as_text, printable
 
 
 class BatchSizesReport(Report):
-    """The report of a search; `details` has the lists, and `buckets` with what each number is based on."""
+    """The report of a search; `details` has the lists, and in `buckets` the basis of each number."""
 
     def __str__(self) -> str:
         if self.status == "dry_run":

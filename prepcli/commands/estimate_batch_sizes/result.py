@@ -1,4 +1,4 @@
-"""The result of a search: lists for a training config, and a table with what each number is based on."""
+"""The result of a search: lists for a training config, and a table with the basis of each number."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,14 @@ def make_result(
     """The result as JSON values.
 
     Args:
-        bounds: of the buckets.
-        found: the steps and the batch size of each.
-        nemo_steps: how many NeMo's script would make.
+        bounds: bounds of the buckets.
+        found: the steps and the batch size of each bucket.
+        nemo_steps: number of steps that NeMo's script would make.
         hello: the device and the model.
-        longest: the longest duration in seconds that fits, if that is not all.
-        options: of the command.
-        durations: of the data that the training config names, in seconds; None if it names none.
+        longest: the longest duration in seconds that fits; None if all durations fit.
+        options: options of the command.
+        durations: durations in seconds of the data that the training config names; None if it names none.
+
     """
     sizes = [one.size for one in found]
     lists = final_lists(bounds, sizes)
@@ -71,7 +72,7 @@ def make_result(
 
 
 def _max_tps(lists: Lists, ratio: float) -> float | None:
-    """Output tokens per second of audio of the batches that were tried, for the longest bucket as in NeMo."""
+    """Output tokens per second of audio in the batches that were tried, for the longest bucket, as in NeMo."""
     if not lists.bins:
         return None
     tokens = tokens_of(lists.bins[-1])
@@ -112,7 +113,7 @@ def _unfit(bounds: Sequence[Bound], sizes: Sequence[int], longest: float | None)
 
 
 def _large(lists: Lists, durations: Floats | None) -> list[str]:
-    """Notes on batch sizes that no batch reaches, because the data or the buffer of NeMo's sampler have fewer."""
+    """Notes on batch sizes that no batch reaches: the data, or the buffer of NeMo's sampler, have fewer examples."""
     notes = []
     if durations is not None:
         edges = sorted({duration_of(bound) for bound in lists.bins})
@@ -152,7 +153,7 @@ def _odd(outcomes: Mapping[Outcome, int]) -> list[str]:
 
 
 def result_file(result: Mapping[str, Any], options: EstimateBatchSizes) -> bytes:
-    """The lists as YAML for a training config, with how they were found."""
+    """The lists as YAML for a training config, with comments on how they were found."""
     import yaml
 
     gib = result["memory"] / GIB
@@ -168,7 +169,7 @@ def result_file(result: Mapping[str, Any], options: EstimateBatchSizes) -> bytes
 
 
 def loader_options(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a data loader."""
+    """The options for the config of a data loader."""
     return {
         "use_bucketing": True,
         "num_buckets": len(result["bucket_batch_size"]),

@@ -1,4 +1,4 @@
-"""NeMo's search for the batch size of a bucket, and what is known of a bucket."""
+"""NeMo's search for the batch size of a bucket, and the known results of a bucket."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -6,12 +6,12 @@ from typing import Literal
 import msgspec
 
 MAX_BATCH_SIZE = 1 << 30
-"""No search goes beyond it: something that never fails would be tried forever."""
+"""Maximum batch size: a model that never fails would be tried forever."""
 Outcome = Literal["fits", "out_of_memory", "cuda_error", "killed", "hung"]
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """The model and its device: `memory` is that of the device, and a step may use `limit` of it, in bytes."""
+    """The model and its device: `memory` of the device, and the `limit` that a step may use, in bytes."""
 
     device: str
     memory: int
@@ -20,7 +20,7 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A training step with `size` examples; `peak` is the maximum of bytes in use, 0 unless it fits."""
+    """A training step with `size` examples; `peak` is the maximum number of bytes in use, 0 if it does not fit."""
 
     size: int
     outcome: Outcome
@@ -29,7 +29,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct):
-    """What is known of a bucket: its steps and, if they were counted on the CPU, the lines of its memory.
+    """The results of a bucket: its steps and, if bytes were counted on the CPU, the lines of its memory.
 
     `size` is the result of the search that made the steps.
     """
@@ -41,7 +41,7 @@ class Found(msgspec.Struct):
     def answer(self, size: int, limit: int) -> bool | None:
         """Whether a batch of `size` examples fits into `limit` bytes; None if that is not known.
 
-        A size that fits or fails answers all smaller or larger ones.
+        If a size fits, smaller sizes fit too; if a size fails, larger sizes fail too.
         """
         if self.lines:
             return peak_of(self.lines, size) <= limit
@@ -64,8 +64,8 @@ def bisect(start: int, threshold: float, fits: Callable[[int], bool]) -> tuple[i
         fits: called with each size that NeMo tries, in its order.
 
     Returns:
-        The largest size that fits, and the number of steps that NeMo makes: it makes one more whose result it does not
-        look at. If not one example fits, the size is 0; NeMo would go on with empty batches.
+        The largest size that fits, and the number of steps that NeMo makes: NeMo makes one more step and ignores its
+        result. If no example fits, the size is 0; NeMo would go on with empty batches.
     """
     largest, smallest, size, steps = 0, 0, min(start, MAX_BATCH_SIZE), 1
     while True:

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 SEED = 0
 OWN_CONTEXT = 2 * 2**30
-"""Bytes of a GPU that a process takes at most beside those of its tensors: its context, and CUDA's libraries."""
+"""Maximum bytes of GPU memory that a process takes in addition to its tensors: CUDA's context and libraries."""
 COUNTED_SIZES = (2, 3)
-"""Batches of which the bytes are counted. One example alone may take other paths, such as a dimension of length 1."""
+"""Batch sizes whose bytes are counted. A single example may take other code paths, as a dimension has length 1."""
 
 
 class ModelTrainer:
     """A model, its optimizer and its synthetic batches.
 
     Args:
-        options: of the command.
+        options: options of the command.
         device: "cpu" or "cuda:N".
+
     """
 
     def __init__(self, options: EstimateBatchSizes, device: str) -> None:
@@ -41,12 +42,12 @@ class ModelTrainer:
             self._model = load_for_training(options.model, options.model_class, options.config, device)
             self._schema = schema_of(self._model)
             self._optimizer = make_optimizer(self._model, options.optimizer)
-            # A second copy of the model, as distributed training has one in its buckets of gradients.
+            # A second copy of the model: distributed training keeps one in its gradient buckets.
             self._copy_bytes = sum(one.nbytes for one in self._of_model()) if options.ddp else 0
             self._copy = torch.empty(self._copy_bytes, dtype=torch.uint8, device=device) if self._on_gpu else None
 
     def hello(self) -> Hello:
-        """What this is."""
+        """The description of the model and its device."""
         import torch
 
         name = torch.cuda.get_device_name(self._device) if self._on_gpu else "cpu"
@@ -61,7 +62,7 @@ class ModelTrainer:
             outcome = self._outcome(error, size)
             if outcome is None:
                 raise
-            # This frees what the failed step has left. The allocator's caches stay, as they do in a training.
+            # Free the gradients of the failed step. The allocator's caches stay, as in a training run.
             self._optimizer.zero_grad()
             return outcome
         return Step(size, "fits", peak) if self._on_gpu or peak <= self._limit else Step(size, "out_of_memory")
@@ -85,14 +86,14 @@ class ModelTrainer:
         return torch.cuda.max_memory_allocated(self._device)
 
     def _counted(self, size: int, lengths: tuple[int, int]) -> list[int]:
-        """The bytes in use during a step; the optimizer's state is there before."""
+        """The bytes in use during a step; the optimizer's state exists before."""
         import torch
 
         from prepcli.models.counted_memory import MemoryCounter
 
         with MemoryCounter(()):
             self._warm_up(lengths)
-        # Every step draws the same numbers, so that steps of two sizes differ in the size alone.
+        # Every step draws the same random numbers, so that steps differ in batch size only.
         torch.manual_seed(SEED)
         self._optimizer.zero_grad()
         states = (one for values in self._optimizer.state.values() for one in values.values())
@@ -107,16 +108,17 @@ class ModelTrainer:
         make_step(self._model, self._optimizer, batch, self._options.dtype, self._device)
 
     def _warm_up(self, lengths: tuple[int, int]) -> None:
-        """Make the optimizer's state, which all steps of a training but the first find."""
+        """Make the optimizer's state, which exists in all but the first step of a training run."""
         if not self._optimizer.state:
             self._make_step(1, lengths)
 
     def _outcome(self, error: Exception, size: int) -> Step | None:
-        """Return what the error means for the search; None for an error of the model.
+        """Return the result of a step with this error; None for an error of the model.
 
         Raises:
-            UsageError: other processes use the memory that was missing.
+            UsageError: other processes use the missing memory.
             IncompleteError: the device has failed, whatever the batch.
+
         """
         detail = " ".join(str(error).split())[:300]
         fault = fault_of(error)
@@ -135,7 +137,7 @@ class ModelTrainer:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Tensors in cycles of references would be freed at any time, and counts differ by up to a percent."""
+    """Disable garbage collection: it frees tensors in reference cycles at any time, and changes counts by up to 1 %."""
     gc.disable()
     try:
         yield
@@ -144,7 +146,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
-    """The memory of the device, and how much of it a step may use; the limit of this process is set."""
+    """The memory of the device in bytes, and how much of it a step may use; sets this limit for the process."""
     import torch
 
     given = 0 if options.gpu_memory is None else parse_memory(options.gpu_memory)
@@ -158,7 +160,7 @@ def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
     number = int(device.partition(":")[2] or 0)
     if number >= count:
         raise UsageError(f"--device {device}: this machine has {count} GPUs")
-    use_device(device)  # NeMo, and its loss of RNN-T, ask for the current one
+    use_device(device)  # NeMo and its RNN-T loss use the current GPU
     memory = torch.cuda.get_device_properties(device).total_memory
     wanted = given or memory
     if wanted > memory:
@@ -170,10 +172,11 @@ def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
 
 
 def _refuse_shared(device: str, limit: int) -> None:
-    """Check after a lack of memory that the memory up to the limit was this process's to use.
+    """After a lack of memory, check that this process could use all memory up to the limit.
 
     Raises:
-        UsageError: other processes have a part of it.
+        UsageError: other processes use a part of this memory.
+
     """
     import torch
 

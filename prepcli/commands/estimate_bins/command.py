@@ -1,7 +1,11 @@
 """The commands that estimate bins, from their options to their reports."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from prepcli.commands.estimate_bins.durations import BinsReport
 from prepcli.commands.estimate_bins.durations import estimate_bins as bins_of_durations
@@ -12,6 +16,7 @@ from prepcli.commands.estimate_bins.two_d import Bins2dReport
 from prepcli.commands.estimate_bins.two_d import estimate_bins_2d as bins_in_two_dimensions
 from prepcli.errors import RejectReason, TooManyRejectsError
 from prepcli.interface.calls import tell
+from prepcli.interface.plotting import new_figure, save_figure
 from prepcli.manifest.inputs import resolve_input
 
 
@@ -47,8 +52,6 @@ def estimate_bins(options: EstimateBins) -> BinsReport:
     options.check(options.data, lambda: resolve_input(options.data, "leave out"))
     report = bins_of_durations(options.data, options)
     if options.plot is not None:
-        from prepcli.commands.estimate_bins.plots import plot_bins
-
         plot_bins(report, options.plot)
     config: dict[str, Any] = {
         "use_bucketing": True,
@@ -82,8 +85,6 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
     options.check(options.data, lambda: resolve_input(options.data, "leave out"), options.tokenizer)
     report = bins_in_two_dimensions(options.data, options.spec(), options)
     if options.plot is not None:
-        from prepcli.commands.estimate_bins.plots import plot_bins_2d
-
         plot_bins_2d(report, options.plot)
     config: dict[str, Any] = {
         "use_bucketing": True,
@@ -119,8 +120,6 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
     options.check(options.data, lambda: resolve_input(options.data, "read"), options.tokenizer)
     report = bins_of_tokens(options.data, options.spec(), options)
     if options.plot is not None:
-        from prepcli.commands.estimate_bins.plots import plot_token_bins
-
         plot_token_bins(report, options.plot)
     bins = [list(one) if isinstance(one, tuple) else one for one in report.bucket_duration_bins]
     config: dict[str, Any] = {
@@ -147,10 +146,11 @@ def _conclude(
     limits: Mapping[str, float | None],
     options: EstimateBins | EstimateBins2d | EstimateTokenBins,
 ) -> None:
-    """Write the config, and check the number of rejects; `limits`: see `write_loader_config`.
+    """Write the config, and check the number of rejects; `limits` is described at `write_loader_config`.
 
     Raises:
-        TooManyRejectsError: with the report.
+        TooManyRejectsError: more records were rejected than allowed; the error has the report.
+
     """
     budget = options.budget()
     if report.first_rejected:
@@ -168,3 +168,110 @@ def _conclude(
             f"allows ({budget})",
             report,
         )
+
+
+def plot_bins(report: "BinsReport", path: Path) -> None:
+    """Draw the hours of audio by duration, with the bin edges as lines; the suffix selects the format.
+
+    Raises `UsageError` without matplotlib, or if the file cannot be written.
+    """
+    figure = new_figure()
+    axes = figure.add_subplot()
+    axes.hist(report.durations, bins=100, weights=report.durations / 3600, color="tab:blue")
+    for number, edge in enumerate(report.bucket_duration_bins):
+        axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
+    axes.set_xlabel("duration (s)")
+    axes.set_ylabel("hours")
+    axes.set_title(
+        f"{report.num_examples:,} examples, {report.hours:,.1f} h, {report.num_buckets} buckets: "
+        f"{report.padding:.1%} padding ({report.padding_without_buckets:.1%} without buckets)"
+    )
+    axes.set_xlim(left=0)
+    if report.bucket_duration_bins:
+        axes.legend()
+    save_figure(figure, path)
+
+
+def plot_bins_2d(report: "Bins2dReport", path: Path) -> None:
+    """Draw the examples by duration and tokens, with the buckets; the suffix selects the format.
+
+    Raises `UsageError` without matplotlib, or if the file cannot be written.
+    """
+    figure = new_figure()
+    axes = figure.add_subplot()
+    draw_nested(figure, axes, report.durations, report.tokens, report.bucket_duration_bins)
+    axes.set_xlabel("duration (s)")
+    axes.set_ylabel("tokens")
+    axes.set_title(
+        f"{report.num_examples:,} examples, {report.hours:,.1f} h, {len(report.bucket_duration_bins)} buckets: padding "
+        f"{report.padding.seconds:.1%} of seconds, {report.padding.tokens:.1%} of tokens\n(without buckets "
+        f"{report.padding_without_buckets.seconds:.1%} and {report.padding_without_buckets.tokens:.1%}); "
+        f"{report.num_unplaced:,} examples in no bucket"
+    )
+    save_figure(figure, path)
+
+
+def plot_token_bins(report: "TokenBinsReport", path: Path) -> None:
+    """Draw the examples by length, or by input and output, with the bins; the suffix selects the format.
+
+    Raises `UsageError` without matplotlib, or if the file cannot be written.
+    """
+    figure = new_figure()
+    axes = figure.add_subplot()
+    pairs = [one for one in report.bucket_duration_bins if isinstance(one, tuple)]
+    if pairs:
+        draw_nested(figure, axes, report.inputs, report.outputs, pairs)
+        axes.set_ylabel("output tokens")
+        axes.set_xlabel("input tokens")
+    else:
+        axes.hist(report.inputs, bins=100, weights=report.inputs, color="tab:blue")
+        for number, edge in enumerate(report.bucket_duration_bins):
+            axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
+        axes.set_xlabel("input and output tokens" if report.measure_total_length else "input tokens")
+        axes.set_ylabel("tokens")
+        axes.set_xlim(left=0)
+        if report.bucket_duration_bins:
+            axes.legend()
+    axes.set_title(
+        f"{report.num_examples:,} examples, {len(report.bucket_duration_bins)} bins: {report.padding[0]:.1%} padding "
+        f"({report.padding_without_buckets[0]:.1%} without buckets)"
+    )
+    save_figure(figure, path)
+
+
+def draw_nested(
+    figure: Any, axes: Any, sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], pairs: Sequence[tuple[float, int]]
+) -> None:
+    """A heat map of (sizes, tokens), logarithmic in the number of examples, and a box for each pair of `pairs`.
+
+    The plot leaves out a few examples that are far out, and shows their number.
+    """
+    from matplotlib.colors import LogNorm
+
+    right, top = _end(sizes, pairs[-1][0]), _end(tokens, max(*(limit for _, limit in pairs), 1))
+    num_beyond = int(((sizes > right) | (tokens > top)).sum())
+    bins = (100, min(100, int(top) + 1))
+    *_, image = axes.hist2d(sizes, tokens, bins=bins, range=((0, right), (0, top)), norm=LogNorm(), cmap="viridis")
+    figure.colorbar(image, ax=axes, label="examples")
+    edge = left = 0.0
+    bottom = 0
+    for number, (size, limit) in enumerate(pairs):
+        if size != edge:
+            left, edge, bottom = edge, size, 0
+        axes.plot(
+            [left, size, size, left, left],
+            [bottom, bottom, limit, limit, bottom],
+            color="tab:red",
+            linewidth=0.8,
+            label=None if number else "buckets",
+        )
+        bottom = limit
+    axes.set_xlim(0, right * 1.01)
+    axes.set_ylim(0, top * 1.02)
+    axes.legend(loc="upper left", title=f"{num_beyond:,} examples outside the plot" if num_beyond else None)
+
+
+def _end(values: npt.NDArray[Any], last_edge: float) -> float:
+    """The end of an axis: the largest value; if it is more than twice the 99th percentile, a value near that."""
+    largest, ordinary = float(values.max()), float(np.percentile(values, 99))
+    return max(largest, last_edge) if largest <= 2 * ordinary or not ordinary else 1.2 * ordinary

@@ -39,7 +39,7 @@ class BinsReport(BinsText):
     """Bins and their effect on the data. Durations are in seconds; padding is a share of a batch's frames."""
 
     num_buckets: int
-    """The buckets that the bins make: fewer than asked for where `notes` say so."""
+    """Number of buckets that the bins make; if it is smaller than the requested number, `notes` say why."""
     bucket_duration_bins: list[float]
     max_duration: float
     num_examples: int
@@ -54,7 +54,7 @@ class BinsReport(BinsText):
     padding: float
     padding_without_buckets: float
     padding_by_num_buckets: dict[int, float]
-    """By the number of buckets asked for."""
+    """Share of padding by the requested number of buckets."""
     notes: list[str]
     durations: Floats = field(repr=False)
     """Sorted, shape (num_examples,)."""
@@ -74,8 +74,8 @@ class BinsReport(BinsText):
 def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
 
-    Raises `UsageError` for inputs that cannot be read and for fewer examples than buckets, `IncompleteError`
-    when a worker process dies. Lines that cannot be used are counted.
+    Raises `UsageError` if inputs cannot be read, or have fewer examples than buckets, and `IncompleteError` if a worker
+    process dies. Lines that cannot be used are counted.
     """
     options = options or BinsOptions()
     if not options.batch_duration > 0:
@@ -109,7 +109,7 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     return BinsReport(
         num_buckets=len(buckets),
         bucket_duration_bins=bins,
-        # Rounded up: rounded down, the limit would exclude the longest example.
+        # Rounded up, because a limit that is rounded down would exclude the longest example.
         max_duration=math.ceil(durations[-1] * 1e5) / 1e5,
         num_examples=len(durations),
         hours=float(durations.sum()) / 3600,
@@ -134,13 +134,14 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
 
 
 def notes_on_fewer_buckets(asked: int, found: int, num_empty: int, unit: str) -> list[str]:
-    """Why there are fewer buckets than asked for; no note where there are as many, each with examples.
+    """Why there are fewer buckets than requested; no note if all requested buckets exist and have examples.
 
     Args:
-        asked: the number of buckets asked for.
-        found: the number that the bins make.
-        num_empty: how many of these hold no example.
-        unit: of the lengths, in the plural.
+        asked: the requested number of buckets.
+        found: the number of buckets that the bins make.
+        num_empty: number of buckets without an example.
+        unit: unit of the lengths, in the plural.
+
     """
     if found == asked and not num_empty:
         return []
@@ -162,7 +163,7 @@ def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
 
 
 def check_limits(low: float | None, high: float | None) -> None:
-    """Raise `UsageError` for limits (seconds) that are not numbers, or leave nothing."""
+    """Raise `UsageError` if a limit (seconds) is not a number, or if the limits allow no value."""
     if any(limit is not None and math.isnan(limit) for limit in (low, high)):
         raise UsageError("--min-duration and --max-duration must be numbers of seconds, not nan")
     if low is not None and high is not None and low > high:

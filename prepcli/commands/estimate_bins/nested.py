@@ -1,4 +1,4 @@
-"""Bins in two dimensions, as NeMo's samplers use them: by size, and within that by number of tokens."""
+"""Two-dimensional bins as NeMo's samplers use them: by size, and within a size by number of tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,8 @@ Floats = npt.NDArray[np.float64]
 class NestedBins:
     """Upper ends of the buckets: pairs of a size and a number of tokens, ascending.
 
-    `max_ratio`: for each pair, the maximum tokens per unit of size that were kept; `num_outliers`: examples above it.
+    `max_ratio`: for each pair, the maximum ratio of tokens to size that was kept. `num_outliers`: number of examples
+    above it.
     """
 
     pairs: list[tuple[float, int]]
@@ -36,13 +37,13 @@ def nested_bins(
 ) -> NestedBins:
     """Make buckets with about equal sums of sizes, each divided into buckets with about equal sums of tokens.
 
-    The method is that of NeMo's scripts/speech_recognition/estimate_duration_bins_2d.py, of its current version, bit
-    for bit. The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision
-    of `sizes`; each edge is rounded to `decimals`, and the running sum begins again with the rounded one. Equal
-    neighbouring edges, and the last where it equals the largest size, become one bucket with as many times
-    `sub_buckets`. In each bucket, examples whose tokens per size are more than `outlier_threshold` standard deviations
-    above the mean are left out, and the others are divided by tokens. The last pair of a bucket holds the most
-    tokens that were kept. Where all have the same ratio, NeMo's script fails; here none is an outlier.
+    The results are bit-identical to those of NeMo's current scripts/speech_recognition/estimate_duration_bins_2d.py.
+    The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision of `sizes`; each
+    edge is rounded to `decimals`, and the running sum restarts from the rounded edge. Equal neighbouring edges, and a
+    last edge that equals the largest size, become one bucket with `sub_buckets` times the number of merged buckets. In
+    each bucket, examples whose tokens per size are more than `outlier_threshold` standard deviations above the mean are
+    left out, and the others are divided by tokens. The last pair of a bucket has the maximum number of tokens that was
+    kept. If all examples have the same ratio, NeMo's script fails; here none is an outlier.
 
     `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,); all below
     2**32. `largest`: the last edge, by default the largest size. Raises `UsageError` for numbers out of range.
@@ -56,7 +57,7 @@ def nested_bins(
     def rounded(size: Any) -> Any:
         return size if decimals is None else np.round(size, decimals)
 
-    # The sequential running sum may exceed the total, which NumPy sums pairwise.
+    # The sequential running sum may exceed NumPy's total, which is a pairwise sum.
     places = (
         greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets, rounded)
         if num_buckets > 1
@@ -83,7 +84,7 @@ def nested_bins(
 
 def _sorted_pairs(sizes: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Sort the pairs by size, then by tokens; sorting them as 64-bit numbers takes a tenth of `np.lexsort`'s time."""
-    if sizes.dtype == np.float64:  # there is no room for both
+    if sizes.dtype == np.float64:  # both do not fit into 64 bits
         order = np.lexsort((tokens, sizes))
         return sizes[order], tokens[order]
     # Positive floats sort like their bit patterns.
@@ -96,8 +97,8 @@ def _sorted_pairs(sizes: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> tuple[np
 
 
 def ascending_order(sizes: Floats) -> Ints:
-    """The result of `np.argsort(sizes, kind="stable")` for sizes above 0, in a third of its time."""
-    # The size rounded to 32 bits, and the index in the low bits; nearly always, different sizes stay in order.
+    """The result of `np.argsort(sizes, kind="stable")` for sizes above 0, in a third of the time."""
+    # The size rounded to 32 bits, and the index in the low bits; different sizes nearly always stay in order.
     upper = sizes.astype(np.float32).view(np.uint32).astype(np.uint64)
     keys = (upper << np.uint64(32)) | np.arange(len(sizes), dtype=np.uint64)
     keys.sort()
@@ -124,8 +125,8 @@ def _token_bins(
 def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]]) -> Ints:
     """Return, for each example, the number of the pair whose bucket it falls into, or -1; shape (examples,).
 
-    As NeMo's `FixedBucketBatchSizeConstraint2D` chooses in its strict mode: the bucket of the first size that is
-    large enough, and in it the first with enough tokens.
+    The choice is that of NeMo's `FixedBucketBatchSizeConstraint2D` in its strict mode: the first size that is large
+    enough, and within it the first bucket with enough tokens.
     """
     edges = np.array([size for size, _ in pairs])
     limits = np.array([limit for _, limit in pairs])
@@ -142,13 +143,14 @@ def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]
 
 
 def notes_on_pairs(pairs: list[tuple[float, int]], asked: int, sub_buckets: int, num_empty: int) -> list[str]:
-    """Why there are fewer or other buckets than asked for; no note where each of them is there and has examples.
+    """Why there are fewer or other buckets than requested; no note if all of them exist and have examples.
 
     Args:
         pairs: see `NestedBins`.
-        asked: the number of buckets by size.
+        asked: the requested number of buckets by size.
         sub_buckets: the number of buckets by tokens in each of them.
-        num_empty: how many of the pairs hold no example.
+        num_empty: number of pairs without an example.
+
     """
     num_sizes = len({size for size, _ in pairs})
     notes = []

@@ -37,9 +37,9 @@ NumExamples = Annotated[
     ),
 ]
 TEXT_FIELD, LANG_FIELD = "text", "lang"
-"""The fields with transcript and language where nothing else is said, as in NeMo."""
+"""The default fields of transcript and language, as in NeMo."""
 FROM_INPUT = "what the input says"
-"""The default of options that an input's config may have as well."""
+"""The text for the default of options that the config of an input may also set."""
 MinDuration = Annotated[
     float | None,
     Option("Leave out shorter examples (seconds).", names=("--min-duration", "-l"), shown_default=FROM_INPUT),
@@ -92,10 +92,11 @@ class TokenizerOptions:
     ] = None
 
     def spec(self) -> "TokenizerSpec":
-        """The options as `prepcli.tokenizers` takes them.
+        """The options as a `TokenizerSpec`.
 
         Raises:
             UsageError: tokenizers and languages do not match.
+
         """
         from prepcli.tokenizers.counting import TokenizerSpec
 
@@ -126,23 +127,24 @@ class OutputOptions:
     max_rejects: MaxRejects = 0.05
 
     def check(self, spec: str, data: "Callable[[], DataSet | Mix]", tokenizers: Sequence[str] = ()) -> None:
-        """Check before the work what would fail after it.
+        """Find errors before the work that would make it fail at its end.
 
         Args:
             spec: the input data, as the user names it.
-            data: returns the input data; called only if an output file exists.
+            data: returns the input data; called only if an output file already exists.
             tokenizers: files that no output may replace.
 
         Raises:
-            UsageError: a number of rejects that makes no sense, a plot or a config that cannot be written, or an
-                output file that is one of the inputs.
+            UsageError: an invalid number of rejects, a plot or a config that cannot be written, or an output file that
+                is one of the inputs.
+
         """
         from prepcli.storage.input_files import refuse_input_as_output
 
         if self.write_config is not None:
             from prepcli.manifest.loader_config import check_kind_of_file, check_loader_config
 
-            check_kind_of_file(self.write_config)  # before it is compared with the inputs: a pipe must not be read
+            check_kind_of_file(self.write_config)  # checked before it is opened to compare it: a pipe must not be read
 
         def inputs() -> "Iterator[str | Path]":
             from prepcli.manifest.input_files import files_in, files_of
@@ -174,7 +176,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class BinsOptions:
-    """What to estimate, and from which examples; durations in seconds, both limits included."""
+    """The options that select the bins and the examples; durations in seconds, both limits included."""
 
     num_buckets: Annotated[int, Option("Number of buckets.", names=("--buckets", "-b"), minimum=2)] = 30
     num_examples: NumExamples = -1
@@ -202,7 +204,7 @@ class EstimateBins(BinsOptions, OutputOptions):
 
 @dataclass(frozen=True)
 class Bins2dOptions:
-    """What to estimate, and from which examples; durations in seconds, both limits included."""
+    """The options that select the bins and the examples; durations in seconds, both limits included."""
 
     num_buckets: Annotated[int, Option("Number of duration buckets.", names=("--buckets", "-b"), minimum=1)] = 30
     sub_buckets: Annotated[
@@ -241,10 +243,11 @@ class EstimateBins2d(Bins2dOptions, TokenizerOptions, OutputOptions):
 
 @dataclass(frozen=True)
 class TokenBinsOptions:
-    """What to estimate, and from which examples; lengths in tokens, limits included.
+    """The options that select the bins and the examples; lengths in tokens, limits included.
 
-    Without `sub_buckets` there is one length: that of input and output together, or with `measure_total_length=False`
-    that of the input. With it, `measure_total_length` says which length the limits are for.
+    Without `sub_buckets`, an example has one length: that of input and output together or, with
+    `measure_total_length=False`, that of the input. With `sub_buckets`, `measure_total_length` determines the length
+    that the limits apply to.
     """
 
     num_buckets: Annotated[int, Option("Number of length buckets.", names=("--buckets", "-b"), minimum=2)] = 30
@@ -321,7 +324,7 @@ class EstimateTokenBins(TokenBinsOptions, TokenizerOptions, OutputOptions):
 
 
 def with_keys_of(options: Options, data: "DataSet | Mix") -> Options:
-    """Return the options with the values of the input's training config for those that are not given."""
+    """Return the options; options that are not given get the values of the input's training config."""
     from prepcli.manifest.mixing import leaves_of
 
     known = vars(leaves_of(data)[0].notes.loader)
@@ -330,7 +333,7 @@ def with_keys_of(options: Options, data: "DataSet | Mix") -> Options:
 
 
 def with_prompt_of(tokenizer: "TokenizerSpec", data: "DataSet | Mix") -> "TokenizerSpec":
-    """Return the tokenizers with the prompt format of the input's training config, unless one is given."""
+    """Return the tokenizers; if no prompt format is given, they get that of the input's training config."""
     from prepcli.manifest.mixing import leaves_of
 
     known = leaves_of(data)[0].notes.loader.prompt_format

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class BinsText:
     """The text and the JSON document of a report of bins.
 
-    `format(report, "quiet")` is the bins alone, as `--quiet` prints them.
+    `format(report, "quiet")` has only the bins, as `--quiet` prints them.
     """
 
     def lines(self) -> list[str]:
@@ -40,7 +40,7 @@ class BinsText:
 
 
 def notes(report: "Counted", left_out_by: str) -> list[str]:
-    """The lines that were not used, worded like NeMo's scripts; `left_out_by` names the filters."""
+    """Notes on the lines that were not used, worded as in NeMo's scripts; `left_out_by` names the filters."""
     lines = []
     if report.num_discarded:
         total = report.num_examples + report.num_discarded
@@ -66,7 +66,7 @@ def percentiles_text(percentiles: Mapping[str, float], spec: str = ".2f") -> str
 
 
 def lines_of_bins(report: "BinsReport") -> list[str]:
-    """What people read, with the lines to paste worded as NeMo's script words them."""
+    """The lines that the command prints; the lines to paste are worded as in NeMo's script."""
     padding = ", ".join(f"{count}: {share:.1%}" for count, share in report.padding_by_num_buckets.items())
     return [
         *notes(report, "min/max duration"),
@@ -91,7 +91,7 @@ def lines_of_bins(report: "BinsReport") -> list[str]:
 
 
 def lines_of_bins_2d(report: "Bins2dReport") -> list[str]:
-    """What people read, with the lines to paste worded as NeMo's script words them."""
+    """The lines that the command prints; the lines to paste are worded as in NeMo's script."""
     text = percentiles_text
     return [
         *notes(report, "min/max duration"),
@@ -132,7 +132,7 @@ def pairs(report: "Bins2dReport") -> str:
 
 
 def lines_of_token_bins(report: "TokenBinsReport") -> list[str]:
-    """What people read, with the lines to paste worded as NeMo's script words them."""
+    """The lines that the command prints; the lines to paste are worded as in NeMo's script."""
     text = percentiles_text
     measured = "input and output" if report.measure_total_length else "input"
     max_tpt = report.max_tpt if isinstance(report.max_tpt, float) else plain_list(report.max_tpt)

@@ -52,7 +52,7 @@ class TextPiece:
 
 @dataclass(frozen=True)
 class FileTask:
-    """One file of a data set, and for pairs the one with the targets."""
+    """One file of a data set; for pairs, also the file with the targets."""
 
     data: TextSet
     path: str
@@ -67,8 +67,9 @@ class Length(NamedTuple):
     Attributes:
         inputs: tokens of the input.
         outputs: tokens of the output.
-        ratio: tokens of text in the output per token of text in the input, which is what NeMo's `max_tpt` limits.
-        seconds: of audio.
+        ratio: tokens of text in the output per token of text in the input, which NeMo's `max_tpt` limits.
+        seconds: seconds of audio.
+
     """
 
     inputs: int
@@ -81,7 +82,7 @@ class Length(NamedTuple):
 class FileLengths:
     """The lengths of a file's examples in tokens; shape (examples,).
 
-    `ratios` and `seconds`: see `Length`. Records of audio alone have no ratio (nan), because `max_tpt` does not apply.
+    `ratios` and `seconds`: see `Length`. The ratio of records of audio is nan, because `max_tpt` does not apply.
     """
 
     inputs: Ints = field(default_factory=lambda: np.empty(0, np.int32))
@@ -95,9 +96,9 @@ class FileLengths:
 
 
 def count_file(task: FileTask) -> FileLengths:
-    """Read a file and count its tokens; unusable lines are counted, and the first is named.
+    """Read a file and count its tokens; counts unusable lines, and names the first.
 
-    Raises `UsageError` for files of a pair that do not have equally many lines, and `WordsDiffer`.
+    Raises `UsageError` if the files of a pair have different numbers of lines, and `WordsDiffer`.
     """
     found = FileLengths()
     lengths: list[Length] = []
@@ -132,7 +133,7 @@ def _reject(found: FileLengths, task: FileTask, line: int, rejected: RecordRejec
 
 
 def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[Length]:
-    """The length of each example, with the prompt format if one was given; raises `RecordRejected`."""
+    """The length of each example, within the prompt format if one was given; raises `RecordRejected`."""
     seconds = [sum(turn.duration or 0.0 for turn in example) for example in examples]
     if task.spec.prompt_format is not None:
         from prepcli.models.prompts import load_prompt
@@ -157,7 +158,7 @@ def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[Length]:
 def _pieces(task: FileTask, turns: list[Turn]) -> list[TextPiece]:
     """The pieces to count without a prompt: the last turn is the output, all earlier turns the input.
 
-    Consecutive turns of one role are joined by spaces, as in NeMo's prompts; audio counts as its tokens only. The tag
+    Consecutive turns of one role are joined by spaces, as in NeMo's prompts; audio counts only by its tokens. The tag
     `lang` gives the language if the entry does not.
     """
     data = task.data
@@ -179,7 +180,7 @@ def num_audio_tokens(duration: float, seconds_per_token: float) -> int:
     return math.ceil(duration / seconds_per_token)
 
 
-# For less text than this, starting workers takes longer than counting.
+# With less text than this, starting workers takes longer than counting.
 _INLINE_BYTES = 1 << 20
 _SECONDS_PER_TOKEN = 0.08
 
@@ -189,7 +190,7 @@ class TokenBinsReport(BinsText):
     """Bins and their effect on the data. Lengths are in tokens; tpt is output tokens per input token."""
 
     num_buckets: int
-    """The buckets by length that the bins make: fewer than asked for where `notes` say so."""
+    """Number of buckets by length that the bins make; if it is smaller than the requested number, `notes` say why."""
     bucket_duration_bins: list[tuple[int, int]] | list[int]
     max_tokens: int
     """Length of the longest example, as the loader's filter measures it."""
@@ -206,9 +207,9 @@ class TokenBinsReport(BinsText):
     num_input_tokens: int
     num_output_tokens: int
     num_outliers: int
-    """Examples with so many output tokens per input token that they were left out of 2-D bins."""
+    """Number of examples left out of 2-D bins because they have too many output tokens per input token."""
     num_unplaced: int
-    """Examples that fit no bucket."""
+    """Number of examples that fit no bucket."""
     suggested_max_tpt: float
     """Maximum output tokens per input token without outliers: a limit for all buckets."""
     num_above_suggested: int
@@ -217,11 +218,11 @@ class TokenBinsReport(BinsText):
     tpt_percentiles: dict[str, float]
     batch_tokens: float
     padding: list[float]
-    """Of the length by which batches are filled, and in two dimensions of the output as well."""
+    """Shares of padding: in the length that fills batches and, in two dimensions, in the output."""
     padding_without_buckets: list[float]
     notes: list[str]
     inputs: Ints = field(repr=False)
-    """Shape (num_examples,); with `measure_total_length` in one dimension, input and output together."""
+    """Shape (num_examples,). In one dimension with `measure_total_length`, the sum of input and output."""
     outputs: Ints = field(repr=False)
 
     def __repr__(self) -> str:
@@ -243,7 +244,7 @@ class _Read:
 
 
 class _Measure(NamedTuple):
-    """Whether a length is that of input and output together, and the seconds of audio that count as one token."""
+    """Whether a length is the sum of input and output, and the seconds of audio that count as one token."""
 
     total: bool
     seconds: float
@@ -254,8 +255,8 @@ def estimate_token_bins(
 ) -> TokenBinsReport:
     """Estimate the bins of the texts and the audio that `input_cfg` names (see `resolve_input`).
 
-    Raises `UsageError` for inputs and tokenizers that cannot be read, for endless data without a number of examples,
-    and where there is no example; `IncompleteError` when a worker process dies. Lines that cannot be used are counted.
+    Raises `UsageError` if inputs or tokenizers cannot be read, if endless data come without a number of examples, and
+    if there is no example; `IncompleteError` if a worker process dies. Lines that cannot be used are counted.
     """
     data = resolve_input(input_cfg, "read")
     options = with_keys_of(options or TokenBinsOptions(), data)
@@ -287,7 +288,7 @@ def estimate_token_bins(
 
 
 def _measure(options: TokenBinsOptions) -> _Measure:
-    """How lengths are measured: by the options, or else as in NeMo's script."""
+    """How to measure lengths: as the options say, else as in NeMo's script."""
     total, seconds = options.measure_total_length, options.token_equivalent_duration
     found = _Measure(
         options.sub_buckets is None if total is None else total, _SECONDS_PER_TOKEN if seconds is None else seconds
@@ -350,8 +351,8 @@ def _tasks(data: TextSet, tokenizer: TokenizerSpec, options: TokenBinsOptions, m
 def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Measure, num_workers: int) -> FileLengths:
     """The lengths of records of audio: the audio is input, the transcript output.
 
-    As in NeMo's samplers: the duration of a token is that of the training config, not of the entry; a record without a
-    text is rejected in two dimensions only; and in one dimension, a prompt with its transcript does not count.
+    As in NeMo's samplers, the training config and not the entry sets the duration of a token; a record without a text
+    is rejected in two dimensions only; in one dimension, prompt and transcript do not count.
     """
     keys = data.notes.loader
     has_texts = not is_1d or tokenizer.prompt_format is None
@@ -369,7 +370,7 @@ def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Me
 
 
 def _inside(found: FileLengths, data: DataSet, options: TokenBinsOptions, measure: _Measure) -> LeafDurations:
-    """The examples of a data set that NeMo's filters keep: limits of tokens are for texts, of seconds for audio."""
+    """The examples of a data set that NeMo's filters keep: token limits apply to texts, limits in seconds to audio."""
     lengths = found.inputs + found.outputs if measure.total else found.inputs
     keys = data.notes.loader
     inside = (found.seconds >= lower_limit(keys.min_duration)) & (found.seconds <= upper_limit(keys.max_duration))
@@ -389,7 +390,7 @@ def _report(
     tpt = _ratios(lengths, inputs - outputs if total_as_input else inputs)
     ordinary = tpt <= tpt.mean() + options.token_outlier_threshold * tpt.std()
     suggested = _up(float(tpt[ordinary].max() if ordinary.any() else tpt.max()))
-    # The loader's filter measures the total length, which differs from the first of two dimensions.
+    # The loader's filter measures the total length, even if the bins are by input and output.
     max_length = (inputs + outputs if measure.total and not total_as_input else inputs).max()
     columns = np.stack([inputs, outputs], axis=1).astype(np.float64)
     bins: list[tuple[int, int]] | list[int]
@@ -454,5 +455,5 @@ def _ratios(lengths: FileLengths, inputs: Ints) -> Floats:
 
 
 def _up(ratio: float) -> float:
-    """Round up to three decimals: rounded down, the limit would exclude the example it comes from."""
+    """Round up to three decimals, because a limit that is rounded down would exclude its own example."""
     return math.ceil(round(ratio * 1e3, 6)) / 1e3

@@ -60,7 +60,7 @@ class Bins2dReport(BinsText):
     """Nested bins and their effect on the data. Durations are in seconds."""
 
     num_buckets: int
-    """The buckets by duration that the bins make: fewer than asked for where `notes` say so."""
+    """Number of buckets by duration that the bins make; if it is smaller than the requested number, `notes` say why."""
     bucket_duration_bins: list[tuple[float, int]]
     max_duration: float
     max_tps: list[float]
@@ -72,11 +72,11 @@ class Bins2dReport(BinsText):
     num_rejected: int
     first_rejected: str | None
     num_outliers: int
-    """Examples with so many tokens per second that they were left out of the bins."""
+    """Number of examples left out of the bins because they have too many tokens per second."""
     num_unplaced: int
-    """Examples that fit no bucket; training leaves them out."""
+    """Number of examples that fit no bucket; training leaves them out."""
     num_above_max_tps: int
-    """More examples that `max_tps` leaves out because it is rounded to two decimals."""
+    """Number of further examples that `max_tps` leaves out because it is rounded to two decimals."""
     percentiles: dict[str, float]
     token_percentiles: dict[str, float]
     tps_percentiles: dict[str, float]
@@ -106,9 +106,9 @@ class Bins2dReport(BinsText):
 def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions | None = None) -> Bins2dReport:
     """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
 
-    Raises `UsageError` for inputs and tokenizers that cannot be read, for endless data without a number of examples,
-    and where there is no example; `IncompleteError` when a worker process dies. Lines that cannot be used are counted,
-    those without a text and those in a language without a tokenizer among them.
+    Raises `UsageError` if inputs or tokenizers cannot be read, if endless data come without a number of examples, and
+    if there is no example; `IncompleteError` if a worker process dies. Lines that cannot be used are counted, including
+    lines without a text or in a language without a tokenizer.
     """
     options = options or Bins2dOptions()
     if not options.batch_duration > 0:
@@ -151,7 +151,7 @@ def counting(
 ) -> Callable[[DataSet], Numbers]:
     """Return the function that counts the tokens of a data set's records.
 
-    `text_field` and `lang_field` are for data sets whose entry does not name other fields. The tokenizers are loaded
+    `text_field` and `lang_field` apply to data sets whose entry does not name other fields. The tokenizers are loaded
     here, before workers are forked. Without `needs_text`, a record without a text has no tokens; with it, it is
     rejected.
     """
@@ -179,7 +179,7 @@ def counting(
 
 
 def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2dReport:
-    order = ascending_order(found.seconds)  # once, for all that is sorted below
+    order = ascending_order(found.seconds)  # one sort for all results below
     durations, tokens = found.seconds[order], found.numbers[order]
     typical = typical_seconds(durations)
     bins = nested_bins(

@@ -1,1 +1,1 @@
-"""What the exports to other toolkits share: ids of records, shards of records, and the audio of a record."""
+"""Common parts of the exports to other toolkits: ids of records, shards of records, and the audio of a record."""

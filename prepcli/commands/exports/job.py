@@ -1,34 +1,42 @@
-"""What the jobs of exports share: ids and shards are planned, and a shard's records are written one after the other."""
+"""The base of export jobs: plans ids and shards, and writes the records of a shard one after the other."""
 
 import posixpath
 import re
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.channels import channels_note
+from prepcli.audio.opening import read_whole
+from prepcli.audio.segments import (
+    EncodedAudio,
+    Policy,
+    Segment,
+    TargetFormat,
+    channels_note,
+    encoded,
+    locate,
+    probe,
+)
 from prepcli.commands.exports.options import ExportOptions
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import digest, member_stem, normal_path, segment_suffix
-from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, units_of
+from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit
 from prepcli.jobs.records import Records, file_identity, segment_identity
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, Ints, KeyFunction
 from prepcli.manifest.record import Record
-from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.planning.hashing import have_several, num_distinct, occurrences
-from prepcli.planning.split import by_count, in_order, seconds_of
+from prepcli.storage.paths import AnyPath
 
-# Blanks separate an id from the rest in lists such as Kaldi's. `@` stands before each part that makes an id unique, and
-# nowhere else in it: so no id that was made can be that of another file.
+# Blanks separate an id from the rest in lists such as Kaldi's. `@` precedes each part that makes an id unique, and
+# occurs nowhere else: so such an id cannot equal that of another file.
 _UNSAFE = re.compile(r"[\s@]")
 _UNSAFE_IN_ID = re.compile(r"[\s/]")
 
@@ -36,7 +44,7 @@ _UNSAFE_IN_ID = re.compile(r"[\s/]")
 @lru_cache(maxsize=64)
 def file_id(audio_filepath: str) -> str:
     """`train/spk1/utt 3.wav` -> `utt_3`."""
-    return path_id(posixpath.basename(normal_path(audio_filepath)) or "_")  # of `/`, which will be a reject
+    return path_id(posixpath.basename(normal_path(audio_filepath)) or "_")  # `/` has no name, and is rejected later
 
 
 @lru_cache(maxsize=64)
@@ -46,29 +54,30 @@ def path_id(audio_filepath: str) -> str:
 
 
 ID_KEYS: dict[str, KeyFunction] = {"path": normal_path, "file_id": file_id, "path_id": path_id}
-"""What an index must hold for `plan_ids`."""
+"""The keys that an index must have for `plan_ids`."""
 MAX_ID_LENGTH = 200
 
 
 def given_id(text: str) -> str:
-    """The id that a record gives itself, or nothing if it cannot stand in lists and in names of files."""
+    """The id in a record, or an empty text if the id cannot be used in lists and file names."""
     return text if len(text) <= MAX_ID_LENGTH and text.isprintable() and not _UNSAFE_IN_ID.search(text) else ""
 
 
 GIVEN_ID = FieldKey("id", given_id, is_optional=True)
-"""The further key of an index for `plan_ids` where records may have ids of their own."""
+"""The additional key of an index for `plan_ids` if records may have their own ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordIds:
-    """What the id of each record is made of.
+    """The parts from which the id of each record is made.
 
     Attributes:
-        given: all records have different ids of their own, and these are used.
-        by_file: the names of the files tell all of them apart; otherwise ids are made of whole paths.
-        ambiguous: for each record, whether another file would have its id.
+        given: all records have their own, different ids, and these are used.
+        by_file: file names are unique and become ids; otherwise ids are made from whole paths.
+        ambiguous: for each record, whether another file would get the same id.
         shared: for each record, whether another record has its file.
-        occurrences: for each record, the number of records before it with the same segment.
+        occurrences: for each record, the number of earlier records with the same segment.
+
     """
 
     given: bool
@@ -92,11 +101,11 @@ class RecordIds:
         return "@".join(parts)
 
 
-def plan_ids(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scratch | None = None) -> RecordIds:
-    """Find out what the ids must be made of; `index.keys` must hold `ID_KEYS`, and may hold `id` (`GIVEN_ID`).
+def plan_ids(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scratch | None = None) -> RecordIds:
+    """Choose the parts of the ids; `index.keys` must hold `ID_KEYS`, and may hold `id` (`GIVEN_ID`).
 
-    Names, files and segments are compared by 64-bit hashes: if two ever share one, ids get a part that they do not
-    need.
+    Names, files and segments are compared by 64-bit hashes: if two different ones have the same hash, ids get a part
+    that they do not need.
     """
     scratch = scratch or Scratch()
     given = index.keys.get("id", np.empty(0, np.uint64))
@@ -130,59 +139,62 @@ class ExportContents(RecordContents):
         """Absolute path of the audio of record `number`."""
         return self.records.audio_path(number, record.audio_filepath)
 
+    def segment(self, number: int, record: Record, policy: Policy, *, is_stored: bool = False) -> Segment:
+        """The audio of record `number`; a file that is stored is read at once, if the record begins with it.
+
+        Raises:
+            RecordRejected: the audio is missing, damaged, or shorter than the record says.
+        """
+        path = self.audio_path(number, record)
+        source = read_whole(path, path) if is_stored and not record.offset else path
+        place = record.offset, record.duration, record.get("channel")
+        return locate(source, probe(source, path), *place, policy, path)
+
+    def load_audio(
+        self, number: int, record: Record, target: TargetFormat, policy: Policy, *, check: bool
+    ) -> tuple[Segment, EncodedAudio]:
+        """The audio of record `number`, and the file that stores it; for the arguments see `encoded`."""
+        segment = self.segment(number, record, policy, is_stored=True)
+        return segment, encoded(segment, target, policy, check=check)
+
 
 ExportPlan = Plan[RecordUnit, ExportContents]
+OptionsT = TypeVar("OptionsT", bound=ExportOptions)
 
 
-class ExportJob(RecordJob[RecordUnit, ExportContents]):
+class ExportJob(RecordJob[RecordUnit, ExportContents], Generic[OptionsT]):
     """Turns manifests into the shards of another toolkit. A unit is a shard.
 
     Attributes:
-        takes_ids: whether the ids are the field `id` of the records, where all have different ones.
+        takes_ids: whether the field `id` is used if all records have different ids.
+
     """
 
     takes_ids: ClassVar[bool] = False
+    options: OptionsT
 
-    def __init__(self, manifests: Sequence[str], options: ExportOptions, num_workers: int = 1) -> None:
+    def __init__(self, manifests: Sequence[str], options: OptionsT, num_workers: int = 1) -> None:
+        options.check()
         self.manifests = manifests
         self.options = options
         self.num_workers = num_workers
 
-    @property
-    @abstractmethod
-    def shard_size(self) -> int:
-        """Maximum number of records per unit."""
-
-    @property
-    def shuffle_seed(self) -> int | None:
-        """The seed of the order of the records; None keeps that of the manifests."""
-        return None
-
     def settings(self, plan: ExportPlan) -> dict[str, Any]:
-        """The options, where the audio lies, and where the ids come from."""
+        """The options, the folder of the audio, and the source of the ids."""
         return self.own_settings() | ({"ids": "the records' own"} if plan.contents.ids.given else {})
 
     def plan(self, workspace: Workspace) -> ExportPlan:
         """Index the manifests, and divide their records into shards of nearly the same number of records."""
         records = self.read(workspace, ID_KEYS | ({"id": GIVEN_ID} if self.takes_ids else {}))
-        size = len(records)
-        # If every line is a reject, there is one bound and no shard.
-        bounds = by_count(size, -(-size // self.shard_size)) if size else np.zeros(1, np.int64)
 
         def make(scratch: Scratch) -> Values:
-            ids = plan_ids(records.index, self.audio_base_dir, scratch)
-            order = in_order(size, self.shuffle_seed, scratch)
-            return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds)} | {
-                field.name: getattr(ids, field.name) for field in fields(RecordIds)
-            }
+            return values_of(plan_ids(records.index, self.audio_base_dir, scratch))
 
-        values = dict(self.layout(records, make))
-        order, seconds = values.pop("order"), values.pop("seconds")
-        units = units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit)
-        return records.plan(units, ExportContents(records, RecordIds(**values), order=order))
+        units, order, ids = self.shards(records, self.options.unit_size, self.options.seed, make)
+        return records.plan(units, ExportContents(records, RecordIds(**ids), order=order))
 
     def channels_note(self, markers: Sequence[Marker]) -> dict[str, str]:
-        """A line for the summary, if shards have counted records in `SEVERAL_CHANNELS`."""
+        """A line for the summary if shards have counted records in `SEVERAL_CHANNELS`."""
         return channels_note(
             (marker.extra for marker in markers), "records", "give them the field channel (from 0), or make mono files"
         )

@@ -7,17 +7,37 @@ from prepcli.audio.limits import check_target_rate
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir
 
+RECORDS_PER_UNIT = 256
+"""Records of a unit of an export without shards."""
+
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What tells where the audio of an export lies."""
+    """The option for the folder of the audio."""
 
     audio_base_dir: AudioBaseDir = None
+
+    @property
+    def unit_size(self) -> int:
+        """Maximum number of records per unit."""
+        return RECORDS_PER_UNIT
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the order of the records; None keeps that of the manifests."""
+        return None
+
+    def check(self) -> None:
+        """Check that the options agree.
+
+        Raises:
+            UsageError: the message names the options of the command line and says what to do.
+        """
 
 
 @dataclass(frozen=True)
 class ShardOptions(ExportOptions):
-    """What shapes shards with audio; `target_sample_rate` in Hz."""
+    """The options that shape shards with audio; `target_sample_rate` in Hz."""
 
     shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1, order=-1)] = 1000
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
@@ -28,10 +48,16 @@ class ShardOptions(ExportOptions):
         Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
     ] = False
 
-    def check(self) -> None:
-        """Check that the options agree.
+    @property
+    def unit_size(self) -> int:
+        """The value of `--shard-size`."""
+        return self.shard_size
 
-        Raises:
-            UsageError: the message names the options of the command line and says what to do.
-        """
+    @property
+    def seed(self) -> int | None:
+        """The value of `--shuffle-seed` with `--shuffle`, else None."""
+        return self.shuffle_seed if self.shuffle else None
+
+    def check(self) -> None:
+        """Check the rate too."""
         check_target_rate(self.target_sample_rate)

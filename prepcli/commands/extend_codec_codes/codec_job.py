@@ -1,4 +1,4 @@
-"""What the jobs with a codec share: the codec, its settings, and the device."""
+"""The base of jobs with a codec: the codec, its settings, and the device."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from prepcli.models.devices import use_same_algorithms
 from prepcli.models.protocols import Codec
 
 MAX_RATE = 48000
-"""Batches of audio up to this rate (Hz) go to a GPU through shared memory."""
+"""Audio up to this rate (Hz) goes to a GPU in batches through shared memory."""
 
 
 class CodecJob(ModelJob[UnitT, Contents, Codec]):
@@ -30,14 +30,14 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     @property
     def name(self) -> str:
-        """The name in `codes_<name>`."""
+        """The codec name in `codes_<name>`."""
         assert self.options.codec_name is not None
         return self.options.codec_name
 
     def codec_settings(self) -> dict[str, Any]:
         """The options and the model."""
         settings = settings_of(self.options) | {"--codec-model": identity(self.options.codec_model)}
-        if self.options.num_codebooks is None:  # a run of a version without this option can be continued
+        if self.options.num_codebooks is None:  # so that a run of a version without this option can be continued
             del settings["--num-codebooks"]
         return settings
 
@@ -51,7 +51,7 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the codec runs on a GPU, which resamples as well, and whose kernels limit the size of a batch."""
+        """Whether the codec runs on a GPU, which also resamples, and whose kernels limit the size of a batch."""
         return self.device.startswith("cuda")
 
     @property
@@ -61,6 +61,6 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     @property
     def max_batch_samples(self) -> int:
-        """Those of `--batch-duration`, at the highest rate that is decoded."""
+        """The samples of `--batch-duration` at the highest rate that is decoded."""
         rate = self.model.sampling_rate
         return int(self.options.batch_duration * (max(rate, MAX_RATE) if self.is_on_gpu else rate))

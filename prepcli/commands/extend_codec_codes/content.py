@@ -1,8 +1,7 @@
-"""Check that a Shar set is complete, and that audio is still what codes were made from."""
+"""Checks that a Shar set is complete, and that audio is unchanged since codes were made from it."""
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.state.plan import Unit
@@ -13,26 +12,28 @@ from prepcli.errors import UsageError
 from prepcli.formats.audio_states import AUDIO_RECORD, States, compare_audio
 from prepcli.interface.printing import printable_command
 from prepcli.processes.pools import map_in_order
+from prepcli.storage.paths import AnyPath
 
 
 def record_audio(workspace: Workspace, unit: str, states: States) -> None:
-    """Store what a unit is made from; to be called before it is published."""
+    """Store the state of a unit's audio; to be called before the unit is published."""
     path = workspace.root / AUDIO_RECORD.format(unit)
     path.parent.mkdir(exist_ok=True)
     write_json(path, states)
 
 
-def check_audio(workspace: Workspace, done: Sequence[Unit], folder: Path, num_workers: int) -> None:
-    """Check that the audio is what the finished units were made from.
+def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num_workers: int) -> None:
+    """Check that the audio of the finished units is unchanged.
 
     Args:
-        workspace: that of the codes.
+        workspace: workspace of the codes.
         done: the finished units.
-        folder: the Shar set; audio outside of one has absolute paths.
+        folder: the Shar set; audio outside of it has absolute paths.
         num_workers: maximum number of worker processes.
 
     Raises:
         UsageError: a tar or a file holds different audio.
+
     """
     records = [workspace.root / AUDIO_RECORD.format(unit.id) for unit in done]
     for found in map_in_order(partial(compare_audio, folder=str(folder), is_noted=True), records, num_workers):
@@ -47,7 +48,8 @@ def check_complete(workspace: Workspace, partial: bool) -> str | None:
     """The finished part of a Shar by the plan in its workspace; None if it is complete or has no known plan.
 
     Raises:
-        UsageError: a part is missing, and `partial` does not say to take what is there.
+        UsageError: a part is missing, and `partial` is false.
+
     """
     plan, folder = find_plan(workspace), workspace.out
     units = [] if plan is None else read_units(workspace, plan)

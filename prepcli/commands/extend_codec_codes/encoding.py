@@ -1,4 +1,4 @@
-"""Encode one unit of shards: batch segments with equal numbers of frames, run the codec, write tars."""
+"""Encodes one unit of shards: batches segments with equal numbers of frames, runs the codec, writes tars."""
 
 import sys
 import time
@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +13,13 @@ from numpy.typing import NDArray
 
 from prepcli.audio.rates import rate_counts
 from prepcli.commands.extend_codec_codes.content import record_audio
-from prepcli.commands.extend_codec_codes.file_segments import FileSegment
+from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import InputShard
-from prepcli.commands.extend_codec_codes.shard_index import Found, Member, ShardIndex
+from prepcli.commands.extend_codec_codes.shard_index import Found, ShardIndex
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.publishing.rejects import Origin
-from prepcli.engine.run.job import Advance
+from prepcli.engine.run.unit import Advance
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_states import States
 from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
@@ -35,6 +34,7 @@ from prepcli.models.protocols import Codec, Precision
 from prepcli.models.running import ModelRunner, Result, Running
 from prepcli.models.sinc import can_resample, resample_sinc, resampled_length
 from prepcli.models.widths import MAX_VALUES
+from prepcli.storage.paths import AnyPath
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,16 +44,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """The shape of a batch on the device, and where its rows come from.
+    """The shape of a batch on the device, and of its rows before.
 
     Attributes:
-        sampling_rate: of the rows as they were decoded (Hz); the codec's own where they need no resampling.
+        sampling_rate: rate of the decoded rows (Hz); the codec's own if they need no resampling.
         num_frames: length of the batch; shorter rows are zero-padded.
-        num_rows: the rows of the whole batch; where there are fewer, silent rows are added. A GPU prepares each new
-            shape for 25 to 100 ms, so few shapes are used.
-        num_given: the rows that are given; a part of a batch that did not fit into memory gets no silent rows, nor does
-            a single row.
+        num_rows: number of rows of the whole batch; missing rows are filled with silence. A GPU prepares each new shape
+            for 25 to 100 ms, so few shapes are used.
+        num_given: number of rows that are given; silent rows are not added to a part of a batch that did not fit into
+            memory, or to a single row.
         mixes_lengths: whether the rows may have different lengths.
+
     """
 
     sampling_rate: int
@@ -69,7 +70,7 @@ def move_rows(
     """Copy some rows of a batch to the device, at the codec's sampling rate and in the shape of the whole batch.
 
     Args:
-        codec: on `device`.
+        codec: the codec, on `device`.
         shape: the shape of the whole batch.
         device: "cpu" or "cuda:N".
         rows: (B, T), on the CPU.
@@ -79,6 +80,7 @@ def move_rows(
 
     Returns:
         The arguments of `encode_rows`.
+
     """
     import torch
 
@@ -88,10 +90,10 @@ def move_rows(
     if shape.sampling_rate != codec.sampling_rate:
         audio = resample_sinc(audio, shape.sampling_rate, codec.sampling_rate)
         lengths = resampled_length(lengths, shape.sampling_rate, codec.sampling_rate)
-        # The filter writes beyond the end of a row that is shorter than others in the batch.
+        # The filter writes beyond the end of rows that are shorter than others in the batch.
         within = torch.arange(audio.shape[1], device=audio.device) < to_device(lengths, device)[:, None]
         audio = audio * within
-    # A single row cannot be divided if it does not fit: it is given no others.
+    # A single row that does not fit cannot be divided further, so no silent rows are added to it.
     more = shape.num_rows - len(rows) if len(rows) == shape.num_given > 1 else 0
     audio = torch.nn.functional.pad(audio, (0, shape.num_frames * step - audio.shape[1], 0, more))
     lengths = torch.maximum(lengths, (frames - 1) * step + 1)
@@ -102,24 +104,25 @@ def move_rows(
 def encode_rows(
     codec: Codec, precision: Precision, audio: "Tensor", lengths: "Tensor", frames: "Tensor"
 ) -> "tuple[Tensor, Tensor]":
-    """Return the codes (B, C, F) of the rows that were given, without the silent ones, and the frames (B,) of each.
+    """Return the codes (B, C, F) of the given rows, without silent rows, and the number of frames (B,) of each row.
 
     Args:
-        codec: on the device of the audio.
+        codec: the codec, on the device of the audio.
         precision: of the codec.
-        audio: (B or more, T), on the device, and for the others see `move_rows`.
+        audio: (B or more, T), on the device; see `move_rows`.
         lengths: (B or more,), samples of each row.
-        frames: (B,), of the rows that were given.
+        frames: (B,), frames of each given row.
+
     """
     codes, found = codec.encode(audio, lengths, precision)
     return codes[: len(frames)], found[: len(frames)]
 
 
 ENCODED, USED, BATCHES, COMPARED, DIFFERENT = "encoded_seconds", "used_seconds", "batches", "compared", "different"
-"""Counts of a unit: seconds encoded, seconds of all targets and contexts, batches; codes compared with those of full
-float32, and the number of different ones."""
+"""Keys of the counts of a unit: seconds encoded, seconds of all targets and contexts, batches; codes compared with
+those of full float32, and the number of different codes."""
 WAITED, IN_CODEC = "waited_seconds", "codec_seconds"
-"""Seconds that a unit spent waiting for decoded audio, and in the codec."""
+"""Keys of the seconds that a unit spent waiting for decoded audio, and in the codec."""
 
 COMPARE_EVERY = 32
 """With a faster precision, one batch in this many is also encoded in full float32, to measure the difference."""
@@ -127,11 +130,8 @@ COMPARE_EVERY = 32
 Codes = NDArray[np.integer[Any]]
 
 
-Piece = Member | FileSegment
-
-
 class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
-    """The segments of a unit; `compute` returns the codes of each, or the reason why it has none."""
+    """The segments of a unit; `compute` returns the codes of each segment, or the reason why it has none."""
 
     def __init__(
         self,
@@ -139,14 +139,14 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         indices: Sequence[ShardIndex],
         codec: Codec,
         options: CodesOptions,
-        folder: Path,
+        folder: AnyPath,
         *,
         on_gpu: bool = False,
         mixes_lengths: bool = False,
     ) -> None:
-        """`folder`: the Shar set. `on_gpu`: batches come at the audio's own rate, and are as small as its kernels need.
+        """`folder`: the Shar set. `on_gpu`: batches have the rate of the audio, and are limited by the kernels of GPUs.
 
-        `mixes_lengths`: the codec gives each segment its own codes in batches of mixed lengths, too.
+        `mixes_lengths`: the codec gives a segment its own codes even in batches of mixed lengths.
         """
         self.shards = shards
         self.indices = indices
@@ -155,7 +155,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self._folder = folder
         self._on_gpu = on_gpu
         self._mixes_lengths = mixes_lengths
-        self._members: list[Piece] = []
+        self._members: list[UsedSegment] = []
         self._number: dict[tuple[bytes, int], int] = {}
         self._records: list[int] = []
         self._seconds: list[float] = []
@@ -170,7 +170,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self._batches = list(self._plan_batches())
 
     def _add(self, found: Found, seconds: float | None) -> None:
-        """Register a use of a segment; `seconds` are those of the cut if it is the target."""
+        """Register a use of a segment; `seconds`: the duration of the cut if the segment is its target."""
         if found is None or isinstance(found, RecordRejected):
             if seconds is not None:
                 self.lost_records += 1
@@ -196,15 +196,15 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
 
     @property
     def _max_samples(self) -> int:
-        """Samples of a batch, at the codec's rate, for which every layer has few enough values."""
+        """Maximum samples of a batch, at the codec's rate, with which no layer has too many values."""
         return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
 
     def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
-        """Segments that the codec cannot encode because of their length."""
+        """Segments whose length the codec cannot encode."""
         codec = self._codec
         max_frames = self._max_samples // codec.samples_per_frame
         for number in np.flatnonzero(self._num_frames > max_frames).tolist():
-            seconds = self._members[number].seconds
+            seconds = self._members[number].segment.duration
             yield (
                 number,
                 RecordRejected(
@@ -233,7 +233,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 )
 
     def _plan_batches(self) -> "Iterator[tuple[Ints, BatchShape]]":
-        """Segments of a batch, and its shape: of one sampling rate, and of one number of frames if it must be."""
+        """The segments and the shape of each batch, of one sampling rate and, if needed, one number of frames."""
         codec = self._codec
         max_samples = min(int(self._options.batch_duration * codec.sampling_rate), self._max_samples)
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
@@ -251,7 +251,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             for batch, num_rows, num_frames in batches:
                 yield own[batch], BatchShape(decoded_rate, num_frames, num_rows, len(batch), self._mixes_lengths)
 
-    def _is_encoded_here(self, member: Piece) -> bool:
+    def _is_encoded_here(self, member: UsedSegment) -> bool:
         """Whether this unit encodes the segment."""
         return True
 
@@ -294,10 +294,10 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         return found
 
     def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor, Tensor]":
-        """The decoded rows (B, T), and of each the number of samples (B,) and of frames (B,)."""
+        """The decoded rows (B, T), with the number of samples (B,) and of frames (B,) of each row."""
         import torch
 
-        rows = decoded.audio if decoded.audio.size else np.zeros((len(batch), 1), np.float32)  # all were rejected
+        rows = decoded.audio if decoded.audio.size else np.zeros((len(batch), 1), np.float32)  # all rows were rejected
         frames = torch.from_numpy(self._num_frames[batch])
         return torch.from_numpy(rows), torch.from_numpy(decoded.lengths), frames
 
@@ -311,7 +311,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         device: str,
         advance: Advance,
     ) -> None:
-        """Add the codes of a batch to `found`; this is the only place that waits for the GPU: for this batch alone."""
+        """Add the codes of a batch to `found`; only this function waits for the GPU, and only for this batch."""
         result = encoded.result()
         compared = exact.result() if exact is not None else None
         if compared is not None and result.tensors and compared.too_large == result.too_large:
@@ -329,7 +329,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         advance(sum(self._records[n] for n in numbers), sum(self._seconds[n] for n in numbers))
 
     def _compare(self, result: Result, exact: Result) -> None:
-        """Count the codes of a batch, and those that are different in full float32."""
+        """Count the codes of a batch, and the codes that differ in full float32."""
         import torch
 
         (codes, frames), (exact_codes, _) = result.tensors, exact.tensors
@@ -338,51 +338,60 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self.extra[DIFFERENT] += int(((codes != exact_codes) & within[:, None]).sum())
 
     def _too_large(self, number: int, device: str) -> RecordRejected:
-        member = self._members[number]
+        segment = self._members[number].segment
         return RecordRejected(
             RejectReason.OUT_OF_MEMORY,
-            f"the codec has not enough memory on {device} for the {member.seconds:g} s at {member.place}, even alone "
-            "(no --batch-duration helps); take a device with more memory, and --retry-rejects",
+            f"the codec has not enough memory on {device} for the {segment.duration:g} s from second "
+            f"{segment.offset:g} of {segment.name} on, even alone (no --batch-duration helps); take a device with more "
+            "memory, and --retry-rejects",
         )
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
-        """Write the tars of all shards; a cut without codes gets placeholders in every field and is a reject."""
-        frame_shift = self._codec.samples_per_frame / self._codec.sampling_rate
-        for shard, index in zip(self.shards, self.indices, strict=True):
-            number = shard_text(shard.number)
-            # Readers list the shards by the targets, so these are renamed last.
-            fields = sorted(index.fields, key=lambda name: name == TARGET)
-            names = [CODES_NAME.format(self._options.codec_name, CODES_OF[name], number) for name in fields]
-            files = [writer.open(name) for name in names]
-            tars, lines = [CodesWriter(file, frame_shift) for file in files], list[bytes]()
-            for position, cut_id in enumerate(index.ids):
-                codes = [self._codes_of(computed, index.fields[name][position], name) for name in fields]
-                rejected = next((one for one in reversed(codes) if isinstance(one, RecordRejected)), None)
-                for tar, one in zip(tars, codes, strict=True):
-                    if rejected is not None or one is None or isinstance(one, RecordRejected):
-                        tar.add_placeholder(cut_id)
-                    else:
-                        tar.add(cut_id, one)
-                if rejected is None:
-                    writer.count(1, index.seconds[position])
-                else:
-                    lines = lines or cut_lines(shard.cuts.read_bytes(), str(shard.cuts))
-                    writer.reject(lines[position], rejected, Origin(str(shard.cuts), position + 1))
-            for tar, name in zip(tars, names, strict=True):
-                tar.close()
-                place = index_name(self._folder, shard.cuts, writer.workspace.out, name)
-                if place is not None:
-                    writer.add_after(place, tar.index)
-        writer.extra.update(self.extra)
+        """Write the tars of all shards; a cut without codes gets placeholders in all fields, and is a reject."""
         states: States = {}
         for shard, index in zip(self.shards, self.indices, strict=True):
+            self._write_shard(shard, index, computed, writer)
             states |= {str(tar.relative_to(self._folder)): index.states[name] for name, tar in shard.tars.items()}
+        writer.extra.update(self.extra)
         record_audio(writer.workspace, writer.unit.id, states)
+
+    def _write_shard(
+        self, shard: InputShard, index: ShardIndex, computed: "list[Codes | RecordRejected]", writer: UnitWriter
+    ) -> None:
+        # Readers list the shards by the targets, so the targets are renamed last.
+        fields = sorted(index.fields, key=lambda name: name == TARGET)
+        number, frame_shift = shard_text(shard.number), self._codec.samples_per_frame / self._codec.sampling_rate
+        names = [CODES_NAME.format(self._options.codec_name, CODES_OF[name], number) for name in fields]
+        tars = [CodesWriter(writer.open(name), frame_shift) for name in names]
+        lines: list[bytes] = []
+
+        def write(position: int) -> float:
+            codes = [self._codes_of(computed, index.fields[name][position], name) for name in fields]
+            rejected = next((one for one in reversed(codes) if isinstance(one, RecordRejected)), None)
+            for tar, one in zip(tars, codes, strict=True):
+                if rejected is not None or one is None or isinstance(one, RecordRejected):
+                    tar.add_placeholder(index.ids[position])
+                else:
+                    tar.add(index.ids[position], one)
+            if rejected is not None:
+                raise rejected
+            return index.seconds[position]
+
+        def original(position: int) -> tuple[bytes, Origin]:
+            lines[:] = lines or cut_lines(shard.cuts.read_bytes(), str(shard.cuts))
+            return lines[position], Origin(str(shard.cuts), position + 1)
+
+        writer.write_each(range(len(index.ids)), write, original)
+        for tar, name in zip(tars, names, strict=True):
+            tar.close()
+            place = index_name(self._folder, shard.cuts, writer.workspace.out, name)
+            if place is not None:
+                writer.add_after(place, tar.index)
 
     def _codes_of(
         self, computed: "list[Codes | RecordRejected]", found: Found, field: str
     ) -> Codes | RecordRejected | None:
-        if isinstance(found, (Member, FileSegment)):
+        if isinstance(found, UsedSegment):
             codes = computed[self._number[found.digest, found.num_samples]]
         elif found is None and field == TARGET:
             codes = RecordRejected(RejectReason.MISSING_AUDIO, "the tar holds a placeholder in its place")

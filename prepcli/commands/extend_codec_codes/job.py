@@ -1,4 +1,4 @@
-"""extend-codec-codes: encode the audio of Lhotse Shar shards to codec codes, in additional fields."""
+"""extend-codec-codes: encodes the audio of Lhotse Shar shards to codec codes, in additional fields."""
 
 import glob
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +10,11 @@ from typing import Any
 from prepcli.commands.extend_codec_codes.codec_job import CodecJob
 from prepcli.commands.extend_codec_codes.content import check_audio, check_complete
 from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
+from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, UsedSegmentDecoder
 from prepcli.commands.extend_codec_codes.manifest_job import ManifestCodesJob
 from prepcli.commands.extend_codec_codes.options import CodesOptions, ExtendCodecCodes
 from prepcli.commands.extend_codec_codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards
-from prepcli.commands.extend_codec_codes.shard_index import Member, MemberDecoder, index_shard
+from prepcli.commands.extend_codec_codes.shard_index import index_shard
 from prepcli.commands.extend_codec_codes.statistics import statistics
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
@@ -35,16 +36,16 @@ from prepcli.models.codecs import codec_name, notes_on_codec_model
 from prepcli.models.ranks import run_on_devices
 from prepcli.processes.workers import wait_for
 from prepcli.storage.input_files import refuse_swapped
-from prepcli.storage.paths import NUMBER, path_of
+from prepcli.storage.paths import NUMBER, AnyPath, path_of
 
 
-def indexes_of_set(folder: Path, shards: Sequence[InputShard]) -> Iterator[tuple[str, bytes]]:
+def indexes_of_set(folder: AnyPath, shards: Sequence[InputShard]) -> Iterator[tuple[str, bytes]]:
     """The indexes of a set's own files, by their names below a folder with a mirror.
 
-    A training run has one `indexes_root`, so codes that lie elsewhere need the indexes of the set in their mirror.
+    A training run has one `indexes_root`, so codes in another folder need the indexes of the set in their mirror.
     """
     for shard in shards:
-        files: list[tuple[Path, IndexKind]] = [(shard.cuts, "jsonl")]
+        files: list[tuple[AnyPath, IndexKind]] = [(shard.cuts, "jsonl")]
         files += [(path, "shar_tar") for path in shard.tars.values()]
         for path, kind in files:
             name = f"{MIRROR}/{mirrored(path)}"
@@ -52,18 +53,18 @@ def indexes_of_set(folder: Path, shards: Sequence[InputShard]) -> Iterator[tuple
             yield name, known.read_bytes() if known.is_file() else make_index(path, kind)
 
 
-def codes_workspace(out: Path, codec_name: str, work_dir: Path | None = None) -> Workspace:
+def codes_workspace(out: AnyPath, codec_name: str, work_dir: Path | None = None) -> Workspace:
     """The workspace of one codec's codes in `out`: `OUT.prepcli/codes_<name>`.
 
-    It is inside what stands beside OUT for the run that made OUT itself, which it leaves alone; so are those of other
-    codecs. `prepcli.engine.run.status.workspaces_of` finds all of them. `work_dir`: as in `Workspace`.
+    It is inside the workspace of the run that made OUT, and does not change it, nor the workspaces of other codecs.
+    `prepcli.engine.run.status.workspaces_of` finds all of them. `work_dir`: as in `Workspace`.
     """
     return Workspace(out, work_folder(out, work_dir) / CODES_FOLDER.format(codec_name), work_dir=work_dir)
 
 
 @dataclass(frozen=True, slots=True)
 class CodesContents:
-    """The shards, and which part of an incomplete Shar set they are (None: the set is complete)."""
+    """The shards and, if the Shar set is incomplete, its part that they are (None: the set is complete)."""
 
     shards: Sequence[InputShard]
     part: str | None
@@ -75,11 +76,11 @@ CodesPlan = Plan[ShardGroup, CodesContents]
 class CodesJob(CodecJob[ShardGroup, CodesContents]):
     """Adds codes to the Shar set in `folder`. A unit is a few consecutive shards."""
 
-    reads_audio_files = False  # but tars
+    reads_audio_files = False  # it reads tars
 
     def __init__(
         self,
-        folder: Path,
+        folder: AnyPath,
         options: CodesOptions,
         *,
         partial: bool = False,
@@ -87,24 +88,24 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         num_workers: int = 1,
         work_dir: Path | None = None,
     ) -> None:
-        """`partial`: accept a Shar set that is not complete yet. `work_dir`: where the state of its run is."""
+        """`partial`: accept an incomplete Shar set. `work_dir`: the folder for the state of its run."""
         super().__init__(options, device, num_workers)
         self.folder = folder
         self._partial = partial
         self._work_dir = work_dir
 
     def output_patterns(self, plan: CodesPlan) -> Sequence[str]:
-        """The tars of this codec."""
+        """Patterns of the tars of this codec."""
         return [CODES_NAME.format(glob.escape(self.name), field, NUMBER) for field in CODES_OF.values()]
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The index of a tar."""
+        """The tar that an index belongs to."""
         return indexes_of(found, name)
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
         """The options, the model, and the amount of audio."""
         settings = self.codec_settings() | {"bytes of audio": audio_bytes(self.folder, plan.contents.shards)}
-        # The setting is the same for a complete set with and without the option.
+        # The setting is the same for a complete set with and without the option `--partial`.
         return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
 
     def plan(self, workspace: Workspace) -> CodesPlan:
@@ -130,8 +131,8 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
             notes=notes,
         )
 
-    def input_files(self, plan: CodesPlan) -> list[str | Path]:
-        """The cuts, their audio, and the codec where it is a file."""
+    def input_files(self, plan: CodesPlan) -> list[str | AnyPath]:
+        """The cuts, their audio and, if it is a file, the codec."""
         shards = [path for shard in plan.contents.shards for path in (shard.cuts, *shard.tars.values())]
         return [self.options.codec_model, *shards]
 
@@ -139,12 +140,12 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         """Refuse to continue if audio was replaced under the same cuts."""
         check_audio(workspace, done, self.folder, self.num_workers)
 
-    def decoder(self, contents: CodesContents) -> MemberDecoder:
-        """Reads segments from the tars."""
-        return MemberDecoder(None if self.is_on_gpu else self.model.sampling_rate)
+    def decoder(self, contents: CodesContents) -> UsedSegmentDecoder:
+        """Return the decoder of segments from the tars."""
+        return UsedSegmentDecoder(None if self.is_on_gpu else self.model.sampling_rate)
 
-    def read_ahead(self, contents: CodesContents, unit: ShardGroup, workers: DecodingPool[Member]) -> Begin:
-        """Workers index the unit's tars."""
+    def read_ahead(self, contents: CodesContents, unit: ShardGroup, workers: DecodingPool[UsedSegment]) -> Begin:
+        """Let workers index the unit's tars."""
         indices = [workers.submit(index_shard, shard) for shard in unit.shards]
 
         def begin(tick: Tick) -> UnitEncoder:
@@ -175,16 +176,16 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
             details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, fields, shards)
         return details | statistics(markers)
 
-    def _fields(self, first: InputShard, codes: Mapping[str, Path], shards: str) -> dict[str, Path]:
-        """The pattern of the files of each field: of the cuts, the audio and the codes."""
+    def _fields(self, first: InputShard, codes: Mapping[str, AnyPath], shards: str) -> dict[str, AnyPath]:
+        """The file pattern of each field of the cuts, the audio and the codes."""
         root = path_of(absolute_folder(str(self.folder)))
         cuts = root / "cuts" / first.cuts.name.replace(shard_text(first.number), shards)
         audio = {field: root / AUDIO_NAME.format(field, shards) for field in first.tars}
         own = {field: path_of(absolute_folder(str(path.parent))) / path.name for field, path in codes.items()}
         return {"cuts": cuts, **audio, **own}
 
-    def _indexed(self, plan: CodesPlan, fields: Mapping[str, Path], writer: UnitWriter) -> dict[str, Any]:
-        """What to paste for a set with indexes in a mirror; completes the mirror where the codes lie elsewhere."""
+    def _indexed(self, plan: CodesPlan, fields: Mapping[str, AnyPath], writer: UnitWriter) -> dict[str, Any]:
+        """The text to paste for a set with indexes in a mirror; completes the mirror if codes are in another folder."""
         first, out = plan.contents.shards[0], writer.workspace.out
         name = index_name(self.folder, first.cuts, out, "")
         if name is None or not name.startswith(MIRROR):
@@ -192,7 +193,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         if absolute_folder(str(out)) != absolute_folder(str(self.folder)):
             for index, data in indexes_of_set(self.folder, plan.contents.shards):
                 writer.add(index, data)
-        elif not (out / MIRROR / mirrored(first.cuts)).exists():  # of another program: `prepcli index` completes it
+        elif not (out / MIRROR / mirrored(first.cuts)).exists():  # set of another program: `prepcli index` completes it
             return {}
         return {INDEXED_CONFIG: indexed_shar_config(fields, out)}
 
@@ -233,7 +234,7 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
         make_plain = partial(
             ManifestCodesJob, manifests, options.audio_base_dir, out, options, num_workers=engine.num_workers
         )
-        return run_on_devices(make_plain, options.devices, workspace, options, engine)
+        return run_on_devices(make_plain, options.devices, workspace, engine)
     note_unused(options.work_dir, out, path_of(options.shar_dir))
     check_loadable(out / CODES_FOLDER.format(name))
     make_job = partial(
@@ -244,4 +245,4 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
         num_workers=engine.num_workers,
         work_dir=options.work_dir,
     )
-    return run_on_devices(make_job, options.devices, workspace, options, engine)
+    return run_on_devices(make_job, options.devices, workspace, engine)

@@ -1,4 +1,4 @@
-"""extend-codec-codes for plain manifests: a file of codes for each segment, and a manifest that names them."""
+"""extend-codec-codes for plain manifests: writes a file of codes per segment, and a manifest that names the files."""
 
 import glob
 import os
@@ -12,8 +12,8 @@ import numpy as np
 
 from prepcli.commands.extend_codec_codes.codec_job import CodecJob
 from prepcli.commands.extend_codec_codes.content import check_audio, record_audio
-from prepcli.commands.extend_codec_codes.encoding import Codes, Piece, UnitEncoder
-from prepcli.commands.extend_codec_codes.file_segments import FileDecoder, FileSegment, find_segments
+from prepcli.commands.extend_codec_codes.encoding import Codes, UnitEncoder
+from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, UsedSegmentDecoder, find_segments
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.shard_index import Found, ShardIndex
 from prepcli.commands.extend_codec_codes.statistics import statistics
@@ -27,30 +27,32 @@ from prepcli.commands.extend_codec_codes.uses import (
     target_of,
 )
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.job import Advance
+from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
-from prepcli.engine.state.work_folder import MAX_NAME_BYTES
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
+from prepcli.errors import PrepcliError, RecordRejected, RejectReason
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.npy import npy_bytes
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT, MANIFEST_NAME, codes_bytes
 from prepcli.formats.shar import CONTEXT, TARGET
+from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.model_job import Begin, Tick
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record
-from prepcli.jobs.records import AUDIO_BASE_DIRS, Records, base_directories
+from prepcli.jobs.records import AUDIO_BASE_DIRS, Records, base_directories, extended_name
 from prepcli.manifest.context import in_context
 from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.protocols import Codec
 from prepcli.planning.hashing import Hashes
 from prepcli.processes.workers import wait_for
+from prepcli.storage.paths import AnyPath
 
-LINES_NAME, LOST_NAME, RELIED_NAME = "parts/{}.jsonl", "parts/{}.lost.npy", "parts/{}.relied.npy"
-"""Of each unit: its lines; the keys of its segments that have no codes; and those of other units' that it names."""
+LOST_NAME, RELIED_NAME = "parts/{}.lost.npy", "parts/{}.relied.npy"
+"""Names of the files of a unit: the keys of its segments without codes, and the keys of other units' segments that its
+lines name."""
 _CHECKED_AT_ONCE = 64
 _ELSEWHERE = np.empty((0, 0), np.int16)
-"""In the place of codes that another unit writes."""
+"""Stands for codes that another unit writes."""
 
 
 class NamedSegments:
@@ -74,12 +76,12 @@ class NamedSegments:
 
     @property
     def distinct(self) -> dict[int, Use]:
-        """Each segment once, by its key."""
+        """Each segment once, with its key."""
         both = [*self.targets, *self.contexts]
         return {use.key: use for use in both if isinstance(use, Use)}
 
-    def index(self, seconds: Sequence[float], found: Mapping[int, FileSegment | RecordRejected]) -> ShardIndex:
-        """What was found for the targets and contexts of the records; `seconds` are those of the records."""
+    def index(self, seconds: Sequence[float], found: Mapping[int, UsedSegment | RecordRejected]) -> ShardIndex:
+        """The segments found for targets and contexts of the records; `seconds` are the durations of the records."""
         targets: list[Found] = [found[one.key] if isinstance(one, Use) else one for one in self.targets]
         contexts: list[Found] = []
         for one in self.contexts:
@@ -92,8 +94,7 @@ class NamedSegments:
 class RecordEncoder(UnitEncoder):
     """The segments of a unit of records.
 
-    Segments that other units encode are only decoded, so that it is known whether the records that name them can be
-    used.
+    Segments that other units encode are only decoded, to find out whether records that name them can be used.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class RecordEncoder(UnitEncoder):
         on_gpu: bool,
         mixes_lengths: bool,
     ) -> None:
-        """`folder`: OUT, as paths in the lines have it; for the rest see `UnitEncoder`."""
+        """`folder`: OUT, as paths in the lines have it; for other arguments see `UnitEncoder`."""
         self._unit = unit
         self._record_source = records
         self._table = table
@@ -121,11 +122,11 @@ class RecordEncoder(UnitEncoder):
         super().__init__((), [index], codec, options, Path(), on_gpu=on_gpu, mixes_lengths=mixes_lengths)
         self._checks = self._plan_checks()
 
-    def _is_encoded_here(self, member: Piece) -> bool:
+    def _is_encoded_here(self, member: UsedSegment) -> bool:
         return member.digest in self._own
 
     def _plan_checks(self) -> list[list[int]]:
-        """Segments of other units, a few at a time."""
+        """Groups of a few segments that other units encode."""
         others = [
             number
             for number, member in enumerate(self._members)
@@ -133,14 +134,14 @@ class RecordEncoder(UnitEncoder):
         ]
         return [others[at : at + _CHECKED_AT_ONCE] for at in range(0, len(others), _CHECKED_AT_ONCE)]
 
-    def batches(self) -> Iterator[Batch[Piece]]:
-        """The batches to decode, in the order of `compute`; nothing is kept of those that are only decoded."""
+    def batches(self) -> Iterator[Batch[UsedSegment]]:
+        """The batches to decode, in the order of `compute`; segments of other units are decoded and discarded."""
         yield from super().batches()
         for numbers in self._checks:
             yield Batch(tuple(self._members[number] for number in numbers), 0)
 
     def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> "list[Codes | RecordRejected]":
-        """The codes of the unit's own segments, and of others whether they can be decoded."""
+        """The codes of the unit's own segments; for other segments, whether they can be decoded."""
         found = super().compute(decoded, device, advance)
         for number in self._unusable:
             advance(self._records[number], self._seconds[number])
@@ -185,8 +186,9 @@ class RecordEncoder(UnitEncoder):
             writer.add(name, codes_bytes(own))
         self._write_keys(writer, LOST_NAME, self._lost(computed))
         self._write_keys(writer, RELIED_NAME, relied)
-        encoded = [one for one in self._members if isinstance(one, FileSegment) and self._is_encoded_here(one)]
-        record_audio(writer.workspace, writer.unit.id, {segment.path: segment.state for segment in encoded})
+        encoded = filter(self._is_encoded_here, self._members)
+        states = {one.segment.name: one.state for one in encoded if one.state is not None}
+        record_audio(writer.workspace, writer.unit.id, states)
         writer.extra.update(self.extra | {FRAME_SHIFT: self._codec.samples_per_frame / self._codec.sampling_rate})
 
     def _name(self, field: int, number: int) -> str:
@@ -203,7 +205,7 @@ class RecordEncoder(UnitEncoder):
         return int(self._table.num_uses[field, number]) > int(here.sum())
 
     def _lost(self, computed: "list[Codes | RecordRejected]") -> list[int]:
-        """Keys of the unit's own segments that the codec could not encode, though they can be decoded."""
+        """Keys of the unit's own segments that can be decoded, but not encoded."""
         reasons = (RejectReason.OUT_OF_MEMORY, RejectReason.CRASHED_DECODER)
         return [
             int.from_bytes(member.digest, "little")
@@ -219,7 +221,6 @@ class RecordEncoder(UnitEncoder):
 
 MANY_FILES = 1_000_000
 _PROBED_AT_ONCE = 256
-_COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,48 +241,36 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
     def __init__(
         self,
         manifests: Sequence[str],
-        audio_base_dir: Path | None,
-        out: Path,
+        audio_base_dir: AnyPath | None,
+        out: AnyPath,
         options: CodesOptions,
         *,
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """`audio_base_dir`: where relative paths start (None: from the folder of each manifest). `out`: OUT."""
+        """`audio_base_dir`: folder of relative paths (None: the folder of each manifest). `out`: OUT."""
         super().__init__(options, device, num_workers)
         self.manifests = manifests
         self._audio_base_dir = audio_base_dir
         self._folder = absolute_folder(str(out))
-        if len(os.fsencode(self.manifest_name)) > MAX_NAME_BYTES:
-            raise UsageError(
-                f"the name of the extended manifest is too long for a file system: {self.manifest_name}; rename "
-                f"{manifests[0]}, or link to it"
-            )
+        self.manifest_name = extended_name(manifests, MANIFEST_NAME.format("", self.name))
 
     @property
-    def audio_base_dir(self) -> Path | None:
+    def audio_base_dir(self) -> AnyPath | None:
         """The folder of relative audio paths; None for the folder of each manifest."""
         return self._audio_base_dir
-
-    @property
-    def manifest_name(self) -> str:
-        """Name of the extended manifest."""
-        stem = os.path.splitext(os.path.basename(self.manifests[0]).removesuffix(".gz"))[0]
-        if len(self.manifests) > 1:
-            stem += f"_and_{len(self.manifests) - 1}_more"
-        return MANIFEST_NAME.format(stem, self.name)
 
     def output_patterns(self, plan: ManifestPlan) -> Sequence[str]:
         """The manifest, which names the codes."""
         return (glob.escape(self.manifest_name),)
 
     def settings(self, plan: ManifestPlan) -> dict[str, Any]:
-        """The options, the model, where the audio lies, and where the codes do: the lines have their whole paths."""
+        """The options, the model, and the folders of audio and codes: lines have the absolute paths of codes."""
         bases = base_directories(self.manifests, self._audio_base_dir)
         return self.codec_settings() | {AUDIO_BASE_DIRS: list(dict.fromkeys(bases)), "folder of codes": self._folder}
 
     def plan(self, workspace: Workspace) -> ManifestPlan:
-        """Index the manifests, find out which segments their records use, and group consecutive records."""
+        """Index the manifests, find the segments that their records use, and group consecutive records."""
         records = self.read(workspace)
         table = read_uses(records)
         notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(self.options.codec_model)]
@@ -293,20 +282,20 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
         units = group_records(records, table, self.options.pool_duration)
         return records.plan(units, ManifestContents(records, table, self._folder), notes=notes)
 
-    def input_files(self, plan: ManifestPlan) -> list[str | Path]:
-        """The manifests, and the codec where it is a file."""
+    def input_files(self, plan: ManifestPlan) -> list[str | AnyPath]:
+        """The manifests and, if it is a file, the codec."""
         return [*self.manifests, self.options.codec_model]
 
     def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
         """Refuse to continue if audio was replaced under the same manifest."""
         check_audio(workspace, done, Path(), self.num_workers)
 
-    def decoder(self, contents: ManifestContents) -> FileDecoder:
-        """Reads segments of files."""
-        return FileDecoder(None if self.is_on_gpu else self.model.sampling_rate)
+    def decoder(self, contents: ManifestContents) -> UsedSegmentDecoder:
+        """Return the decoder of segments of files."""
+        return UsedSegmentDecoder(None if self.is_on_gpu else self.model.sampling_rate)
 
-    def read_ahead(self, contents: ManifestContents, unit: RecordUnit, workers: DecodingPool[FileSegment]) -> Begin:
-        """Workers probe the unit's files."""
+    def read_ahead(self, contents: ManifestContents, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> Begin:
+        """Let workers probe the unit's files."""
         probed = _Probed(NamedSegments(contents.records, unit), workers)
 
         def begin(tick: Tick) -> RecordEncoder:
@@ -329,24 +318,21 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
         """Join the lines of the units, in the order of the input; returns the path of the manifest, and statistics."""
         root, out = writer.workspace.root, writer.workspace.out
         self._check_relied(root, markers)
-        manifest = writer.open(self.manifest_name)
-        for marker in markers:
-            with (root / LINES_NAME.format(marker.unit)).open("rb") as lines:
-                while block := lines.read(_COPY_BYTES):
-                    manifest.write(block)
+        writer.join(self.manifest_name, (LINES_NAME.format(marker.unit) for marker in markers))
         num_files = sum(len(marker.files) for marker in markers)
         details: dict[str, Any] = {"manifest": out / self.manifest_name, "files_of_codes": f"{num_files:,}"}
         details |= _frame_shift(markers)
         return details | plan.contents.records.merged_details(out) | statistics(markers)
 
     def _check_relied(self, root: Path, markers: Sequence[Marker]) -> None:
-        """Check that other units have written what records name.
+        """Check that other units have written the codes that records name.
 
-        A segment that can be decoded, and for which the codec has too little memory, is found out by the unit that
-        encodes it, and not by others that name it as their context.
+        If a segment can be decoded but the codec has too little memory for it, only the unit that encodes the segment
+        notices, and not the units that name it as a context.
 
         Raises:
             PrepcliError: there is such a segment.
+
         """
         lost = [np.load(root / LOST_NAME.format(marker.unit)) for marker in markers]
         relied = [np.load(root / RELIED_NAME.format(marker.unit)) for marker in markers]
@@ -358,25 +344,25 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
 
 
 def _frame_shift(markers: Sequence[Marker]) -> dict[str, float]:
-    """Seconds of a frame, as the units say; the codec is not loaded where another rank has encoded everything."""
+    """Seconds of a frame, from the units' counts: the codec is not loaded if other ranks have encoded everything."""
     found = [marker.extra[FRAME_SHIFT] for marker in markers if FRAME_SHIFT in marker.extra]
     return {FRAME_SHIFT: found[0]} if found else {}
 
 
 class _Probed:
-    """The segments of a unit, and their files, which workers are looking at."""
+    """The segments of a unit, and their files, which workers are probing."""
 
-    def __init__(self, named: NamedSegments, workers: DecodingPool[FileSegment]) -> None:
+    def __init__(self, named: NamedSegments, workers: DecodingPool[UsedSegment]) -> None:
         self.named = named
         distinct = named.distinct
         self._keys = list(distinct)
         uses = list(distinct.values())
-        self._futures: list[Future[list[FileSegment | RecordRejected]]] = [
+        self._futures: list[Future[list[UsedSegment | RecordRejected]]] = [
             workers.submit(find_segments, uses[at : at + _PROBED_AT_ONCE])
             for at in range(0, len(uses), _PROBED_AT_ONCE)
         ]
 
-    def found(self, tick: Callable[[], None]) -> dict[int, FileSegment | RecordRejected]:
-        """What was found, by the keys of the segments."""
+    def found(self, tick: Callable[[], None]) -> dict[int, UsedSegment | RecordRejected]:
+        """The found segments by their keys."""
         found = [one for future in self._futures for one in wait_for(future, tick)]
         return dict(zip(self._keys, found, strict=True))

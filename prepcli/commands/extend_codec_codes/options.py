@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 from prepcli.engine.run.options import Devices, JobOptions
@@ -10,10 +9,10 @@ from prepcli.errors import UsageError
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import WorkDir
 from prepcli.storage.addresses import is_address
-from prepcli.storage.paths import is_dir, is_file
+from prepcli.storage.paths import AnyPath, is_dir, is_file
 
 _MANIFEST = re.compile(r"\.jsonl?(\.gz)?$|[,{}]|_OP_")
-"""In what names manifests, where no file of this name is there."""
+"""Recognizes names of manifests if there is no file of this name."""
 
 
 @dataclass(frozen=True)
@@ -96,24 +95,22 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
         ),
     ]
     output_dir: Annotated[
-        Path | None,
+        AnyPath | None,
         Option(
             "Directory for codes_<name>/, and for the manifest.",
             metavar="OUT",
             shown_default="SHAR_DIR",
             shapes_output=False,
-            takes_address=True,
         ),
     ] = None
     work_dir: WorkDir = None
     audio_base_dir: Annotated[
-        Path | None,
+        AnyPath | None,
         Option(
             "Base folder of relative audio paths in a manifest.",
             shown_default="the manifest's folder",
             must_exist="folder",
             shapes_output=False,
-            takes_address=True,
         ),
     ] = None
     partial: Annotated[

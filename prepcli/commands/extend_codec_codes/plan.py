@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.store_output import OutputSizes
@@ -11,6 +10,7 @@ from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
 from prepcli.manifest.shar_cuts import CutHead, CutsFile, ShardSize, cut_heads
 from prepcli.storage.input_files import FileState, state_of
+from prepcli.storage.paths import AnyPath
 
 MAX_SHARDS = 64
 """Maximum number of shards per unit: the files of all of them are open at once."""
@@ -21,28 +21,29 @@ class InputShard:
     """A shard of the input: its cuts, the tar of each audio field, and the state of the cuts before they were read."""
 
     number: int
-    cuts: Path
-    tars: dict[str, Path]
+    cuts: AnyPath
+    tars: dict[str, AnyPath]
     state: FileState
 
     @property
     def cuts_file(self) -> CutsFile:
-        """Its cuts."""
+        """The file of its cuts."""
         return CutsFile(self.cuts, self.state)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardGroup(Unit):
-    """Consecutive shards whose segments are batched and published together."""
+    """Consecutive shards, whose segments are batched and published together."""
 
     shards: Sequence[InputShard]
 
 
-def find_input(folder: Path) -> list[InputShard]:
-    """The shards of a Shar set, by number; gaps between the numbers are fine.
+def find_input(folder: AnyPath) -> list[InputShard]:
+    """The shards of a Shar set, sorted by number; numbers may have gaps.
 
     Raises:
-        UsageError: there is no shard, or one has no audio.
+        UsageError: there is no shard, or a shard has no audio.
+
     """
     shar = SharSet(folder)
     cuts = shar.cuts()
@@ -58,20 +59,20 @@ def find_input(folder: Path) -> list[InputShard]:
 
 
 def read_heads(shard: InputShard, data: bytes) -> list[CutHead]:
-    """Ids and durations of a shard's cuts; `data` is the content of its cuts file."""
+    """Ids and durations of a shard's cuts; `data` is the content of the cuts file."""
     return cut_heads(data, str(shard.cuts))
 
 
-def audio_bytes(folder: Path, shards: Sequence[InputShard]) -> int:
-    """Bytes of all tars of the set in `folder`; module `content` detects changes of equal size."""
+def audio_bytes(folder: AnyPath, shards: Sequence[InputShard]) -> int:
+    """Total bytes of the tars of the set in `folder`; module `content` detects changes that keep the size."""
     sizes = OutputSizes(folder)
     return sum(sizes.of(str(path.relative_to(folder))) for shard in shards for path in shard.tars.values())
 
 
 def group_shards(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[ShardGroup]:
-    """Groups of consecutive shards with `seconds` of cuts or a little more.
+    """Groups of consecutive shards with at least `seconds` of cuts.
 
-    They depend only on the input and the settings, and so do the batches.
+    The groups, and so the batches, depend only on the input and the settings.
     """
     start = 0
     total = 0.0

@@ -1,4 +1,4 @@
-"""Resampling in worker processes, for codecs on a CPU."""
+"""Resamples in worker processes, for codecs on a CPU."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ class SincResampler:
     """Resamples in a worker process, with torchaudio's sinc kernel."""
 
     def __init__(self, sampling_rate: int | None) -> None:
-        """`sampling_rate` in Hz to resample to, or None to change nothing."""
+        """`sampling_rate`: the rate (Hz) to resample to; None changes nothing."""
         self._rate = sampling_rate
         self._is_ready = False
 
     def __call__(self, mono: Samples, rate: int) -> Samples:
-        """The samples (n,) at the other rate."""
+        """The samples (n,) at the new rate."""
         if self._rate is None or self._rate == rate:
             return mono
         import torch
@@ -22,7 +22,7 @@ class SincResampler:
         from prepcli.models.sinc import resample_sinc
 
         if not self._is_ready:
-            # There is a worker per CPU already; and threads do not survive the fork.
+            # There is already a worker per CPU, and threads do not survive the fork.
             torch.set_num_threads(1)
             self._is_ready = True
         with torch.inference_mode():

@@ -1,12 +1,11 @@
 """The statistics of a run, for its summary."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from prepcli.audio.rates import rates_note
 from prepcli.commands.extend_codec_codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED
-from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.publishing.publish import Marker, totals
 from prepcli.jobs.model_job import WALL
 
 TELEMETRY = (
@@ -20,10 +19,8 @@ TELEMETRY = (
 
 
 def statistics(markers: Sequence[Marker]) -> dict[str, Any]:
-    """What the units' counts say: `TELEMETRY`, and with a faster precision how many codes differ."""
-    counts: Counter[str] = Counter()
-    for marker in markers:
-        counts.update(marker.extra)
+    """Totals of the units' counts: `TELEMETRY` and, with a faster precision, the number of codes that differ."""
+    counts = totals(markers)
     wall = max(counts[WALL], 1e-9)
     details: dict[str, Any] = {
         "hours_encoded": round(counts[ENCODED] / 3600, 4),

@@ -1,4 +1,4 @@
-"""The segments that the records of manifests use as targets and contexts, and which record has each encoded."""
+"""The segments that records of manifests use as targets and contexts, and the record whose unit encodes each."""
 
 import hashlib
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ from prepcli.planning.split import Indices
 
 FIELDS = (TARGET, CONTEXT)
 MAX_RECORDS = 4096
-"""Maximum number of records per unit: each may have two files."""
+"""Maximum number of records per unit, each of which may have two files."""
 
 
 class Use(NamedTuple):
     """A segment as a record names it: `path` is absolute, `offset` and `duration` are in seconds.
 
-    `channel` is that of the record, unchecked.
+    `channel` is the value in the record, unchecked.
     """
 
     path: str
@@ -37,7 +37,7 @@ class Use(NamedTuple):
 
     @property
     def key(self) -> int:
-        """A 64-bit hash of what is encoded, not 0."""
+        """A 64-bit hash of the audio to encode, never 0."""
         return _hash(self.path, repr((self.offset, self.duration, self.channel))) or 1
 
 
@@ -47,13 +47,13 @@ def _hash(*parts: str) -> int:
 
 
 def target_of(records: Records, number: int, record: Record) -> Use:
-    """The segment of the record itself."""
+    """The segment that is the target of a record."""
     path = records.audio_path(number, record.audio_filepath)
     return Use(path, record.offset, record.duration, record.get("channel"))
 
 
 def context_use(records: Records, number: int, record: Record) -> Use | None:
-    """The segment of its context; None where it has none. Raises `RecordRejected` where that makes no sense."""
+    """The segment of its context; None if it has none. Raises `RecordRejected` for an invalid context."""
     context = context_of(record, required=False)
     if context is None:
         return None
@@ -63,15 +63,19 @@ def context_use(records: Records, number: int, record: Record) -> Use | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTable:
-    """What must be known of all segments before the first is encoded; arrays of shape (2, N): targets, contexts.
+    """Facts about all segments that are needed before the first is encoded.
+
+    Arrays have the shape (2, N): targets, contexts.
 
     Attributes:
-        keys: `Use.key`; 0 where a record has no such segment.
-        owners: the record whose unit encodes the segment: the first that has it as its target, else as its context.
-        num_uses: how many records use the segment, as target or context.
+        keys: `Use.key`; 0 if a record has no such segment.
+        owners: the record whose unit encodes the segment: the first record with this target or, if there is none, with
+            this context.
+        num_uses: number of records that use the segment, as target or context.
         is_one_of_several: whether other segments of its file are used.
         is_namesake: whether another file has the same `codes_stem`.
-        seconds: of the context of each record, (N,).
+        seconds: seconds of the context of each record, shape (N,).
+
     """
 
     keys: Hashes
@@ -83,7 +87,7 @@ class SegmentTable:
 
     @property
     def num_segments(self) -> int:
-        """How many different segments there are, and so files."""
+        """The number of different segments, which is the number of files."""
         records = np.arange(self.keys.shape[1])
         owned = (self.owners == records) & (self.keys != 0)
         return int(owned.sum() - (owned[0] & owned[1] & (self.keys[0] == self.keys[1])).sum())
@@ -115,7 +119,7 @@ def read_uses(records: Records) -> SegmentTable:
 
 
 def _uses(records: Records, number: int) -> "Iterator[Use | None]":
-    """Target and context; less of a record that will be a reject."""
+    """Target and context of a record; fewer for a record that will be rejected."""
     try:
         record = Record.parse(records.line(number))
         yield target_of(records, number, record)
@@ -126,7 +130,7 @@ def _uses(records: Records, number: int) -> "Iterator[Use | None]":
 
 def _tabulate(keys: Hashes, files: Hashes, stems: Hashes, seconds: NDArray[np.float64]) -> SegmentTable:
     num_records = keys.shape[1]
-    used = np.flatnonzero(keys.ravel())  # targets first: so an owner is one that has the segment as its target
+    used = np.flatnonzero(keys.ravel())  # targets come first, so an owner has the segment as its target if possible
     owners, num_uses = (np.full(2 * num_records, -1, np.int64) for _ in range(2))
     several, namesake = (np.zeros(2 * num_records, bool) for _ in range(2))
     _, first, inverse, counts = np.unique(
@@ -148,9 +152,9 @@ def _tabulate(keys: Hashes, files: Hashes, stems: Hashes, seconds: NDArray[np.fl
 
 
 def group_records(records: Records, table: SegmentTable, seconds: float) -> list[RecordUnit]:
-    """Groups of consecutive records that have `seconds` of audio encoded or a little more.
+    """Groups of consecutive records with at least `seconds` of audio to encode.
 
-    They depend only on the input and the settings, and so do the batches.
+    The groups, and so the batches, depend only on the input and the settings.
     """
     durations, numbers = records.index.duration, np.arange(len(records))
     costs = durations + np.where(table.owners[1] == numbers, table.seconds, 0.0)

@@ -1,7 +1,7 @@
-"""One bundle of voices: embed its utterances batch by batch, select each one's context, write the lines.
+"""One bundle of voices: embeds its utterances batch by batch, selects the context of each, writes the lines.
 
-No sort, no matrix of all pairs, no loop over candidates: 10,000 utterances of 192 dimensions take less than a tenth of
-the time and a fortieth of the memory of sorting the full matrix (`benchmarks/context.py`).
+There is no sort, no matrix of all pairs, and no loop over candidates: 10,000 utterances of 192 dimensions take less
+than a tenth of the time and a fortieth of the memory of sorting the full matrix (`benchmarks/context.py`).
 """
 
 import time
@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.limits import SAME_SECONDS
 from prepcli.commands.extend_context_audio.bundle_lines import DIGITS, ContextLines, PartWriter
-from prepcli.commands.extend_context_audio.copies import Copies, Segments
 from prepcli.commands.extend_context_audio.kept import KeptEmbeddings
 from prepcli.commands.extend_context_audio.options import ContextOptions
 from prepcli.commands.extend_context_audio.plan import ContextLayout
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.job import Advance
+from prepcli.engine.run.unit import Advance
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.npy import npy_bytes
+from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.model_job import UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded
 from prepcli.jobs.record_job import each_record
@@ -30,27 +31,98 @@ from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.running import ModelRunner, Running
+from prepcli.planning.hashing import mix64
 from prepcli.planning.split import Indices
 from prepcli.storage.paths import real_path
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from torch import Tensor
 
-    from prepcli.commands.extend_context_audio.copies import Segments
+
+_TOLERANCE = SAME_SECONDS + 1e-6  # 4.0 - 3.98 is a little more than 0.02
+_STEPS = tuple((of_start, of_end) for of_start in (-1, 0, 1) for of_end in (-1, 0, 1))
+
+
+class Segments(NamedTuple):
+    """The segment of each row: the number of its file, and start and end in seconds."""
+
+    files: NDArray[np.uint64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+
+    @classmethod
+    def whole(cls, files: NDArray[np.uint64]) -> "Segments":
+        """Rows of whole files: their segments are equal if their files are."""
+        return cls(files, np.zeros(len(files)), np.zeros(len(files)))
+
+    def at(self, rows: NDArray[np.int64]) -> "Segments":
+        """The segments of some rows."""
+        return Segments(self.files[rows], self.start[rows], self.end[rows])
+
+    def are_near(self, rows: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each pair of rows is the same segment, provided that their files are the same."""
+        near: NDArray[np.bool_] = (np.abs(self.start[rows] - self.start[others]) <= _TOLERANCE) & (
+            np.abs(self.end[rows] - self.end[others]) <= _TOLERANCE
+        )
+        return near
+
+
+class Copies:
+    """Pairs (row, position among the candidates) with the same segment: the row itself, and its copies."""
+
+    def __init__(self, segments: Segments, candidates: NDArray[np.int64]) -> None:
+        files = np.sort(segments.files)
+        if (files[1:] != files[:-1]).all():  # true for nearly all corpora of whole files
+            self._rows, self._positions = candidates, np.arange(len(candidates))
+            return
+        pairs = [_pairs(segments, candidates, steps) for steps in _STEPS]
+        rows, positions = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+        order = np.argsort(rows, kind="stable")
+        self._rows, self._positions = rows[order], positions[order]
+
+    def pairs(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The pairs of rows `start` to `stop`, as two arrays: rows counted from `start`, and positions."""
+        lo, hi = np.searchsorted(self._rows, (start, stop))
+        return self._rows[lo:hi] - start, self._positions[lo:hi]
+
+
+def _pairs(
+    segments: Segments, candidates: NDArray[np.int64], steps: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The pairs whose candidate starts and ends the given numbers of `_TOLERANCE` cells later than the row."""
+    of_candidates = _cells(segments.at(candidates), (0, 0))
+    order = np.argsort(of_candidates, kind="stable")
+    in_order, wanted = of_candidates[order], _cells(segments, steps)
+    first = np.searchsorted(in_order, wanted, "left")
+    count = np.searchsorted(in_order, wanted, "right") - first
+    rows = np.repeat(np.arange(len(wanted)), count)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+    positions = order[np.repeat(first, count) + within]
+    others = candidates[positions]
+    same = (segments.files[rows] == segments.files[others]) & segments.are_near(rows, others)
+    return rows[same], positions[same]
+
+
+def _cells(segments: Segments, steps: tuple[int, int]) -> NDArray[np.uint64]:
+    """A number for the file of each row and the cells of its start and end."""
+    start, end = (
+        mix64((np.floor(seconds / _TOLERANCE).astype(np.int64) + step).view(np.uint64))
+        for seconds, step in zip((segments.start, segments.end), steps, strict=True)
+    )
+    return mix64(mix64(segments.files ^ start) ^ end)
 
 
 CHUNK_VALUES = {"cpu": 1 << 20, "cuda": 1 << 27}
-"""Similarities computed at a time: 4 MB on a CPU, which fits its cache, half a GB on a GPU."""
+"""Number of similarities computed at a time: 4 MB on a CPU, to fit its cache; half a GB on a GPU."""
 _MIN_ROWS = 96
-"""Minimum rows of a chunk in large groups: with fewer, reading the candidates would dominate."""
+"""Minimum number of rows of a chunk in large groups: with fewer, reading the candidates would dominate."""
 _BLOCK = 64
-"""Candidates per block: single candidates are compared only in blocks with a maximum near the row's best."""
+"""Candidates per block: single candidates are compared only in blocks whose maximum is near the row's best."""
 _PAIRS = 1 << 15
 
 
 class Chosen(NamedTuple):
-    """For each row the chosen row and their cosine similarity; -1 and NaN without a candidate."""
+    """The chosen row for each row, and their cosine similarity; -1 and NaN if there is no candidate."""
 
     best: "NDArray[np.int64]"
     similarity: "NDArray[np.float64]"
@@ -59,13 +131,13 @@ class Chosen(NamedTuple):
 def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", segments: "Segments") -> Chosen:
     """For each row of `embeddings` (N, D), float32 and of length 1, the most similar candidate row.
 
-    A row is not a candidate for itself, nor for rows of the same segment: a copy tells a model nothing. The first of
-    equally similar candidates is chosen. `is_candidate` must be false for rows that hold NaN; what is chosen for such
-    rows means nothing.
+    A row is not a candidate for itself, nor for rows with the same segment: a model learns nothing from a copy. The
+    first of equally similar candidates is chosen. `is_candidate` must be false for rows with NaN; the choice for such
+    rows is meaningless.
 
-    The product is in full float32. It rounds differently for different shapes, so whatever comes within the rounding of
-    a row's best is compared again in float64, pair by pair: the choice is that of exact arithmetic, and two identical
-    embeddings are a tie.
+    The matrix product is in full float32, and its rounding depends on the shapes. So candidates within the rounding
+    error of a row's best are compared again in float64, pair by pair: the choice is that of exact arithmetic, and two
+    identical embeddings are a tie.
     """
     import torch
 
@@ -79,7 +151,7 @@ def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", seg
     columns = torch.from_numpy(candidates).to(device)
     padding = -len(candidates) % _BLOCK
     right = torch.nn.functional.pad(embeddings[columns], (0, 0, 0, padding)).T
-    # Sums of `dim` products of numbers up to 1, each rounded to 24 bits.
+    # Maximum rounding error of a sum of `dim` products of numbers up to 1, each rounded to 24 bits.
     slack = 2 * dim * 2.0**-24
     same = Copies(segments, candidates)
     num_rows = max(_MIN_ROWS, CHUNK_VALUES[device.type] // len(candidates))
@@ -113,7 +185,7 @@ def _near_best(values: "Tensor", slack: float) -> "tuple[Tensor, Tensor]":
 
 
 def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> "NDArray[np.float64]":
-    """Cosines of pairs of rows in float64."""
+    """The cosines of pairs of rows, in float64."""
     parts = [np.empty(0)]
     for at in range(0, len(left), _PAIRS):
         a = embeddings[left[at : at + _PAIRS]].double()
@@ -125,31 +197,32 @@ def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> "NDArray[np
 def _first_of_greatest(
     rows: "NDArray[np.int64]", columns: "NDArray[np.int64]", values: "NDArray[np.float64]"
 ) -> "tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]":
-    """For each row that occurs, the maximum value and its first column."""
+    """The maximum value and its first column, for each row that occurs."""
     order = np.lexsort((columns, -values, rows))
     rows = rows[order]
     first = np.flatnonzero(np.diff(rows, prepend=-1))
     return rows[first], columns[order][first], values[order][first]
 
 
-LINES_NAME, INDEX_NAME, BEST_NAME = "parts/{}.jsonl", "parts/{}.npy", "parts/{}.best.npy"
+INDEX_NAME, BEST_NAME = "parts/{}.npy", "parts/{}.best.npy"
 EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
 
 COMPUTED, PADDED, BATCHES, WAITED = "computed_seconds", "padded_seconds", "batches", "waited_seconds"
-"""Counts of a unit: seconds of audio with padding, seconds of padding, batches, seconds of waiting for audio."""
+"""Keys of the counts of a unit: seconds of audio with padding, seconds of padding, batches, seconds of waiting for
+audio."""
 REUSED = "embeddings_reused"
-"""What a unit counts too: embeddings that an earlier run has kept."""
+"""Key of another count of a unit: embeddings that an earlier run has kept."""
 
 MIN_GPU_ROWS = 1000
-"""Voices with fewer utterances are compared on the CPU: launching GPU kernels would take longer."""
+"""A voice with fewer utterances is compared on the CPU: launching GPU kernels would take longer."""
 _INDEX_FIELDS = ("audio_filepath", "offset", "duration", "speaker")
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The results of the model for a bundle, by positions in it.
+    """The results of the model for a bundle, by position in the bundle.
 
-    `embeddings` have the shape (N, dim); `extra` counts what the module's names for it say.
+    `embeddings` have the shape (N, dim); `extra` has the counts under the keys of this module.
     """
 
     chosen: Chosen
@@ -171,9 +244,9 @@ class Bundle(UnitWork[int, Embedded]):
         max_samples: int,
         kept: KeptEmbeddings,
     ) -> None:
-        """`numbers` are the unit's records, ascending; a batch has at most `max_samples` samples.
+        """`numbers`: the unit's records, ascending. `max_samples`: maximum number of samples per batch.
 
-        Those whose embedding is `kept` are not decoded.
+        Records with a `kept` embedding are not decoded.
         """
         self.numbers = numbers
         self._records = records
@@ -211,7 +284,7 @@ class Bundle(UnitWork[int, Embedded]):
         extra: dict[str, float],
         advance: Advance,
     ) -> "Tensor":
-        """Embeddings (N, dim) of the records, on `device`; the others go to `rejects` and get NaN."""
+        """Embeddings (N, dim) of the records, on `device`; records without one are added to `rejects` and get NaN."""
         import torch
 
         encoder = self._encoder
@@ -269,7 +342,7 @@ class Bundle(UnitWork[int, Embedded]):
         )
 
     def _is_readable(self, rejects: Mapping[int, RecordRejected]) -> NDArray[np.bool_]:
-        """Which records have an embedding."""
+        """Whether each record has an embedding."""
         readable = np.ones(len(self.numbers), bool)
         readable[list(rejects)] = False
         return readable
@@ -298,7 +371,7 @@ class Bundle(UnitWork[int, Embedded]):
     def _has_linked_copy(self, members: Indices, chosen: Chosen, segments: Segments) -> bool:
         """Whether a chosen context is the row's own segment under another file name.
 
-        Only then are all files of the voice looked up: excluding more candidates changes no other choice.
+        Only then all files of the voice are resolved: excluding more candidates does not change other choices.
         """
         rows = np.flatnonzero(chosen.best >= 0)
         others = chosen.best[rows]
@@ -309,7 +382,7 @@ class Bundle(UnitWork[int, Embedded]):
         )
 
     def _resolved(self, members: Indices) -> NDArray[np.uint64]:
-        """A number for the file of each member, equal for all paths to that file."""
+        """A number for the file of each member, equal for all paths of the same file."""
         _, first, inverse = np.unique(self._segments.files[members], return_index=True, return_inverse=True)
         numbers: dict[str, int] = {}
         of_path = [numbers.setdefault(self._real_path(member), len(numbers)) for member in members[first]]
@@ -321,7 +394,7 @@ class Bundle(UnitWork[int, Embedded]):
         return real_path(self._records.audio_path(number, named))
 
     def write(self, computed: Embedded, writer: UnitWriter) -> None:
-        """Write the lines of the part and its index; reject records without a context."""
+        """Write the lines of the part, and its index; reject records without a context."""
         chosen = computed.chosen
         part = PartWriter(writer.open_part(LINES_NAME.format(writer.unit.id)))
         lines = ContextLines(self._records)
@@ -331,7 +404,7 @@ class Bundle(UnitWork[int, Embedded]):
         def write(number: int) -> float:
             position = position_of[number]
             context = int(chosen.best[position])
-            # Rounded as it is written, so that a filter on the written value gives the same result.
+            # Rounded as it is written, so that filtering by the written value gives the same result.
             similarity = round(float(chosen.similarity[position]), DIGITS)
             if context >= 0 and position not in computed.rejects:
                 best.append(similarity)

@@ -21,20 +21,21 @@ FIELDS = {
     "text": "context_audio_text",
     "normalized_text": "context_audio_normalized_text",
 }
-"""Fields of the context's record and their names in the line, after similarity and path."""
+"""Fields of the context's record, each with its name in the line; they follow similarity and path."""
 SIMILARITY = "context_speaker_similarity"
 PATH = "context_audio_filepath"
 DIGITS = 6
-"""Decimals of a similarity; more would depend on the order of additions."""
+"""Decimals of a similarity; further decimals would depend on the order of additions."""
 CONTEXT_CACHE_SIZE = 4096
 SIMILARITY_EDGES = np.round(np.linspace(-1, 1, 101), 2)
 OTHER_THRESHOLDS = (0.5, 0.6, 0.7, 0.8)
-"""Minimum similarities for which the summary says how many records they keep."""
+"""Minimum similarities for which the summary shows the number of records kept."""
 CHUNK_RECORDS = 1 << 16
 """Number of records that are sorted at a time."""
 
 PART_DTYPE = np.dtype([("record", "<i8"), ("end", "<i8"), ("similarity", "<f4"), ("duration", "<f4")])
-"""For each line of a part: record number, end of the line in the part, similarity, seconds of the context."""
+"""The columns of a part's index, for each line: record number, end of the line in the part, similarity, seconds of
+context."""
 
 
 class ContextLines:
@@ -86,8 +87,8 @@ class PartWriter:
 def merged_lines(parts: Sequence[tuple[Path, Path]]) -> Iterator[bytes]:
     """Blocks of lines of all parts (lines, index), in the order of the records.
 
-    Each part is in that order already. Of every part the lines of a range of records lie together; those are read,
-    and put in order for all parts at once. Memory: 8 bytes per record, and the lines of `CHUNK_RECORDS` records.
+    Each part is already in this order, so the lines of a range of records are contiguous in each part. They are read
+    from all parts, and sorted together. Memory: 8 bytes per record, and the lines of `CHUNK_RECORDS` records.
     """
     indices = [np.load(index, mmap_mode="r") for _, index in parts]
     numbers = [np.ascontiguousarray(index["record"]) for index in indices]
@@ -114,7 +115,7 @@ def _lines(path: Path, index: NDArray[Any], lo: int, hi: int) -> Iterator[tuple[
 
 
 def histograms(indices: Sequence[Path]) -> dict[str, Any]:
-    """Counts of similarities (steps of 0.02) and of context durations (steps of 1 s; the last takes all above 30 s)."""
+    """Counts of similarities (steps of 0.02) and of context durations (steps of 1 s; the last step is above 30 s)."""
     duration_edges = np.arange(32.0)
     similarity = np.zeros(len(SIMILARITY_EDGES) - 1, np.int64)
     duration = np.zeros(31, np.int64)
@@ -129,7 +130,7 @@ def histograms(indices: Sequence[Path]) -> dict[str, Any]:
 
 
 def histogram_of_all(best: Sequence[Path]) -> dict[str, Any]:
-    """Counts of the similarities to the best other utterance, with those of records that were rejected for it."""
+    """Counts of the similarities to the best other utterance, including those of rejected records."""
     counts = np.zeros(len(SIMILARITY_EDGES) - 1, np.int64)
     for path in best:
         counts += _counts_of(np.load(path))
@@ -137,7 +138,7 @@ def histogram_of_all(best: Sequence[Path]) -> dict[str, Any]:
 
 
 def kept_at(best: Sequence[Path], chosen: float) -> str:
-    """How many records some values of --context-min-ssim keep, the `chosen` one among them."""
+    """The numbers of records that some values of --context-min-ssim keep, including the `chosen` value."""
     thresholds = sorted({*OTHER_THRESHOLDS, chosen})
     counts = np.zeros(len(thresholds), np.int64)
     for path in best:

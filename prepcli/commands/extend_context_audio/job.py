@@ -1,8 +1,7 @@
-"""extend-context-audio: for each record the most similar other utterance of its voice becomes its context audio."""
+"""extend-context-audio: for each record, the most similar other utterance of its voice becomes its context audio."""
 
 import glob
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -14,7 +13,6 @@ from prepcli.commands.extend_context_audio.bundle import (
     BEST_NAME,
     COMPUTED,
     INDEX_NAME,
-    LINES_NAME,
     PADDED,
     REUSED,
     WAITED,
@@ -30,20 +28,21 @@ from prepcli.commands.extend_context_audio.kept import (
 from prepcli.commands.extend_context_audio.options import ContextOptions, ExtendContextAudio
 from prepcli.commands.extend_context_audio.plan import ContextLayout, plan_bundles
 from prepcli.commands.extend_context_audio.voices import group_key
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.ranks.progress import format_seconds
-from prepcli.engine.run.job import Execution
 from prepcli.engine.run.report import Report
+from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Plan
-from prepcli.engine.state.work_folder import MAX_NAME_BYTES
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
+from prepcli.interface.plotting import new_figure, save_figure
+from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, units_of
-from prepcli.jobs.records import base_directories
+from prepcli.jobs.records import base_directories, extended_name
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import notes_on_speakers
@@ -51,18 +50,18 @@ from prepcli.models.devices import use_full_float32, use_same_algorithms
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.ranks import run_on_devices
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
-from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.storage.input_files import refuse_input_as_output, refuse_swapped
 
 
 @dataclass(frozen=True, slots=True)
 class ContextContents(RecordContents):
-    """The records, and how their voices are bundled."""
+    """The records, and their division into bundles of voices."""
 
     layout: ContextLayout
     store: EmbeddingStore
     root: Path
-    """The workspace, which holds the store."""
+    """The workspace, which contains the store of embeddings."""
 
 
 ContextPlan = Plan[RecordUnit, ContextContents]
@@ -92,7 +91,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
 
         Args:
             manifests: paths of the manifests.
-            options: what shapes the output.
+            options: the options that shape the output.
             batch_duration: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit.
             device: "cpu" or "cuda:N".
             num_workers: processes that read the manifests.
@@ -100,6 +99,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
 
         Raises:
             UsageError: the options cannot work.
+
         """
         super().__init__(device, num_workers)
         options.check()
@@ -109,11 +109,10 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         check_speaker_model(options.speaker_model)
         self.manifests = manifests
         self.options = options
-        if len(os.fsencode(self.manifest_name)) > MAX_NAME_BYTES:
-            raise UsageError(
-                f"the name of the extended manifest is too long for a file system: {self.manifest_name}; rename "
-                f"{manifests[0]}, or link to it"
-            )
+        self.manifest_name = extended_name(
+            manifests,
+            f"_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json",
+        )
         self._batch_duration = batch_duration
         self._reuse_embeddings = reuse_embeddings
         self._planned: ContextPlan | None = None
@@ -126,22 +125,12 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
     def _model_identity(self) -> str:
         return identity(self.options.speaker_model)
 
-    @property
-    def manifest_name(self) -> str:
-        """Name of the extended manifest."""
-        name = os.path.basename(self.manifests[0]).removesuffix(".gz")
-        stem = os.path.splitext(name)[0]
-        if len(self.manifests) > 1:
-            stem += f"_and_{len(self.manifests) - 1}_more"
-        options = self.options
-        return f"{stem}_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json"
-
     def output_patterns(self, plan: ContextPlan) -> Sequence[str]:
         """The extended manifest."""
         return (glob.escape(self.manifest_name),)
 
     def settings(self, plan: ContextPlan) -> dict[str, Any]:
-        """The options, where the audio lies, and which model it is."""
+        """The options, the folder of the audio, and the identity of the model."""
         return self.own_settings() | {"--speaker-model": self._model_identity}
 
     def plan(self, workspace: Workspace) -> ContextPlan:
@@ -150,7 +139,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         records = self.read(workspace, keys)
 
         def make(scratch: Scratch) -> Values:
-            return plan_bundles(records.index, self.audio_base_dir, scratch).to_values()
+            return values_of(plan_bundles(records.index, self.audio_base_dir, scratch))
 
         layout = ContextLayout(**self.layout(records, make))
         units = units_of("bundle", layout.bounds.tolist(), layout.seconds.tolist(), make=RecordUnit)
@@ -167,7 +156,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         return self._planned
 
     def input_files(self, plan: ContextPlan) -> list[str]:
-        """The manifests, and the model where it is a file."""
+        """The manifests and, if it is a file, the model."""
         return [*self.manifests, self.options.speaker_model]
 
     def load_model(self) -> SpeakerEncoder:
@@ -181,7 +170,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         return all(contents.store.may_have_all(contents.root, unit.id, unit.num_records) for unit in units)
 
     def execute(self, plan: ContextPlan, units: Sequence[RecordUnit], execution: Execution) -> Iterator[Marker]:
-        """As any job with a model; without one first if all embeddings seem to be kept."""
+        """As any job with a model; but if all embeddings seem to be kept, first without the model."""
         left = {unit.id: unit for unit in units}
         try:
             for marker in super().execute(plan, units, execution):
@@ -192,21 +181,21 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
             yield from super().execute(plan, list(left.values()), execution)
 
     def set_up_device(self) -> None:
-        """Have PyTorch compute in full float32, with the same algorithms in every run."""
+        """Let PyTorch compute in full float32, with the same algorithms in every run."""
         use_full_float32()
         use_same_algorithms()
 
     @property
     def max_batch_samples(self) -> int:
-        """Those of `--batch-duration`."""
+        """The number of samples of `--batch-duration`."""
         return int(self._batch_duration * self.model.sampling_rate)
 
     def decoder(self, contents: ContextContents) -> SegmentDecoder:
-        """Reads the records' audio."""
+        """Return the decoder of the records' audio."""
         return SegmentDecoder(contents.records, self.model.sampling_rate, self.model.min_samples)
 
     def read_ahead(self, contents: ContextContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
-        """Nothing is read ahead."""
+        """Read nothing ahead."""
 
         def begin(tick: Tick) -> Bundle:
             records, layout = contents.records, contents.layout
@@ -219,15 +208,13 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         return begin
 
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge the parts in the order of the input; returns what thresholds keep, histograms, and statistics."""
+        """Merge the parts in the order of the input; returns counts by threshold, histograms, and statistics."""
         root, out = writer.workspace.root, writer.workspace.out
         parts = [(root / LINES_NAME.format(marker.unit), root / INDEX_NAME.format(marker.unit)) for marker in markers]
         merged = writer.open(self.manifest_name)
         for block in merged_lines(parts):
             merged.write(block)
-        counts: Counter[str] = Counter()
-        for marker in markers:
-            counts.update(marker.extra)
+        counts = totals(markers)
         wall = counts[WALL]
         embedded = counts[COMPUTED] - counts[PADDED]
         best = [root / BEST_NAME.format(marker.unit) for marker in markers]
@@ -275,10 +262,35 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     )
     after = None
     if options.plot is not None:
-        from prepcli.commands.extend_context_audio.plot import plot_contexts
         from prepcli.interface.plotting import check_plot
 
         refuse_input_as_output("--plot", options.plot, lambda: [*manifests, options.speaker_model])
-        check_plot(options.plot)  # now, and not after hours of work
+        check_plot(options.plot)  # checked before hours of work
         after = partial(plot_contexts, path=options.plot, options=options)
-    return run_on_devices(make_job, options.devices, workspace, options, engine, after)
+    return run_on_devices(make_job, options.devices, workspace, engine, after)
+
+
+def plot_contexts(report: Report, path: Path, options: ContextOptions) -> None:
+    """Draw the histograms in the report of a finished run, and add the plot to the report.
+
+    The suffix selects the format. Raises `UsageError` without matplotlib, or if the file cannot be written.
+    """
+    figure = new_figure()
+    details = report.details
+    kept = details["similarity_histogram"]
+    every = details.get("similarity_histogram_of_all", kept)  # missing in runs of earlier versions
+    durations = details["duration_histogram"]
+    similarity, duration = (figure.add_subplot(1, 2, number) for number in (1, 2))
+    similarity.stairs(every["counts"], every["edges"], fill=True, color="tab:gray", label="left out")
+    similarity.stairs(kept["counts"], kept["edges"], fill=True, color="tab:blue", label="kept")
+    duration.stairs(durations["counts"], durations["edges"], fill=True, color="tab:blue")
+    for axes, limit, label, option in (
+        (similarity, options.context_min_ssim, "cosine similarity to the best other utterance", "--context-min-ssim"),
+        (duration, options.context_min_duration, "duration of the context (s)", "--context-min-duration"),
+    ):
+        axes.axvline(limit, color="tab:red", label=f"{option} {limit:g}")
+        axes.set_xlabel(label)
+        axes.set_ylabel("records")
+        axes.legend(loc="upper left" if axes is similarity else "upper right")
+    save_figure(figure, path)
+    report.details["plot"] = report.outputs["plot"] = os.path.abspath(path)

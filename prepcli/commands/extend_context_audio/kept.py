@@ -1,7 +1,8 @@
-"""Embeddings that are kept beside the output, so that another threshold does not embed everything again.
+"""Embeddings that are kept next to the output, so that a run with another threshold does not compute them again.
 
-`OUT.prepcli/embeddings/<model, device and folders>/<bundle>.npy` has a row per record of the bundle: what its embedding
-was computed of, and the embedding. `--overwrite` keeps these files; they may be deleted at any time.
+`OUT.prepcli/embeddings/<model, device and folders>/<bundle>.npy` has a row per record of the bundle: a key of the audio
+from which its embedding was computed, and the embedding. `--overwrite` keeps these files; they may be deleted at any
+time.
 """
 
 import hashlib
@@ -24,23 +25,24 @@ from prepcli.planning.split import Indices
 
 FOLDER = "embeddings"
 _NO_FILE = np.uint64(0)
-"""The key of a record whose audio file is not there."""
+"""The key of a record whose audio file is missing."""
 
 
 class EmbeddingStore:
-    """The kept embeddings of one model: of this output, and of another one that was named."""
+    """The kept embeddings of one model: those of this output, and of another output that the user named."""
 
     def __init__(self, model: str, device: str, base_dirs: Sequence[str], reused: Path | None = None) -> None:
         """Name the store of a model on a kind of device, for relative paths below `base_dirs`.
 
         Args:
-            model: what identifies the model.
+            model: identity of the model.
             device: "cpu", "cuda:0", ...: between the two kinds, embeddings differ by rounding.
             base_dirs: the folders of the manifests' relative audio paths.
             reused: the output directory of another run whose embeddings are used too.
 
         Raises:
             UsageError: the other run has kept no such embeddings.
+
         """
         described = msgspec.json.encode([model, device.partition(":")[0], list(dict.fromkeys(base_dirs))])
         self._name = hashlib.sha256(described).hexdigest()[:16]
@@ -60,11 +62,11 @@ class EmbeddingStore:
                 )
 
     def may_have_all(self, root: Path, bundle: str, num_records: int) -> bool:
-        """Return whether an embedding is kept for each record of a bundle; only their keys say of which audio."""
+        """Return whether each record of a bundle seems to have an embedding; only its key shows from which audio."""
         return any(_num_rows(path) == num_records for path in self._files(root, bundle))
 
     def find(self, root: Path, bundle: str, keys: Hashes) -> "KeptEmbeddings":
-        """What is kept of the records with these keys; `root` is the workspace of this run."""
+        """The kept embeddings of the records with these keys; `root` is the workspace of this run."""
         own, *others = self._files(root, bundle)
         for path in (own, *others):
             rows = _rows_of(path, keys)
@@ -73,27 +75,28 @@ class EmbeddingStore:
         return KeptEmbeddings(own, own, keys, np.full(len(keys), -1, np.int64))
 
     def _files(self, root: Path, bundle: str) -> list[Path]:
-        """Where embeddings of a bundle can be: in this run, where they are written, and in the one that was named."""
+        """The possible files of a bundle's embeddings: the file that this run writes, and that of the other output."""
         folders = [root / FOLDER / self._name, *([] if self._reused is None else [self._reused])]
         return [folder / f"{bundle}.npy" for folder in folders]
 
 
 class KeptEmbeddings:
-    """What is kept of one bundle.
+    """The kept embeddings of one bundle.
 
     Attributes:
-        is_kept: for each record of the bundle, whether its embedding is there.
+        is_kept: for each record of the bundle, whether its embedding is kept.
+
     """
 
     def __init__(self, own: Path, source: Path, keys: Hashes, rows: Indices) -> None:
-        """`own`: the file to write; `source`: the file whose `rows` (-1: none) hold the embeddings of the records."""
+        """`own`: the file to write. `source`: the file whose `rows` (-1: none) are the embeddings of the records."""
         self._own, self._source = own, source
         self._keys = keys
         self._rows = rows
         self.is_kept: NDArray[np.bool_] = rows >= 0
 
     def load(self, dim: int) -> NDArray[np.float32]:
-        """The embeddings (N, dim), NaN where there is none; if all are kept, the file says how long they are."""
+        """The embeddings (N, dim), NaN if there is none; if all are kept, the file determines `dim`."""
         if self.is_kept.all():
             every: NDArray[np.float32] = np.load(self._source)["embedding"][self._rows]
             return every
@@ -104,7 +107,7 @@ class KeptEmbeddings:
         return found
 
     def save(self, embeddings: NDArray[np.float32], readable: NDArray[np.bool_]) -> None:
-        """Keep the embeddings (N, dim) of the records that have one, unless they all are there."""
+        """Keep the embeddings (N, dim) of the records that have one, unless all are kept already."""
         chosen = readable & (self._keys != _NO_FILE)
         if self._source == self._own and self.is_kept[chosen].all():
             return
@@ -116,7 +119,7 @@ class KeptEmbeddings:
 
 
 class NothingToEmbedEncoder:
-    """In the place of a speaker model of which every embedding is kept: loading one takes NeMo and half a minute."""
+    """Stands for a speaker model if all embeddings are kept: loading a model takes NeMo and half a minute."""
 
     sampling_rate = 16000
     min_samples = 1
@@ -124,19 +127,19 @@ class NothingToEmbedEncoder:
     rows_on_cpu: int | None = None
 
     def padded_lengths(self, num_samples: Indices) -> Indices:
-        """Return the lengths as they are: there are no batches."""
+        """Return the lengths unchanged: there are no batches."""
         return num_samples
 
     def to(self, device: str) -> None:
-        """Do nothing: there is nothing to move."""
+        """Do nothing: there is no model to move."""
 
     def embed(self, audio: object, lengths: object) -> Any:
-        """Fail: nobody has anything to embed."""
+        """Fail: there is no audio to embed."""
         raise AssertionError("there was nothing to embed")
 
 
 class SomethingToEmbedError(Exception):
-    """A kept embedding is of other audio, so the model is needed after all."""
+    """A kept embedding was computed from other audio, so the model is needed."""
 
 
 def _num_rows(path: Path) -> int | None:
@@ -149,7 +152,7 @@ def _num_rows(path: Path) -> int | None:
 
 
 def _rows_of(path: Path, keys: Hashes) -> Indices:
-    """For each key the row of the file that has it, or -1; a file that is missing or damaged has none."""
+    """For each key, the row of the file with this key, or -1; a file that is missing or damaged has no rows."""
     none = np.full(len(keys), -1, np.int64)
     try:
         stored: Any = np.load(path, mmap_mode="r")
@@ -164,9 +167,9 @@ def _rows_of(path: Path, keys: Hashes) -> Indices:
 
 
 def keys_of(records: Records, numbers: Indices, files: Hashes) -> Hashes:
-    """For each of the records `numbers` what its embedding is computed of: the segment, and its file as it is now.
+    """For each of the records `numbers`, a key of the audio that determines its embedding: segment and current file.
 
-    A file that was written since has another size or time. `files` number the files of all records.
+    A file that was changed since has another size or time. `files` has a number for the file of every record.
     """
     of_records = files[numbers]
     _, first, inverse = np.unique(of_records, return_index=True, return_inverse=True)

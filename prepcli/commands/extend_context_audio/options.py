@@ -14,7 +14,7 @@ from prepcli.interface.shared_options import AudioBaseDir, Manifest
 class ContextOptions:
     """The options that shape the extended manifest.
 
-    `speaker_model` names a model or its file, `context_min_duration` is in seconds, `context_min_ssim` a cosine.
+    `speaker_model`: name of a model, or its file. `context_min_duration`: seconds. `context_min_ssim`: a cosine.
     """
 
     audio_base_dir: AudioBaseDir = None

@@ -1,8 +1,6 @@
-"""Plan context audio: group records by voice, and voices into bundles, the units of work."""
+"""Plans context audio: groups records by voice, and voices into bundles, the units of work."""
 
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +11,22 @@ from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import Floats
 from prepcli.planning.arrays import Scratch
 from prepcli.planning.split import Indices, seconds_of
+from prepcli.storage.paths import AnyPath
 
 BUNDLE_SECONDS = 12 * 3600.0
-"""Seconds of audio in a bundle, if there is enough. Batches hold utterances of a bundle with equal lengths:
-with less audio, most batches would be small. It takes seconds on a GPU and a few minutes on a CPU."""
+"""Minimum seconds of audio in a bundle of a large corpus. Batches hold utterances of a bundle with equal lengths: with
+less audio, most batches would be small. A bundle takes seconds on a GPU and a few minutes on a CPU."""
 NUM_BUNDLES = 16
-"""Number of bundles of a small corpus: enough for a few ranks, and little work is lost when a run is stopped."""
+"""Number of bundles of a small corpus: enough for a few ranks, and little work is lost when a run stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextLayout:
-    """Bundle k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index, ascending).
+    """The division of records into bundles.
 
-    `seconds[k]` is its audio. `groups[i]` and `files[i]` number record i's voice and its file, by the path that names
-    it. `alone` are the records without another of their group; they are in no bundle.
+    Bundle k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index, ascending). `seconds[k]` is its
+    audio. `groups[i]` is the number of record i's voice, `files[i]` that of its file, by path. `alone` are the records
+    without another record of their group; they are in no bundle.
     """
 
     order: Indices
@@ -39,17 +39,13 @@ class ContextLayout:
     largest_group: float
     """Seconds of audio of the longest group."""
 
-    def to_values(self) -> dict[str, Any]:
-        """All of it, as named values and arrays."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
     @property
     def left_out(self) -> LeftOut:
         """The records outside of all bundles, with the reason."""
         return [(RejectReason.SPEAKER_HAS_ONE_UTTERANCE, self.alone)]
 
 
-def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scratch | None = None) -> ContextLayout:
+def plan_bundles(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scratch | None = None) -> ContextLayout:
     """Pack whole groups, in order of appearance, into bundles of about equal seconds.
 
     `index.keys` must hold `path` (normal_path) and `group` (`group_key`). The bundles follow from the records alone.
@@ -74,7 +70,7 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: Path | None, scratch: Scr
 
 
 def _bundles(seconds: NDArray[np.float64]) -> Indices:
-    """The bundle of each group, from 0 without gaps: it is determined by the middle of the group."""
+    """The bundle of each group, from 0 without gaps; the middle of a group determines its bundle."""
     if not len(seconds):
         return np.zeros(0, np.int64)
     target = min(BUNDLE_SECONDS, float(seconds.sum()) / NUM_BUNDLES)

@@ -1,8 +1,8 @@
 """Group records by voice: by the `speaker` field, a preset for a known corpus, or the user's pattern.
 
-A group's name is made of the groups that a pattern finds in a field, joined by `_`. The presets name the voices as
-NeMo's recipe for Magpie-TTS does, lower-cased; where a corpus records one person in several styles or sessions, each
-is a voice of its own there.
+The name of a voice consists of the groups of a pattern's match in a field, joined by `_`. The presets name voices as
+NeMo's recipe for Magpie-TTS does, in lower case; if a corpus has several styles or sessions of one person, each is a
+separate voice.
 """
 
 import re
@@ -19,7 +19,7 @@ _NUMBERS = ("duration", "offset", "_skipme")
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """The pattern of a corpus and the field it applies to."""
+    """The pattern for a corpus, and the field that it is applied to."""
 
     field: str
     pattern: str
@@ -47,10 +47,11 @@ PRESETS = {
 def group_key(group_by: str) -> FieldKey:
     """The index key for a value of `--group-by`; equal values make a group.
 
-    A record without the field is rejected with MISSING_FIELD, one that does not match with BAD_FIELD.
+    A record without the field is rejected with MISSING_FIELD; a record that does not match is rejected with BAD_FIELD.
 
     Raises:
         UsageError: the preset does not exist, or the pattern is not a regular expression with a group.
+
     """
     if group_by == DEFAULT:
         return FieldKey(DEFAULT, str)

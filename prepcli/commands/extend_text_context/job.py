@@ -1,4 +1,4 @@
-"""extend-text-context: the cuts of a Lhotse Shar set with texts as contexts."""
+"""extend-text-context: gives the cuts of a Lhotse Shar set texts as contexts."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from prepcli.commands.extend_text_context.options import ExtendTextContext, TextContextOptions
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin
-from prepcli.engine.run.job import Advance
+from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run_command import run_command
-from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.run.run import run_job
+from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused, work_folder
@@ -35,7 +35,7 @@ from prepcli.formats.shar import (
 from prepcli.interface.options import settings_of, shown_defaults
 from prepcli.manifest.shar_cuts import CutsFile, cut_heads, cut_lines, cuts_digest, measure_cuts, read_cuts
 from prepcli.storage.input_files import state_of
-from prepcli.storage.paths import NUMBER
+from prepcli.storage.paths import NUMBER, AnyPath
 
 CONTEXT_TEXT = "context_text"
 EMOTION = "emotion"
@@ -49,18 +49,19 @@ PRESETS = {
     # The fourth part of the id.
     "jhsdGtc20Amp20Keynote": r"^(?:[^-]*-){3}([^-]*)",
 }
-"""Patterns for the ids of supervisions, which suffixes are taken from."""
+"""Patterns that find the suffix in the ids of supervisions."""
 
 Fields = Mapping[str, msgspec.Raw]
 Suffix = Callable[[Fields, Fields], str]
-"""From a supervision and its custom fields; raises `RecordRejected` where there is none."""
+"""Returns the suffix for a supervision and its custom fields; raises `RecordRejected` if there is none."""
 
 
 def parse_suffix(suffix: str | None) -> Suffix:
-    """What a value of `--suffix` means.
+    """Return the function for a value of `--suffix`.
 
     Raises:
-        UsageError: it means nothing.
+        UsageError: the value is invalid.
+
     """
     if suffix is None:
         return lambda supervision, custom: ""
@@ -114,7 +115,7 @@ def _value(raw: msgspec.Raw | None) -> Any:
 class NewCut:
     """A cut as a line without line end.
 
-    `rejected` says why it has no text as its context, `lost_text` whether its normalized text was left out.
+    `rejected`: why it has no text context. `lost_text`: whether its normalized text was left out.
     """
 
     line: bytes
@@ -123,10 +124,11 @@ class NewCut:
 
 
 def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> NewCut:
-    """The cut in a line, with a text as its context; other custom fields but those in `kept` are left out.
+    """The cut in a line, with a text as its context; other custom fields are left out, except those in `kept`.
 
     Raises:
         ValueError: the line is not a cut (`msgspec.DecodeError` is one).
+
     """
     cut: dict[str, msgspec.Raw] = decode_json(line, dict[str, msgspec.Raw])
     raw = cut.get("supervisions")
@@ -166,11 +168,11 @@ def _text(supervision: Fields, custom: Fields, suffix: Suffix) -> str:
 
 
 LOST_TEXTS = "lost_texts"
-"""What the units count for the summary: cuts whose normalized text was left out."""
+"""The key of the count of cuts whose normalized text was left out."""
 
 
-def text_context_workspace(folder: Path, work_dir: Path | None = None) -> Workspace:
-    """The workspace of the texts: inside what stands beside the set for the run that made it, which it leaves alone."""
+def text_context_workspace(folder: AnyPath, work_dir: Path | None = None) -> Workspace:
+    """The workspace of the text contexts, inside that of the run that made the set, which it does not change."""
     return Workspace(folder, work_folder(folder, work_dir) / TEXT_CONTEXT_CUTS, work_dir=work_dir)
 
 
@@ -192,7 +194,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
     reads_audio_files = False
     defaults = shown_defaults(TextContextOptions)
 
-    def __init__(self, folder: Path, options: TextContextOptions, num_workers: int = 1) -> None:
+    def __init__(self, folder: AnyPath, options: TextContextOptions, num_workers: int = 1) -> None:
         self.folder = folder
         self.options = options
         self.num_workers = num_workers
@@ -220,34 +222,41 @@ class TextContextJob(UnitJob[CutsShard, None]):
         return settings_of(self.options)
 
     def output_patterns(self, plan: TextContextPlan) -> Sequence[str]:
-        """The cuts."""
+        """Patterns of the cuts."""
         cuts = f"{TEXT_CONTEXT_CUTS}/cuts.{NUMBER}.jsonl"
         return (cuts, f"{cuts}.gz")
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The index of the cuts."""
+        """The cuts that an index belongs to."""
         return indexes_of(found, name)
 
     def process(self, plan: TextContextPlan, unit: CutsShard, writer: UnitWriter, advance: Advance) -> None:
-        """Write the cuts of a shard, all of them and in their order."""
+        """Write all cuts of a shard, in their order."""
         path = unit.file.path
         data = read_cuts(unit.file)
         heads = cut_heads(data, str(path))
         name = f"{TEXT_CONTEXT_CUTS}/{path.name}"
         file = writer.open(name)
         cuts = CutWriter(file) if path.suffix == ".gz" else PlainCutWriter(file)
-        for number, (line, head) in enumerate(zip(cut_lines(data, str(path)), heads, strict=True), start=1):
+        lines = cut_lines(data, str(path))
+
+        def write(position: int) -> float:
             try:
-                new = with_text_context(line, self._suffix, self.options.keep_field)
+                new = with_text_context(lines[position], self._suffix, self.options.keep_field)
             except (msgspec.DecodeError, ValueError) as error:
-                raise UsageError(f"{path}:{number} is not a cut: {error}; repair the set first") from None
+                raise UsageError(f"{path}:{position + 1} is not a cut: {error}; repair the set first") from None
             cuts.add_line(new.line)
             writer.extra[LOST_TEXTS] += new.lost_text
-            if new.rejected is None:
-                writer.count(1, head.duration)
-            else:
-                writer.reject(line, new.rejected, Origin(str(path), number))
-            advance(1, head.duration)
+            if new.rejected is not None:
+                raise new.rejected
+            return heads[position].duration
+
+        writer.write_each(
+            range(len(lines)),
+            write,
+            lambda position: (lines[position], Origin(str(path), position + 1)),
+            lambda position, _: advance(1, heads[position].duration),
+        )
         cuts.close()
         if isinstance(cuts, PlainCutWriter):
             place = index_name(self.folder, path, writer.workspace.out, name)
@@ -263,7 +272,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
         suffix = ".jsonl.gz" if plan.units[0].file.path.suffix == ".gz" else ".jsonl"
         details: dict[str, Any] = {"cuts": out / f"{TEXT_CONTEXT_CUTS}/cuts.{shards}{suffix}"}
         details[TARGET] = out / AUDIO_NAME.format(TARGET, shards)
-        if lost := sum(marker.extra.get(LOST_TEXTS, 0) for marker in markers):
+        if lost := totals(markers)[LOST_TEXTS]:
             details["texts"] = (
                 f"{lost:,.0f} cuts had a {NORMALIZED}, which MagpieTTS reads in place of the text: "
                 f"--keep-field {NORMALIZED} keeps it"
@@ -278,7 +287,7 @@ def extend_text_context(options: ExtendTextContext) -> Report:
         The report of the run; `outputs` has `cuts`, and the `target_audio` to read them with.
 
     Raises:
-        UsageError: options that make no sense, or inputs that cannot be read.
+        UsageError: invalid options, or inputs that cannot be read.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more cuts were rejected than `max_rejects` allows; its `report` is that of the run.
 
@@ -288,8 +297,9 @@ def extend_text_context(options: ExtendTextContext) -> Report:
         >>> report = prepcli.extend_text_context("shar", suffix="field:lang")
         >>> report.outputs["cuts"]
         '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
+
     """
     engine = options.engine()
     job = TextContextJob(options.shar_dir, options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.shar_dir)
-    return run_command(job, text_context_workspace(options.shar_dir, options.work_dir), options, engine)
+    return run_job(job, text_context_workspace(options.shar_dir, options.work_dir), engine)

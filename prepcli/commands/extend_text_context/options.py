@@ -1,17 +1,17 @@
 """The options of `extend-text-context`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from prepcli.engine.run.options import JobOptions
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import WorkDir
+from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True)
 class TextContextOptions:
-    """What shapes the texts."""
+    """The options that shape the texts."""
 
     suffix: Annotated[
         str | None,
@@ -48,14 +48,13 @@ class ExtendTextContext(TextContextOptions, JobOptions):
     """
 
     shar_dir: Annotated[
-        Path,
+        AnyPath,
         Option(
             "Lhotse Shar set, as manifest-to-shar writes it.",
             metavar="SHAR_DIR",
             is_argument=True,
             shapes_output=False,
             must_exist="folder",
-            takes_address=True,
         ),
     ]
     work_dir: WorkDir = None

@@ -1,1 +1,1 @@
-"""fix-durations: the records of a manifest with durations as measured."""
+"""fix-durations: writes the records of a manifest with measured durations."""

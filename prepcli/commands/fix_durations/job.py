@@ -1,4 +1,4 @@
-"""fix-durations: each record's audio is measured, and its duration corrected."""
+"""fix-durations: measures the audio of each record, and corrects its duration."""
 
 import contextlib
 import glob
@@ -12,19 +12,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.probe import probe_file
+from prepcli.audio.segments import Probes
 from prepcli.commands.fix_durations.options import FixDurations
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run_command import run_command
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import path_in
-from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob
+from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob, SliceWriter
 from prepcli.jobs.records import base_directories, settings_over
 from prepcli.manifest.fields import parse_fields, with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
@@ -33,7 +32,6 @@ from prepcli.manifest.missing import explain_missing
 from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.record import audio_filepath_of, fields_to_json, number_of, offset_of
 from prepcli.manifest.sources import expand_paths
-from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import is_address
 
 _CHANGED, _WITHOUT = "changed", "without"
@@ -47,7 +45,7 @@ class _Place(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class DurationsContents(LineContents):
-    """The lines, the base folder of each manifest, and the numbers of files of which there are segments, sorted."""
+    """The lines, the base folder of each manifest, and the sorted numbers of files that have segments."""
 
     base_dirs: list[str]
     segmented: NDArray[np.int64]
@@ -56,7 +54,7 @@ class DurationsContents(LineContents):
 DurationsPlan = Plan[LineSlice, DurationsContents]
 
 
-class DurationsJob(LineJob[DurationsContents]):
+class DurationsJob(LineJob[LineSlice, DurationsContents]):
     """Writes one manifest. A unit is a slice of a manifest's lines."""
 
     command: ClassVar[str] = "fix-durations"
@@ -68,7 +66,7 @@ class DurationsJob(LineJob[DurationsContents]):
         self.options = options
 
     def plan(self, workspace: Workspace) -> DurationsPlan:
-        """Cut the manifests into units, and find out of which files there are segments."""
+        """Cut the manifests into units, and find the files that have segments."""
         base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
         if len(set(base_dirs)) > 1:
             raise UsageError(
@@ -86,7 +84,7 @@ class DurationsJob(LineJob[DurationsContents]):
         return Plan(slices.units, slices.num_records, contents, slices.inputs, knows_seconds=False)
 
     def settings(self, plan: DurationsPlan) -> dict[str, Any]:
-        """The options, and where the audio lies."""
+        """The options, and the folder of the audio."""
         return settings_over(self.manifests, self.options.audio_base_dir, self.options)
 
     def output_patterns(self, plan: DurationsPlan) -> Sequence[str]:
@@ -94,7 +92,7 @@ class DurationsJob(LineJob[DurationsContents]):
         return (glob.escape(self.options.out.name),)
 
     def missing_sample(self, plan: DurationsPlan) -> str | None:
-        """Looks for a few audio files of the manifests."""
+        """Look for a few audio files of the manifests."""
         contents = plan.contents
         named: list[tuple[str, str]] = []
         for source, line in contents.slices.sample():
@@ -102,12 +100,12 @@ class DurationsJob(LineJob[DurationsContents]):
                 named.append((contents.base_dirs[source], audio_filepath_of(parse_fields(line))))
         return explain_missing(named)
 
-    def open_unit(self, contents: DurationsContents, unit: LineSlice, writer: UnitWriter) -> "_Corrected":
+    def open_unit(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter) -> "_Corrected":
         """Measure the files of a slice, and correct its lines."""
-        return _Corrected(_Measure(contents, contents.base_dirs[unit.source]), unit, writer)
+        return _Corrected(plan, unit, writer)
 
     def finish(self, plan: DurationsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the parts, and say how far the durations were off."""
+        """Join the parts, and report how far the durations were off."""
         root = writer.workspace.root
         writer.join(self.options.out.name, (LINES_NAME.format(marker.unit) for marker in markers))
         parts = (np.fromfile(root / _DIFFERENCES_NAME.format(marker.unit), "<f8") for marker in markers)
@@ -120,14 +118,15 @@ class DurationsJob(LineJob[DurationsContents]):
 
 
 def _corrected(line: bytes, fields: Mapping[str, msgspec.Raw], before: float | None, duration: float) -> bytes:
-    """The record's line with its duration; as it was if that is right, unless names of its fields change."""
+    """The record's line with its duration; the line is unchanged if the duration is right and no field is renamed."""
     if before == duration and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
         return line
     return fields_to_json(fields, {"duration": duration})
 
 
 def _summary(off: NDArray[np.float64], markers: Sequence[Marker]) -> dict[str, Any]:
-    changed, without = (sum(int(marker.extra.get(name, 0)) for marker in markers) for name in (_CHANGED, _WITHOUT))
+    counts = totals(markers)
+    changed, without = int(counts[_CHANGED]), int(counts[_WITHOUT])
     details: dict[str, Any] = {"changed": changed, "more_than_20_ms": len(off)}
     if without:
         details["without_duration"] = without
@@ -137,14 +136,16 @@ def _summary(off: NDArray[np.float64], markers: Sequence[Marker]) -> dict[str, A
     return details
 
 
-class _Corrected:
-    """Makes the corrected lines of a slice, and keeps by how many seconds durations were off."""
+class _Corrected(SliceWriter):
+    """Makes the corrected lines of a slice, and collects the errors of the durations in seconds."""
 
-    def __init__(self, measure: "_Measure", unit: LineSlice, writer: UnitWriter) -> None:
-        self._measure, self._unit, self._writer = measure, unit, writer
+    def __init__(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter) -> None:
+        super().__init__(plan, unit)
+        self._measure, self._unit, self._writer = _Durations(plan.contents, unit.source), unit, writer
         self._differences: list[float] = []
 
-    def make(self, line: bytes) -> tuple[bytes, float]:
+    def make(self, item: tuple[int, bytes]) -> tuple[bytes, float]:
+        line = item[1]
         fields = parse_fields(line)
         before, duration = self._measure.durations(fields)
         if before is None:
@@ -159,38 +160,33 @@ class _Corrected:
         self._writer.open_part(name).write(np.array(self._differences, "<f8").tobytes())
 
 
-class _Measure:
-    """Measures the audio of records; neighbours of one file are measured once."""
+class _Durations:
+    """Measures the audio of records; consecutive records of one file are measured once."""
 
-    def __init__(self, contents: DurationsContents, base_dir: str) -> None:
+    def __init__(self, contents: DurationsContents, source: int) -> None:
         self._segmented = contents.segmented
-        self._base_dir = base_dir
-        self._last: tuple[str, AudioInfo] | None = None
+        self._base_dir = contents.base_dirs[source]
+        self._measure = Probes(1)
 
     def durations(self, fields: Mapping[str, msgspec.Raw]) -> tuple[float | None, float]:
-        """The duration that a record has (None: no number of seconds), and the one that it should have.
+        """The duration in a record (None: not a number of seconds), and its measured duration, in seconds.
 
         Raises:
-            RecordRejected: its audio cannot be read, or the segment begins after it.
+            RecordRejected: its audio cannot be read, or the segment begins after its end.
+
         """
         name = audio_filepath_of(fields)
         offset = offset_of(fields)
         before = number_of(fields["duration"]) if "duration" in fields else None
         path = path_in(self._base_dir, name)
-        info = self._probe(path)
         if offset is None or (not offset and not self._has_segments(path)):
-            return before, info.duration
-        if offset >= info.duration:
-            detail = f"offset {offset:.10g} s is not before the end of the audio ({info.duration:.3f} s)"
+            return before, self._measure.seconds(path)
+        duration = self._measure(path).duration
+        if offset >= duration:
+            detail = f"offset {offset:.10g} s is not before the end of the audio ({duration:.3f} s)"
             raise RecordRejected(RejectReason.BEYOND_AUDIO, detail)
-        left = round(info.duration - offset, 9)
+        left = round(duration - offset, 9)
         return before, before if before is not None and 0 < before <= left else left
-
-    def _probe(self, path: str) -> AudioInfo:
-        if self._last is None or self._last[0] != path:
-            take_in_hand(path)
-            self._last = path, probe_file(path)
-        return self._last[1]
 
     def _has_segments(self, path: str) -> bool:
         if not len(self._segmented):
@@ -204,20 +200,20 @@ _place_decoder = msgspec.json.Decoder(_Place)
 
 
 def _key(path: str) -> int:
-    """A number of a file: links to its folder give the same one. Forks of this process hash alike."""
+    """A number for a file, equal for paths through links to its folder and in all forks of this process."""
     folder, slash, name = path.rpartition("/")
     return hash(_real_folder(folder + slash) + name)
 
 
 @lru_cache(maxsize=1 << 12)
 def _real_folder(folder: str) -> str:
-    with contextlib.suppress(ValueError):  # a NUL in the path: processing says so
+    with contextlib.suppress(ValueError):  # a NUL in the path: `process` reports it
         folder = folder if is_address(folder) else os.path.join(os.path.realpath(folder), "")
     return folder
 
 
 def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
-    """Add the numbers of files that records with an offset above 0 name."""
+    """Add the numbers of the files of records with an offset above 0."""
     if b'"offset"' not in block:
         return
     names: set[str] = set()
@@ -225,7 +221,7 @@ def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
         try:
             place = _place_decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue  # processing says what is wrong with it
+            continue  # processing reports the problem
         if place.offset:
             names.add(place.audio_filepath)
     segmented.update(_key(path_in(base_dir, name)) for name in names if name)
@@ -246,8 +242,9 @@ def fix_durations(options: FixDurations) -> Report:
         >>> report = prepcli.fix_durations("manifest.json", "fixed.json")
         >>> report.records_out, report.details["more_than_20_ms"]
         (48, 0)
+
     """
     engine = options.engine()
     options = replace(options, out=real_file(options.out))
     job = DurationsJob(expand_paths(options.manifest), options)
-    return run_command(job, FileWorkspace(options.out), options, engine)
+    return run_job(job, FileWorkspace(options.out), engine)

@@ -1,1 +1,1 @@
-"""`index`: indexes of data sets that exist, with which training resumes in the middle of an epoch."""
+"""`index`: indexes for existing data sets, with which training resumes in the middle of an epoch."""

@@ -1,23 +1,28 @@
-"""`index` from its options to its report."""
+"""Runs `index`: from its options to its report."""
 
 import contextlib
 import os
+import re
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 
-from prepcli.commands.index.configs import sets_in_config
+from prepcli.commands.index.configs import expanded, sets_in_config
 from prepcli.commands.index.options import Index
 from prepcli.commands.index.rebase import old_places, rebase
 from prepcli.commands.index.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
 from prepcli.engine.run.report import format_bytes
-from prepcli.engine.state.workspace import flush_folders
+from prepcli.engine.state.workspace import atomic_file, flush_folders
 from prepcli.errors import InputChangedError, UsageError, naming
-from prepcli.formats.indexes import MIRROR, DamagedError, index_problem, is_current, make_index
+from prepcli.formats.indexes import MIRROR, DamagedError, index_problem, is_current, make_index, tar_offsets
 from prepcli.formats.names import absolute_folder
+from prepcli.formats.tar_walk import walk_tar
 from prepcli.formats.training_config import indexed_config
 from prepcli.interface.bars import with_bar
 from prepcli.interface.printing import as_text
@@ -30,15 +35,15 @@ from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.addresses import is_address, names_several
 from prepcli.storage.input_files import check_unchanged, state_of
-from prepcli.storage.paths import StorePath, is_dir, path_of, sizes_of
+from prepcli.storage.paths import AnyPath, StorePath, absolute, is_dir, path_of, sizes_of
 
 
 class IndexReport(msgspec.Struct):
-    """Indexes of one call.
+    """The result of one call of `index`.
 
-    `status`: done, nothing_to_do, dry_run, ok (after --check), or broken (there are problems). `files` counts data
-    files of this rank, `records` those of the indexes that were written or checked. `configs` are the texts to paste
-    into a training config, one for each set.
+    `status`: done, nothing_to_do, dry_run, ok (after --check), or broken (there are problems). `files`: number of data
+    files of this rank. `records`: number of records in the indexes that were written or checked. `configs`: YAML to
+    paste into a training config, one text for each set.
     """
 
     status: str = "done"
@@ -60,7 +65,7 @@ class IndexReport(msgspec.Struct):
         return 1 if self.problems else 0
 
     def __str__(self) -> str:
-        """The text that the command line prints: what was written, each problem, and the YAML to paste."""
+        """The text that the command prints: the written indexes, each problem, and the YAML to paste."""
         return as_text(self._lines())
 
     def _lines(self) -> list[str]:
@@ -100,7 +105,7 @@ _RUN = new_rank_id()  # worker processes inherit it
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an index; `problem` is a line for the user, without the path of the data."""
+    """The result for one index; `problem` is a line for the user, without the path of the data."""
 
     file: DataFile
     written: bool = False
@@ -109,16 +114,17 @@ class Outcome:
 
 
 def needs_index(file: DataFile) -> bool:
-    """Whether a file has no index that can be its own: none, one of another size, or one that is older.
+    """Whether a file has no valid index: it is missing, has another size in it, or is older than the file.
 
     Raises:
-        OSError: the data file is not there.
+        OSError: the data file does not exist.
+
     """
     return not is_current(file.index, file.path.stat())
 
 
 def write_index(file: DataFile) -> Outcome:
-    """Make the index of a file and put it into place at once."""
+    """Make the index of a file and publish it at once."""
     try:
         before = state_of(file.path)
         content = make_index(file.path, file.kind)
@@ -133,13 +139,14 @@ def write_index(file: DataFile) -> Outcome:
     return Outcome(file, True, len(content) // 8 - 1)
 
 
-def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
-    """Write a draft beside the index and rename it; a draft that a killed process has left is recognized by its name.
+def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
+    """Write a draft next to the index and rename it; the names of drafts show which ones killed processes have left.
 
-    The clock of the file system may be behind that of the machine that wrote the data: an index is never older.
+    The clock of the file system may be behind that of the machine that wrote the data: the index gets at least the time
+    of the data.
     """
     if isinstance(index, StorePath):
-        call(client.put_object, str(index), content)  # it appears whole, and with the time of the store
+        call(client.put_object, str(index), content)  # it appears whole, with a time from the store
         return
     new = [one for one in (index.parent, *index.parent.parents) if not one.exists()]
     index.parent.mkdir(parents=True, exist_ok=True)
@@ -159,8 +166,8 @@ def _publish(index: Path, content: bytes, data_mtime_ns: int) -> None:
         raise
 
 
-def remove_drafts(folder: Path) -> None:
-    """Remove what killed processes have left in a folder of indexes; in a store there is nothing."""
+def remove_drafts(folder: AnyPath) -> None:
+    """Remove drafts that killed processes have left in a folder of indexes; a store has no drafts."""
     if isinstance(folder, StorePath):
         return
     with contextlib.suppress(OSError):
@@ -197,10 +204,10 @@ def check_index(file: DataFile) -> Outcome:
 
 
 def index(options: Index) -> IndexReport:
-    """Write the indexes of sets that exist, or compare or rename them.
+    """Write, check or rename the indexes of existing data sets.
 
     Returns:
-        What was written and what is wrong; `configs` has the YAML for each set.
+        The written indexes and the problems; `configs` has the YAML for each set.
 
     Raises:
         UsageError: a path cannot be indexed.
@@ -213,6 +220,7 @@ def index(options: Index) -> IndexReport:
         4
         >>> prepcli.index("unindexed", check=True).status
         'ok'
+
     """
     options.check_options()
     places = Places(options.indexes_root, options.index_beside)
@@ -224,8 +232,6 @@ def index(options: Index) -> IndexReport:
     if options.pack is not None:
         if rank.world_size > 1:
             raise UsageError("--pack takes the indexes of all ranks: give it to one more run, without ranks")
-        from prepcli.commands.index.pack import check_lhotse
-
         if any(isinstance(file.path, StorePath) for one in found for file in one.files):
             raise UsageError("--pack takes sets in local folders, not in an object store")
         check_lhotse()
@@ -253,8 +259,6 @@ def index(options: Index) -> IndexReport:
         remove_drafts(folder)
     _add(report, map_in_order(write_index, todo, num_workers), len(todo))
     if options.pack is not None and not report.problems:
-        from prepcli.commands.index.pack import write_pack
-
         report.notes += write_pack(options.pack, found, places.root, overwrite=options.overwrite)
         report.pack = str(options.pack)
     report.status = "broken" if report.problems else "done" if todo or options.pack else "nothing_to_do"
@@ -262,10 +266,11 @@ def index(options: Index) -> IndexReport:
 
 
 def find_sets(spec: str, places: Places) -> Iterator[IndexedSet]:
-    """The sets that an argument names: a folder, a config, files.
+    """The sets that an argument names: a folder, a config, or files.
 
     Raises:
-        UsageError: there is nothing, or nothing that can be indexed.
+        UsageError: the argument names nothing, or nothing that can be indexed.
+
     """
     path = path_of(spec) if not names_several(spec) else Path(spec)
     if is_dir(spec):
@@ -277,13 +282,13 @@ def find_sets(spec: str, places: Places) -> Iterator[IndexedSet]:
 
 
 def _look_for_indexes(files: Sequence[DataFile], num_workers: int) -> list[bool]:
-    """Whether each file needs an index; in an object store, workers ask for several at the same time."""
+    """Whether each file needs an index; for an object store, workers check several files at the same time."""
     in_store = any(isinstance(path, StorePath) for file in files for path in (file.path, file.index))
     return list(map_in_order(needs_index, files, num_workers if in_store else 0))
 
 
 def _own_files(found: Sequence[IndexedSet], rank: Rank) -> list[DataFile]:
-    """The files of a rank: the largest ones dealt out in turn, so it follows from the files alone which are whose."""
+    """The files of a rank: files are dealt out in turn, the largest first, so the result depends on the files alone."""
     files = list({file.index: file for one in found for file in one.files}.values())
     sizes = sizes_of(file.path for file in files)
     by_size = sorted(files, key=lambda file: (-sizes[file.path], str(file.path)))
@@ -302,7 +307,7 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 
 
 def _moved(found: IndexedSet) -> Iterator[str]:
-    """A set whose indexes are those of another place."""
+    """The name of the set, if its mirror has the indexes of another folder."""
     if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
         option = "" if is_address(found.name) else "--rebase "
         for place in old_places(found.mirror, path_of(found.name)):
@@ -334,3 +339,118 @@ def _rebase(found: Sequence[IndexedSet], options: Index, report: IndexReport) ->
         report.configs += [config] if config else []
     report.status = "dry_run" if options.dry_run else "done" if report.renamed else "nothing_to_do"
     return report
+
+
+_SKIPPED = 0xFFFFFFFF
+_SUB = re.compile(r"-sub\d+(?=\.[^.]*$|$)")
+
+
+class _Row(msgspec.Struct):
+    audio_filepath: str
+    skipme: Any = msgspec.field(name="_skipme", default=False)
+
+
+def check_lhotse() -> None:
+    """Raise `UsageError` if lhotse 2 cannot be imported."""
+    try:
+        import lhotse.index_pack  # noqa: F401
+    except ImportError:
+        raise UsageError(
+            "--pack needs lhotse 2, which writes the format: pip install 'lhotse>=2.0.0a7' (or leave --pack out; the "
+            "indexes alone do the same for fewer than some thousand shards)"
+        ) from None
+
+
+def write_pack(pack: Path, sets: Sequence[IndexedSet], root: AnyPath | None, *, overwrite: bool) -> list[str]:
+    """Write the pack and, next to it, the YAML; returns notes for the user.
+
+    Raises:
+        UsageError: a set has no entry in a config, or its manifests and tars do not match one by one.
+
+    """
+    from lhotse.index_pack import IndexPackArraySpec, IndexPackCollectionSpec, write_index_pack
+
+    entries = [one.entry for one in sets if one.entry is not None]
+    if len(entries) != len(sets):
+        raise UsageError("--pack takes sets that a training config can name: folders, or an input_cfg")
+    roots = {root or one.mirror for one in sets}
+    if len(roots) > 1:
+        raise UsageError("--pack takes sets with indexes in one place: give --indexes-root DIR")
+    notes = []
+    collections: list[Any] = []
+    with tempfile.TemporaryDirectory(prefix="prepcli-pack-") as scratch:
+        for number, one in enumerate(sets):
+            assert one.entry is not None
+            lines, tars = _files(one, "jsonl"), _files(one, "nemo_tar")
+            if "shar_path" in one.entry:
+                for field, spec in _shar_fields(one.entry):
+                    kind = "jsonl" if field == "cuts" else "shar_tar"
+                    named = set(map(absolute, expanded(spec)))
+                    paths = [path for path in _files(one, kind) if absolute(path) in named]
+                    collections.append(IndexPackCollectionSpec(field, kind, spec, tuple(paths)))
+                notes.append("NeMo's loader refuses packs of lhotse_shar; lhotse 2 itself reads them")
+                continue
+            source = one.entry.get("manifest_filepath") or one.entry["cuts_path"]
+            collections.append(IndexPackCollectionSpec("manifest", "jsonl", source, tuple(lines)))
+            if tars:
+                tar_source = one.entry["tarred_audio_filepaths"]
+                collections.append(IndexPackCollectionSpec("tar", "nemo_tar", tar_source, tuple(tars)))
+                routes = _write_routes(lines, tars, Path(scratch) / str(number))
+                spec = {"manifest": source, "tar": tar_source, "normalization": "nemo-audio-member-v1"}
+                collections.append(
+                    IndexPackArraySpec("native_tar_route", "nemo_manifest_row_to_tar_ordinal_v1", spec, tuple(routes))
+                )
+        try:
+            write_index_pack(pack, collections, indexes_root=roots.pop(), overwrite=overwrite)
+        except FileExistsError:
+            raise UsageError(f"{pack} exists; give another name, or --overwrite") from None
+        except ValueError as error:
+            raise UsageError(f"lhotse 2 does not take these indexes: {error}") from None
+    with atomic_file(pack.with_suffix(".yaml")) as file:
+        file.write((indexed_config(entries) + "\n").encode("utf-8"))
+    return [*dict.fromkeys(notes), f"the pack is found by the paths in {pack.with_suffix('.yaml')}, to the letter"]
+
+
+def _files(one: IndexedSet, kind: str) -> list[str]:
+    return [str(file.path) for file in one.files if file.kind == kind]
+
+
+def _shar_fields(entry: dict[str, Any]) -> list[tuple[str, Any]]:
+    fields = entry["shar_path"]
+    if not isinstance(fields, dict):
+        raise UsageError("--pack takes Shar sets whose shar_path names the fields; give the folder of the set instead")
+    return list(fields.items())
+
+
+def _write_routes(manifests: Sequence[str], tars: Sequence[str], folder: Path) -> list[Path]:
+    """Write a file for each manifest: for each row, the number of its sample in the tar, as lhotse 2 packs it."""
+    if len(manifests) != len(tars):
+        raise UsageError(
+            f"--pack needs a manifest for each tar, but there are {len(manifests)} manifests and {len(tars)} tars"
+        )
+    folder.mkdir(parents=True)
+    routes = []
+    for number, (manifest, tar) in enumerate(zip(manifests, tars, strict=True)):
+        with Path(tar).open("rb") as file:
+            walk = walk_tar(file)
+        begins = {int(offset): at for at, offset in enumerate(tar_offsets(walk, "nemo_tar"))}
+        ordinal = {name: begins[at] for name, at in zip(walk.names, walk.offsets, strict=True) if at in begins}
+        values = [_route(line, ordinal, manifest, tar) for line in Path(manifest).read_bytes().splitlines()]
+        route = folder / f"{number}.u32"
+        route.write_bytes(np.array(values, "<u4").tobytes())
+        routes.append(route)
+    return routes
+
+
+def _route(line: bytes, ordinal: dict[str, int], manifest: str, tar: str) -> int:
+    try:
+        row = msgspec.json.decode(line, type=_Row)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(f"{manifest} has a line that is not a record: {error}") from None
+    if row.skipme:
+        return _SKIPPED
+    name = row.audio_filepath
+    found = ordinal.get(name, ordinal.get(_SUB.sub("", name)))
+    if found is None:
+        raise UsageError(f"{manifest} names {name}, which is not in {tar}; see prepcli verify")
+    return found

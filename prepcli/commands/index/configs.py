@@ -1,7 +1,6 @@
-"""The sets that an `input_cfg` names, with the entries as they are written."""
+"""The sets that an `input_cfg` names, with their entries unchanged."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from prepcli.commands.index.sets import IndexedSet, Places, compressed, sets_in_folder
@@ -11,15 +10,16 @@ from prepcli.formats.indexes import MIRROR
 from prepcli.manifest.datasets import Notes
 from prepcli.manifest.input_cfg import TYPES, config_entries
 from prepcli.manifest.sources import expand_paths
-from prepcli.storage.paths import path_of
+from prepcli.storage.paths import AnyPath, path_of
 
 
 def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
     """The sets of an `input_cfg` and of its groups.
 
     Raises:
-        UsageError: an entry cannot be indexed, or a config with several sets, one of them a Shar set, has no common
-            place for the indexes.
+        UsageError: an entry cannot be indexed, or a config has several sets, one of them a Shar set, and no common
+            place for their indexes.
+
     """
     found = list(_sets(config, (), places))
     if len(found) > 1 and any(one.mirror is not None for one in found):
@@ -81,13 +81,13 @@ def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedS
         yield from sets_in_folder(path_of(folder), places)
 
 
-def expanded(spec: Any) -> list[Path]:
-    """The files of a path, a brace pattern, or a list of these, each perhaps with a weight."""
+def expanded(spec: Any) -> list[AnyPath]:
+    """The files of a path, a brace pattern, or a list of these, each with an optional weight."""
     return [path_of(path) for name in _names(spec) for path in expand_paths(name)]
 
 
 def _names(spec: Any) -> list[str]:
-    """The paths of a spec, as they are written."""
+    """The paths of a spec, unchanged."""
     items = [spec] if isinstance(spec, str) else spec
     if isinstance(items, list):
         names = [item[0] if isinstance(item, list) and item else item for item in items]

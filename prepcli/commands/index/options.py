@@ -8,6 +8,7 @@ from typing import Annotated
 from prepcli.errors import UsageError
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Json, NumWorkers, Progress
+from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +48,10 @@ class Index:
         ),
     ] = False
     indexes_root: Annotated[
-        Path | None,
+        AnyPath | None,
         Option(
             "Write all indexes below this folder, each under the absolute path of its data.",
             metavar="DIR",
-            takes_address=True,
         ),
     ] = None
     index_beside: Annotated[bool, Option("Write the indexes of Shar sets beside the data too.")] = False

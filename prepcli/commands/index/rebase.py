@@ -1,8 +1,8 @@
-"""The mirror of a Shar set that was moved: the indexes are renamed, and no data is read."""
+"""Renames the indexes in the mirror of a Shar set that was moved, without reading any data."""
 
 import contextlib
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -15,44 +15,46 @@ from prepcli.formats.codes import CODES_FOLDER, CODES_OF
 from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR
 from prepcli.formats.names import absolute_folder
 from prepcli.storage.addresses import without_scheme
+from prepcli.storage.paths import AnyPath
 
 _MOVING = ".moving"
 
 
-def old_places(mirror: Path, folder: Path) -> list[str]:
+def old_places(mirror: AnyPath, folder: AnyPath) -> list[str]:
     """The folders for which a mirror has indexes, other than `folder`, as paths below the mirror."""
     own = without_scheme(absolute_folder(str(folder))).lstrip("/")
-    place_of = _place_of if _is_inside(mirror, folder) else _parent  # in a flat set, all data lie in the folder itself
-    found = {place_of(path.relative_to(mirror)) for path in mirror.rglob(f"*{INDEX_SUFFIX}")}
+    place_of = _place_of if _is_inside(mirror, folder) else _parent  # in a flat set, all data are in the folder itself
+    found = {place_of(path.relative_to(mirror)) for path in mirror.glob(f"**/*{INDEX_SUFFIX}")}
     return sorted(str(place) for place in found if str(place) != own)
 
 
-def _is_inside(mirror: Path, folder: Path) -> bool:
-    """Whether a set has its mirror in its folder; that of a flat set lies beside it."""
+def _is_inside(mirror: AnyPath, folder: AnyPath) -> bool:
+    """Whether the mirror of a set is in its folder; the mirror of a flat set is next to its folder."""
     return mirror == folder / MIRROR
 
 
-def _parent(index: Path) -> Path:
+def _parent(index: PurePath) -> PurePath:
     return index.parent
 
 
-def _place_of(index: Path) -> Path:
-    """`data/set/codes_x/target_codes/codes.000000.tar.idx` -> `data/set`; a set may be called `codes_...` as well."""
+def _place_of(index: PurePath) -> PurePath:
+    """`data/set/codes_x/target_codes/codes.000000.tar.idx` -> `data/set`; the set may also be named `codes_...`."""
     above = index.parent.parent
     is_codes = above.name.startswith(CODES_FOLDER.format("")) and index.parent.name in CODES_OF.values()
     return above.parent if is_codes else above
 
 
 def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[int, list[str]]:
-    """Rename the indexes of a set to where it lies now; returns how many, and which place they are from.
+    """Rename the indexes of a set to match its current folder; returns their number and their earlier places.
 
-    A run that was killed at any moment is continued by the next one.
+    If a run is killed at any moment, the next one continues it.
 
     Raises:
-        UsageError: there is no mirror, or it is not that of this set.
+        UsageError: there is no mirror, or it belongs to another set.
+
     """
     mirror = found.mirror
-    if mirror is None or next(mirror.rglob(f"*{INDEX_SUFFIX}"), None) is None:
+    if not isinstance(mirror, Path) or next(mirror.rglob(f"*{INDEX_SUFFIX}"), None) is None:
         is_inside = mirror is None or _is_inside(mirror, folder)
         where = f"{MIRROR}/" if is_inside else str(mirror)
         advice = "" if is_inside else "move that folder along with the set, or "
@@ -72,7 +74,7 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
         )
     for place in old:
         _check_sizes(found, mirror / place, mirror / own)
-        os.rename(mirror / place, moving)  # first aside: the new place may be below the old one
+        os.rename(mirror / place, moving)  # moved aside first: the new place may be below the old one
         _move_in(moving, mirror / own)
         _remove_empty((mirror / place).parent, mirror)
     _rename_in_records(folder, own)
@@ -80,7 +82,7 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
 
 
 def _move_in(moving: Path, target: Path) -> None:
-    """Rename the folder; where the target is there already, what is in it."""
+    """Rename the folder; if the target exists already, move its entries one by one."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
         os.rename(moving, target)
@@ -95,14 +97,14 @@ def _move_in(moving: Path, target: Path) -> None:
 
 
 def _remove_empty(folder: Path, mirror: Path) -> None:
-    with contextlib.suppress(OSError):  # the first that is not empty
+    with contextlib.suppress(OSError):  # stops at the first folder that is not empty
         while folder != mirror:
             folder.rmdir()
             folder = folder.parent
 
 
 def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
-    """Check by the last value of each index that it can be that of the data here."""
+    """Check by the last value of each index that it can belong to the data in this folder."""
     for file in found.files:
         index = old / file.index.relative_to(new)
         if not index.is_file():

@@ -1,8 +1,7 @@
-"""The data files of a set that can have an index, where each index goes, and how a training config names the set."""
+"""The data files of a set that can have an index, the place of each index, and the set's entry in a training config."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from prepcli.commands.index.tar_kind import tar_kind
@@ -11,40 +10,41 @@ from prepcli.formats.folders import advice_on_audio, regular_files
 from prepcli.formats.indexes import MIRROR, IndexKind, beside, mirrored
 from prepcli.formats.sets import CodesSet, SharSet, TarredSet, open_set
 from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file that can have an index, and the place of it."""
+    """A file that can have an index, and the path of the index."""
 
-    path: Path
+    path: AnyPath
     kind: IndexKind
-    index: Path
+    index: AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where indexes go: below `root` if there is one, else beside the data, or for a Shar set into its mirror."""
+    """The places of indexes: below `root` if there is one; else next to the data or, for a Shar set, in its mirror."""
 
-    root: Path | None = None
+    root: AnyPath | None = None
     beside: bool = False
 
-    def of(self, path: Path, mirror: Path | None) -> Path:
-        """The index of a data file, which belongs to a set with this mirror, if it has one."""
+    def of(self, path: AnyPath, mirror: AnyPath | None) -> AnyPath:
+        """The path of the index of a data file; `mirror` is that of its set, or None."""
         root = self.root or (None if self.beside else mirror)
         return beside(path) if root is None else root / mirrored(path)
 
 
 @dataclass(slots=True)
 class IndexedSet:
-    """A set to be indexed. `entry` is that of an `input_cfg`, None for loose files; `mirror` as in `Places.of`."""
+    """A set to be indexed. `entry`: its entry in an `input_cfg`, None for loose files; `mirror`: see `Places.of`."""
 
     name: str
     files: list[DataFile] = field(default_factory=list)
     entry: dict[str, Any] | None = None
-    mirror: Path | None = None
+    mirror: AnyPath | None = None
 
-    def add(self, paths: Sequence[Path], kind: IndexKind, places: Places) -> None:
+    def add(self, paths: Sequence[AnyPath], kind: IndexKind, places: Places) -> None:
         """Add files of one kind."""
         self.files += [DataFile(path, kind, places.of(path, self.mirror)) for path in paths]
 
@@ -52,11 +52,12 @@ class IndexedSet:
 _TAR_KINDS: dict[str, IndexKind] = {"tarred": "nemo_tar", "shar": "shar_tar", "codes": "shar_tar"}
 
 
-def sets_in_folder(folder: Path, places: Places) -> Iterator[IndexedSet]:
-    """The sets of a folder: a tarred set, or one in each bucket; a Shar set; or the files that lie there.
+def sets_in_folder(folder: AnyPath, places: Places) -> Iterator[IndexedSet]:
+    """The sets of a folder: a tarred set, or one in each bucket; a Shar set; or the files in the folder.
 
     Raises:
         UsageError: there is nothing to index.
+
     """
     one = open_set(folder)
     if isinstance(one, TarredSet):
@@ -76,17 +77,18 @@ def sets_in_folder(folder: Path, places: Places) -> Iterator[IndexedSet]:
         yield set_of_files(str(folder), loose, places)
 
 
-def _mirror_beside(folder: Path) -> Path:
+def _mirror_beside(folder: AnyPath) -> AnyPath:
     """`set.index` for `set`; `.` and `..`, which have no name, are resolved."""
     named = folder if folder.name not in ("", "..") else folder.resolve()
     return named.with_name(f"{named.name}.{MIRROR}")
 
 
-def set_of_files(name: str, paths: Sequence[Path], places: Places) -> IndexedSet:
-    """Loose files: tars, and JSONL under the names .jsonl and .json.
+def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> IndexedSet:
+    """Loose files: tars, and JSONL with the suffix .jsonl or .json.
 
     Raises:
         UsageError: a file is of another kind, or compressed.
+
     """
     found = IndexedSet(name)
     for path in paths:
@@ -102,11 +104,12 @@ def set_of_files(name: str, paths: Sequence[Path], places: Places) -> IndexedSet
     return found
 
 
-def _indexed(one: TarredSet | SharSet | CodesSet, mirror: Path | None, places: Places) -> IndexedSet:
-    """A set, which has a mirror in this folder unless `places` name another place.
+def _indexed(one: TarredSet | SharSet | CodesSet, mirror: AnyPath | None, places: Places) -> IndexedSet:
+    """A set for its indexes; its mirror is `mirror` unless `places` name another place.
 
     Raises:
         UsageError: a file is compressed, or a tarred set lacks its tars or its manifests.
+
     """
     if isinstance(one, TarredSet):
         if not one.record_files():
@@ -122,8 +125,8 @@ def _indexed(one: TarredSet | SharSet | CodesSet, mirror: Path | None, places: P
     return found
 
 
-def compressed(path: Path) -> str:
-    """Why a file has no index, and what to do."""
+def compressed(path: AnyPath) -> str:
+    """The reason why a compressed file has no index, and advice."""
     return (
         f"{path} is compressed, and nothing can seek in it: make the set again with manifest-to-shar --indexed in "
         "another directory, or unpack a copy of it (gunzip)"

@@ -1,1 +1,1 @@
-"""What is this? Facts about data of any kind that people of this field hold, without decoding audio."""
+"""Facts about data of all kinds in this field, without decoding audio."""

@@ -8,17 +8,16 @@ import msgspec
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.past_crashes import map_refusing_crashes
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.segments import probe
+from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.names import path_in
-from prepcli.processes.in_hand import take_in_hand
 
 Value = TypeVar("Value", int, str)
 
 
 class Candidate(NamedTuple):
-    """An audio file that a record names, and the record's place in it (seconds)."""
+    """An audio file that a record names, and the span of the record in it (seconds)."""
 
     path: str
     offset: float
@@ -26,7 +25,7 @@ class Candidate(NamedTuple):
 
 
 class AudioFacts(msgspec.Struct):
-    """Facts about the audio that was opened: counts of files by their properties."""
+    """Facts about the opened audio: counts of files by their properties."""
 
     where: str = "files"
     looked_at: int = 0
@@ -35,13 +34,13 @@ class AudioFacts(msgspec.Struct):
     """Container and sample encoding with libsndfile's names: `flac PCM_16`."""
     channels: dict[int, int] = {}
     seconds: tuple[float, float] | None = None
-    """The shortest and the longest."""
+    """The shortest and the longest duration in seconds."""
     missing: int = 0
     unreadable: int = 0
     beyond_audio: int = 0
-    """Records that end after the end of their file."""
+    """Number of records that end after the end of their file."""
     examples: list[str] = []
-    """The first file with each of the last three faults."""
+    """The first file with each of the three faults `missing`, `unreadable` and `beyond_audio`."""
 
     def add(self, info: AudioInfo) -> None:
         """Count one readable file."""
@@ -61,8 +60,7 @@ class AudioFacts(msgspec.Struct):
     def add_bytes(self, data: bytes, name: str) -> None:
         """Count an encoded file in memory."""
         try:
-            take_in_hand(name)
-            self.add(probe_bytes(data, name))
+            self.add(probe(data, name))
         except RecordRejected as rejected:
             self.looked_at += 1
             self.add_fault("unreadable", rejected.detail)
@@ -73,9 +71,9 @@ def _count(counts: dict[Value, int], value: Value) -> None:
 
 
 def look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
-    """Open the files of a sample of records; a file of several records is opened and counted once.
+    """Open the files of a sample of records; a file that several records name is opened and counted once.
 
-    A file that crashes the decoder is unreadable.
+    A file that crashes the decoder counts as unreadable.
     """
     (facts,) = map_refusing_crashes(_look_at_files, [sample])
     return facts
@@ -96,8 +94,7 @@ def _look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
 
 def _look_at(path: str, facts: AudioFacts) -> AudioInfo | None:
     try:
-        take_in_hand(path)
-        info = probe_file(path)
+        info = probe(path)
     except RecordRejected as rejected:
         facts.looked_at += 1
         facts.add_fault("missing" if rejected.reason is RejectReason.MISSING_AUDIO else "unreadable", rejected.detail)

@@ -1,32 +1,30 @@
-"""The audio of a few records, short enough to be part of a page."""
+"""The audio of a few records, short enough to be embedded in a page."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from prepcli.audio.encode import encodable_rate, encode
-from prepcli.audio.past_crashes import map_refusing_crashes
-from prepcli.audio.probe import probe_bytes, probe_file
-from prepcli.audio.read import read_segment, segment_samples, select_channel
+from prepcli.audio.segments import PAGE, decode, locate, probe
 from prepcli.commands.inspect.examples import Example
 from prepcli.commands.inspect.kinds import Subject
-from prepcli.commands.inspect.record import Located, locate
+from prepcli.commands.inspect.record import Located, named_audio
+from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.shar import TARGET
-from prepcli.processes.in_hand import take_in_hand
-from prepcli.storage.paths import path_of
+from prepcli.storage.paths import AnyPath, path_of
 
 MAX_CLIP_SAMPLES = 300_000
 """Maximum samples of a clip, in one channel: a FLAC of about 300 kB, 19 s at 16 kHz."""
 
 
 class AudioClip(NamedTuple):
-    """The audio of a record as a FLAC or WAV file; or why there is none.
+    """The audio of a record as a FLAC or WAV file; or the reason why there is none.
 
     Attributes:
         data: the file, empty if there is none.
         format: "flac" or "wav".
-        note: which part of the record it is, or what is wrong; empty for a whole record.
+        note: the part of the record that the clip holds, or the problem; empty for a whole record.
+
     """
 
     data: bytes = b""
@@ -39,10 +37,10 @@ class _Task(NamedTuple):
     data: bytes | None
     offset: float
     duration: float | None
-    channel: int
+    channel: Any
 
 
-def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: Path | None) -> list[AudioClip]:
+def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: AnyPath | None) -> list[AudioClip]:
     """Return the audio of records of a manifest, a tarred set or a Shar set.
 
     Raises:
@@ -53,10 +51,10 @@ def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: Pat
     return [next(clips) if isinstance(task, _Task) else task for task in found]
 
 
-def _task_for(subject: Subject, example: Example, audio_base_dir: Path | None) -> _Task | AudioClip:
+def _task_for(subject: Subject, example: Example, audio_base_dir: AnyPath | None) -> _Task | AudioClip:
     fields = example.fields
     try:
-        located = list(locate(subject, path_of(example.file), example.line - 1, fields, audio_base_dir))
+        located = list(named_audio(subject, path_of(example.file), example.line - 1, fields, audio_base_dir))
     except UsageError as error:
         return AudioClip(note=str(error))
     if not located:
@@ -64,10 +62,10 @@ def _task_for(subject: Subject, example: Example, audio_base_dir: Path | None) -
     audio: Located = next((one for one in located if one.field == TARGET), located[0])
     if audio.problem is not None:
         return AudioClip(note=audio.problem)
-    if subject.kind == "shar":  # a tar of a Shar set holds the cut, and not its recording
-        return _Task(audio.name, audio.data, 0.0, None, 0)
+    if subject.kind == "shar":  # a tar of a Shar set holds the audio of the cut, not of its recording
+        return _Task(audio.name, audio.data, 0.0, None, None)
     offset, duration = (_seconds(fields.get(name)) for name in ("offset", "duration"))
-    return _Task(audio.name, audio.data, offset or 0.0, duration, fields.get("channel") or 0)
+    return _Task(audio.name, audio.data, offset or 0.0, duration, fields.get("channel"))
 
 
 def _seconds(value: Any) -> float | None:
@@ -77,14 +75,12 @@ def _seconds(value: Any) -> float | None:
 def _cut(task: _Task) -> AudioClip:
     """Decode the beginning of a record, in a worker process."""
     try:
-        take_in_hand(task.name)
         source = task.name if task.data is None else task.data
-        info = probe_file(task.name) if task.data is None else probe_bytes(task.data, task.name)
-        start, num_samples = segment_samples(info, task.offset, task.duration)
+        info = probe(source, task.name)
+        segment = locate(source, info, task.offset, task.duration, task.channel, PAGE, task.name)
+        num_samples = segment.num_samples
         count = min(num_samples, MAX_CLIP_SAMPLES)
-        samples = read_segment(source, info, start, count, name=task.name)
-        if info.num_channels > 1:
-            samples = select_channel(samples, task.channel if type(task.channel) is int else 0)
+        samples = decode(segment._replace(num_samples=count))
         format = "flac" if encodable_rate("flac", info.sampling_rate) == info.sampling_rate else "wav"
         data = encode(samples[:, 0], info.sampling_rate, format, "PCM_16")
     except RecordRejected as rejected:

@@ -1,4 +1,4 @@
-"""Records to look at and to hear: an even sample, and those with the smallest and the largest values.
+"""Examples of records to read and to hear: an even sample, and records with extreme values.
 
 They are found while lines are counted, so that memory does not grow with the number of lines.
 """
@@ -15,13 +15,13 @@ from prepcli.commands.inspect.sample import EvenSample
 
 NUM_SAMPLED = 10
 NUM_EXTREME = 2
-"""Records at each end of each measure."""
+"""Number of records at each end of each measure."""
 MIN_RECORDS = 10
-"""With fewer records nothing stands out: the sample has them all."""
+"""With fewer records, none are shown as outliers: the sample has them all."""
 
 
 class Measure(NamedTuple):
-    """A number of each record. `low` and `high` say what a record at this end is; empty: that end is not shown."""
+    """A number of each record. `low` and `high` describe a record at this end; an empty text hides this end."""
 
     name: str
     unit: str
@@ -37,7 +37,7 @@ MEASURES = (
 
 
 class Example(msgspec.Struct):
-    """A record in `line` (from 1) of `file`. `why` says what is unusual about it; empty in a sample."""
+    """A record in `line` (from 1) of `file`. `why` says what is unusual about the record; empty in a sample."""
 
     why: list[str]
     file: str
@@ -55,19 +55,22 @@ class Row:
 
 
 Values = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]
-"""The positions of rows that have a measure, and their values."""
+"""The positions of rows that have a measure, and the values of the measure."""
 
 
 @dataclass
 class Examples:
-    """The examples of some lines; `extremes` are ascending by their values, for the name of each end of a measure."""
+    """The examples of some lines.
+
+    `extremes`: for the name of each end of a measure, rows in ascending order of values.
+    """
 
     sample: EvenSample[Row] = field(default_factory=lambda: EvenSample(NUM_SAMPLED))
     extremes: dict[str, list[tuple[float, Row]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Sequence[dict[str, Any]], lines: Sequence[int], measured: Mapping[str, Values]) -> "Examples":
-        """Return the examples among rows, which are in these lines, with their measures by the name of the measure."""
+        """Return the examples among rows. `lines`: the line of each row; `measured`: measures by their name."""
 
         def row(at: int) -> Row:
             return Row(rows[at], lines[at])
@@ -84,7 +87,7 @@ class Examples:
         return found
 
     def merge(self, later: "Examples", lines_before: int = 0, file: str = "") -> None:
-        """Add the examples of later lines, which have so many lines of the same file before them, or are of `file`."""
+        """Add later examples: `lines_before` lines of the same file precede them, or they are of `file`."""
 
         def placed(row: Row) -> Row:
             return replace(row, line=row.line + lines_before, file=file or row.file)
@@ -97,7 +100,7 @@ class Examples:
                 self._keep(end, sign, found)
 
     def _keep(self, end: str, sign: int, found: list[tuple[float, Row]]) -> None:
-        """Keep the most extreme ones; of equal ones the first."""
+        """Keep the most extreme records; among equal ones, the first."""
         if found:
             every = [*self.extremes.get(end, ()), *found]
             self.extremes[end] = sorted(every, key=lambda one: sign * one[0])[:NUM_EXTREME]
@@ -107,7 +110,7 @@ class Examples:
         return [Example([], row.file, row.line, row.fields) for row in self.sample.chosen()]
 
     def outliers(self) -> list[Example]:
-        """Return the extreme records, each once with all that it is; none of few records."""
+        """Return the extreme records, each once with all its reasons; none if there are few records."""
         found: dict[tuple[str, int], Example] = {}
         for measure in MEASURES if self.sample.num_seen >= MIN_RECORDS else ():
             for end in filter(None, (measure.low, measure.high)):

@@ -3,30 +3,30 @@
 import json
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-from prepcli.audio.past_crashes import map_refusing_crashes
 from prepcli.commands.inspect.audio import AudioFacts, Candidate, look_at_files
 from prepcli.commands.inspect.report import Inspection
 from prepcli.commands.inspect.sample import EvenSample, spread
+from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import UsageError
 from prepcli.formats.folders import Listing
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
 from prepcli.formats.parquet import check_installed, python_values, seconds_in
 from prepcli.formats.sets import MelSet, ParquetSet, WenetSet
 from prepcli.interface.printing import first_line
+from prepcli.storage.paths import AnyPath
 
 MAX_FILES = 8
-"""Maximum number of Parquet files in which audio is looked at, evenly spread."""
+"""Maximum number of Parquet files whose audio is inspected; they are evenly spread."""
 
 
 Export = WenetSet | MelSet | ParquetSet
 """A set for another toolkit."""
 
 
-def export_of(path: Path) -> Export | None:
-    """The export that a file is, or is the list of; None where it is none of these."""
+def export_of(path: AnyPath) -> Export | None:
+    """The export to which a file or folder belongs; None if it is not one of these."""
     with path.open("rb") as file:
         head = file.read(4096)
     alone = Listing([path.name], [])
@@ -45,7 +45,7 @@ def export_of(path: Path) -> Export | None:
 
 
 def title_of(export: Export, *, is_file: bool) -> str:
-    """What an export is, for a user; `is_file`: it is one file list, and not the folder of such lists."""
+    """The title of an export for a user; `is_file`: it is one file list, and not the folder of such lists."""
     if isinstance(export, ParquetSet):
         return "Parquet with audio" if len(export.record_files()) > 1 else "a Parquet file"
     if isinstance(export, MelSet):
@@ -57,7 +57,7 @@ def title_of(export: Export, *, is_file: bool) -> str:
 
 
 def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> None:
-    """Count the records, and look at the headers of a sample of the audio."""
+    """Count the records, and read the headers of a sample of the audio."""
     files = list(export.files())
     if isinstance(export, ParquetSet):
         _look_at_parquet(files, num_audio_files, found)
@@ -71,7 +71,7 @@ def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> N
 
 
 def _look_at_lists(
-    paths: list[Path], read: Callable[[Path], Iterator[str | None]], num_audio_files: int, found: Inspection
+    paths: list[AnyPath], read: Callable[[AnyPath], Iterator[str | None]], num_audio_files: int, found: Inspection
 ) -> None:
     sample: EvenSample[Candidate] = EvenSample(num_audio_files)
     mels = [path for path in paths if f"_{MEL}_" in path.name]
@@ -87,7 +87,7 @@ def _look_at_lists(
         found.audio = [look_at_files(sample.chosen())]
 
 
-def _raw_lines(path: Path) -> Iterator[str | None]:
+def _raw_lines(path: AnyPath) -> Iterator[str | None]:
     """The audio file of each line."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
@@ -98,8 +98,8 @@ def _raw_lines(path: Path) -> Iterator[str | None]:
             yield audio
 
 
-def _list_lines(path: Path) -> Iterator[str | None]:
-    """For each line the audio file; None in a list of mels."""
+def _list_lines(path: AnyPath) -> Iterator[str | None]:
+    """The audio file of each line; None for each line in a list of mels."""
     match = LIST_FILE.match(path.name)
     is_audio = match is not None and match[2] == AUDIO
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -107,7 +107,7 @@ def _list_lines(path: Path) -> Iterator[str | None]:
             yield os.path.join(path.parent, line.partition(SEPARATOR)[0]) if is_audio else None
 
 
-def _look_at_parquet(paths: list[Path], num_audio_files: int, found: Inspection) -> None:
+def _look_at_parquet(paths: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
     check_installed()
     import pyarrow
     import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""Records and hours by language and speaker: for the page, and as a table in a CSV file."""
+"""Records and hours by language and speaker, for the page and for a CSV file."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ _LANGUAGE = re.compile(r"\| Language:(\w+) ")
 
 
 class Group(msgspec.Struct):
-    """The records of a speaker in a language; each may be empty."""
+    """The records of a speaker in a language; either name may be empty."""
 
     language: str
     speaker: str
@@ -26,7 +26,8 @@ class Group(msgspec.Struct):
 def groups_of(shares: Mapping[tuple[str, str], Share]) -> list[Group]:
     """Return the groups with the most audio first.
 
-    Without any language in a field, that in the name of the speaker is taken: `| Language:en Dataset:X Speaker:Y |`.
+    If no record has a language field, the language is read from names of speakers: `| Language:en Dataset:X Speaker:Y
+    |`.
     """
     has_languages = any(language for language, _ in shares)
     groups = []

@@ -1,4 +1,4 @@
-"""The kind of a file or directory, recognized by its content."""
+"""Recognizes the kind of a file or directory by its content."""
 
 import os
 import re
@@ -24,10 +24,9 @@ from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.mixing import leaves_of
-from prepcli.manifest.scan import Reader
-from prepcli.manifest.sources import check_file, expand_paths, open_bytes
+from prepcli.manifest.sources import Reader, check_file, expand_paths, open_bytes
 from prepcli.storage.addresses import is_address, names_several
-from prepcli.storage.paths import StorePath, path_of
+from prepcli.storage.paths import AnyPath, StorePath, path_of
 
 WORK = ".prepcli"
 _TAR = (".tar", ".tar.gz", ".tgz")
@@ -37,18 +36,19 @@ _SNIFFED_BYTES = 256 << 10
 
 @dataclass
 class Subject:
-    """The subject of an inspection. `out` is the directory whose runs made it, `part` the part of it that was named.
+    """The subject of an inspection.
 
-    `tars` and `codes` are by field (`target_audio`, `codes_x/target_codes`); a set without fields has one, "".
+    `out`: the directory whose runs made it. `part`: the part of it that was named. `tars` and `codes` are by field
+    (`target_audio`, `codes_x/target_codes`); a set without fields has the field "".
     """
 
     kind: str
     title: str
     data: DataSet | Mix | None = None
-    tars: dict[str, list[Path]] = field(default_factory=dict)
-    codes: dict[str, list[Path]] = field(default_factory=dict)
-    folder: Path | None = None
-    out: Path | None = None
+    tars: dict[str, list[AnyPath]] = field(default_factory=dict)
+    codes: dict[str, list[AnyPath]] = field(default_factory=dict)
+    folder: AnyPath | None = None
+    out: AnyPath | None = None
     part: str | None = None
     notes: list[str] = field(default_factory=list)
     export: Export | None = None
@@ -58,10 +58,11 @@ def what_is(spec: str) -> Subject:
     """Recognize what `spec` names: a path, or any other form that `resolve_input` accepts.
 
     Raises:
-        UsageError: it does not exist, or is of no known kind.
+        UsageError: the path does not exist, or is of no known kind.
+
     """
     path = path_of(spec) if is_address(spec) and not names_several(spec) else Path(spec)
-    # Not `Path.is_dir` and the like: they raise `OSError` for a list that is longer than a file name may be.
+    # Not `Path.is_dir` and the like, which raise `OSError` if a list is longer than a file name may be.
     if isinstance(path, StorePath):
         return _of_folder(path) if path.is_dir() else _of_file(path)
     if os.path.isdir(spec):
@@ -87,8 +88,8 @@ def _lines_of(spec: str) -> DataSet | Mix:
     return data
 
 
-def _of_folder(folder: Path) -> Subject:
-    # `.` and `..` are resolved; the directory beside them is not found otherwise.
+def _of_folder(folder: AnyPath) -> Subject:
+    # `.` and `..` are resolved, because the directory next to them has their real name.
     named = folder if folder.name not in ("", "..") else folder.resolve()
     if named.name.endswith(WORK) and named.name != WORK and (named / "plan.json").is_file():
         out = named.with_name(named.name.removesuffix(WORK))
@@ -99,7 +100,7 @@ def _of_folder(folder: Path) -> Subject:
             found.folder = found.folder or named
             return found
     if named.name and (named.with_name(named.name + WORK) / "plan.json").is_file():
-        return Subject("run", "the output of a run of prepcli, with no data in it yet", out=named)
+        return Subject("run", "the output of a run of prepcli, without data of a kind that inspect reads", out=named)
     raise UsageError(
         f"{folder} is a folder that holds nothing that inspect knows: no manifest, no tarred set (audio_0.tar, ...), "
         "no Shar (cuts/cuts.000000.jsonl.gz, ...), no codes (target_codes/codes.000000.tar, ...), no export "
@@ -107,7 +108,7 @@ def _of_folder(folder: Path) -> Subject:
     )
 
 
-def _of_set(folder: Path) -> Subject | None:
+def _of_set(folder: AnyPath) -> Subject | None:
     """The first set in a folder."""
     one = open_set(folder)
     if isinstance(one, SharSet):
@@ -141,7 +142,7 @@ def _tarred(one: TarredSet) -> Subject:
     return Subject("tarred", title, data, {name: files for name, files in tars.items() if files}, out=one.folder)
 
 
-def _part_of_set(folder: Path) -> Subject | None:
+def _part_of_set(folder: AnyPath) -> Subject | None:
     """A folder inside of a set: manifests of shards, or one field."""
     if manifests := numbered(folder, SHARD_MANIFEST_FILE):
         title = "the manifests of a tarred data set's shards"
@@ -157,14 +158,14 @@ def _part_of_set(folder: Path) -> Subject | None:
     return None
 
 
-def _made_with_codec(folder: Path, subject: Subject) -> Subject:
-    """Each codec has its own run, recorded beside the directory that holds `codes_<name>`."""
+def _made_with_codec(folder: AnyPath, subject: Subject) -> Subject:
+    """The same subject, made by the run of its codec: each codec has its own run, next to `codes_<name>`."""
     of_one = folder.name.startswith("codes_")
     subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
     return subject
 
 
-def _export(one: Export, path: Path) -> Subject:
+def _export(one: Export, path: AnyPath) -> Subject:
     tars = [tar for tar in one.tars if tar.is_file()] if isinstance(one, WenetSet) else []
     is_folder = path.is_dir()
     out = path if is_folder else _made_by(path)
@@ -172,18 +173,18 @@ def _export(one: Export, path: Path) -> Subject:
     return Subject(one.kind, title, tars={"": tars} if tars else {}, out=out, export=one)
 
 
-def _loose_tars(folder: Path) -> Subject | None:
+def _loose_tars(folder: AnyPath) -> Subject | None:
     tars = [path for path in regular_files(folder) if path.name.endswith(_TAR)]
     return _of_tars(tars, f"a folder with {len(tars)} tar{'s' * (len(tars) != 1)}") if tars else None
 
 
-def _of_tars(tars: list[Path], title: str) -> Subject:
+def _of_tars(tars: list[AnyPath], title: str) -> Subject:
     for tar in tars:
         check_regular(tar)
     return Subject("tars", title, tars={"": tars})
 
 
-def _manifests(folder: Path) -> Subject | None:
+def _manifests(folder: AnyPath) -> Subject | None:
     found = [path for path in regular_files(folder) if path.name.endswith(_MANIFEST) and line_kind(path)]
     if len(found) > 1:
         names = ", ".join(path.name for path in found[:4]) + (", ..." if len(found) > 4 else "")
@@ -193,7 +194,7 @@ def _manifests(folder: Path) -> Subject | None:
     return _of_file(found[0]) if found else None
 
 
-def _of_file(path: Path) -> Subject:
+def _of_file(path: AnyPath) -> Subject:
     name = str(path)
     check_regular(path)
     if path.parent.name.endswith(WORK) and not path.name.startswith("rejects"):
@@ -209,7 +210,7 @@ def _of_file(path: Path) -> Subject:
         return _export(export, path)
     kind = line_kind(path)
     if path.name.startswith("rejects") and path.stat().st_size == 0:
-        kind = "rejects"  # of a run that rejected nothing
+        kind = "rejects"  # the list of a run that rejected nothing
     if kind is not None:
         titles = {"manifest": "a NeMo manifest", "cuts": "lhotse cuts", "rejects": "records that a run rejected"}
         data = DataSet((name,), cuts=kind == "cuts")
@@ -226,7 +227,7 @@ def _of_file(path: Path) -> Subject:
     return Subject("audio", "an audio file", folder=path.parent)
 
 
-def check_regular(path: Path) -> None:
+def check_regular(path: AnyPath) -> None:
     """Raise `UsageError` for a pipe or a device: opening a pipe may wait forever, or empty it."""
     mode = path.stat().st_mode if path.exists() else stat.S_IFREG
     if not stat.S_ISREG(mode):
@@ -234,13 +235,16 @@ def check_regular(path: Path) -> None:
         raise UsageError(f"{path} is {kind}, not a file; inspect reads an input twice: write it to a file first")
 
 
-def _begins_as_tar(path: Path) -> bool:
+def _begins_as_tar(path: AnyPath) -> bool:
     with path.open("rb") as file:
         return file.read(262).endswith(tarfile.POSIX_MAGIC[:5])
 
 
-def line_kind(path: Path) -> LineKind | None:
-    """The kind of the first readable JSON line of a file; None if it is none of the kinds. Raises for damaged gzip."""
+def line_kind(path: AnyPath) -> LineKind | None:
+    """The kind of the first readable JSON line of a file; None if it is of no known kind.
+
+    Raises an error for damaged gzip.
+    """
     with open_bytes(str(path)) as file:
         head = Reader(str(path), file).read(_SNIFFED_BYTES)
     for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:1000]:
@@ -256,8 +260,8 @@ def line_kind(path: Path) -> LineKind | None:
     return None
 
 
-def _made_by(path: Path) -> Path | None:
-    """The output directory of prepcli that contains the file, or whose workspace contains it."""
+def _made_by(path: AnyPath) -> Path | None:
+    """The output directory of prepcli that contains the file, or whose workspace contains the file."""
     if isinstance(path, StorePath):  # the state of runs is not in the store
         return None
     if (path.with_name(path.name + WORK) / "plan.json").is_file():
@@ -271,9 +275,9 @@ def _made_by(path: Path) -> Path | None:
 
 
 def _is_workspace(folder: Path) -> bool:
-    """Whether a run, or one for the codes of a codec, has left its state in a folder."""
+    """Whether a run, or a run for the codes of a codec, has left its state in a folder."""
     return (folder / "plan.json").is_file() or any(folder.glob("codes_*/plan.json"))
 
 
-def _in_order(fields: dict[str, Shards]) -> dict[str, list[Path]]:
+def _in_order(fields: dict[str, Shards]) -> dict[str, list[AnyPath]]:
     return {name: list(tars.values()) for name, tars in fields.items()}

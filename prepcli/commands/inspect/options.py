@@ -10,7 +10,7 @@ from prepcli.interface.shared_options import AudioBaseDir, Json, NumWorkers, Pro
 
 @dataclass(frozen=True)
 class InspectOptions:
-    """What to read."""
+    """The options for reading."""
 
     audio_base_dir: AudioBaseDir = None
     num_audio_files: Annotated[

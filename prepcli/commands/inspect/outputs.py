@@ -10,7 +10,7 @@ from prepcli.errors import UsageError, cannot_write
 
 
 class Kind(NamedTuple):
-    """A kind of file: what it is, and how one begins, in lower case."""
+    """A kind of file: its name for messages, and how such a file begins, in lower case."""
 
     name: str
     beginnings: tuple[bytes, ...]
@@ -23,11 +23,12 @@ CSV = Kind("such a table", (",".join(HEADING).encode(),))
 def check_output(option: str, path: Path, kind: Kind) -> None:
     """Check before the work that a file can be written.
 
-    Any other file than one of its kind, or an empty one, may be the one that is inspected, or belong to it: a manifest,
-    audio, a shard, a record of its run.
+    An existing file is replaced only if it is of this kind or empty. Any other file may be the inspected one, or belong
+    to it: a manifest, audio, a shard, a record of its run.
 
     Raises:
-        UsageError: it is a folder, a file of another kind, or in a folder that does not exist.
+        UsageError: the path is a folder, a file of another kind, or in a folder that does not exist.
+
     """
     if os.path.isdir(path):
         raise UsageError(f"{option} {path}: that is a directory; give the name of a file")
@@ -54,7 +55,7 @@ def write_output(path: Path, text: str) -> None:
     """
     data = text.encode("utf-8", "replace")
     try:
-        target = path.resolve() if path.is_file() else path  # the file of a link is replaced, not the link
+        target = path.resolve() if path.is_file() else path  # replaces the target of a link, not the link
         if target.exists() and not target.is_file():  # /dev/stdout, for instance
             target.write_bytes(data)
             return

@@ -1,22 +1,21 @@
-"""One record of a set of any size: with indexes, its line and its audio are found by a seek each."""
+"""Reads one record of a set of any size: with indexes, one seek finds its line and one its audio."""
 
 import os
 import re
 import tarfile
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.past_crashes import map_refusing_crashes
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.segments import probe
 from prepcli.commands.inspect.audio import candidate
 from prepcli.commands.inspect.kinds import Subject, what_is
 from prepcli.commands.inspect.report import FoundAudio, FoundRecord
+from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.indexes import (
     MIRROR,
@@ -35,13 +34,12 @@ from prepcli.formats.tar import read_content, walk_headers
 from prepcli.jobs.records import base_directories
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.mixing import leaves_of
-from prepcli.processes.in_hand import take_in_hand
-from prepcli.storage.paths import path_of
+from prepcli.storage.paths import AnyPath, path_of
 
 _NUMBER = re.compile(r"(\d+)\D*$")
 
 
-def find_record(spec: str, number: int, audio_base_dir: Path | None) -> FoundRecord:
+def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> FoundRecord:
     """Read record `number` (from 0) of a manifest, a tarred set, a Shar set or a mix of these.
 
     Files without a current index are read to count their lines.
@@ -58,14 +56,14 @@ def find_record(spec: str, number: int, audio_base_dir: Path | None) -> FoundRec
         offsets = _offsets(path, "jsonl", subject)
         if left < len(offsets) - 1:
             line = _read_line(path, offsets, left)
-            audio = [_described_audio(one) for one in locate(subject, path, left, line, audio_base_dir)]
+            audio = [_described_audio(one) for one in named_audio(subject, path, left, line, audio_base_dir)]
             return FoundRecord(number, str(path), left + 1, line, audio)
         left -= len(offsets) - 1
     raise UsageError(f"{spec} has {number - left:,} records, counted from 0: there is no record {number:,}")
 
 
-def _offsets(path: Path, kind: IndexKind, subject: Subject) -> Offsets:
-    """The offsets of a file's records, and its size; from its index if that is current."""
+def _offsets(path: AnyPath, kind: IndexKind, subject: Subject) -> Offsets:
+    """The offsets of a file's records, and the size of the file; from its index if that is current."""
     if path.suffix == ".gz":
         raise UsageError(f"{path} is compressed: --record needs files in which it can seek; unpack it (gunzip) first")
     folder = subject.folder or path.parent
@@ -78,7 +76,7 @@ def _offsets(path: Path, kind: IndexKind, subject: Subject) -> Offsets:
         raise UsageError(f"{path} cannot be read: {error}") from None
 
 
-def _read_line(path: Path, offsets: Offsets, at: int) -> dict[str, Any]:
+def _read_line(path: AnyPath, offsets: Offsets, at: int) -> dict[str, Any]:
     with path.open("rb") as file:
         file.seek(int(offsets[at]))
         line = file.read(int(offsets[at + 1]) - int(offsets[at]))
@@ -93,14 +91,15 @@ def _read_line(path: Path, offsets: Offsets, at: int) -> dict[str, Any]:
 
 
 class Located(NamedTuple):
-    """The audio or the codes of a record, or what is wrong: the content of a tar's member, or the name of a file.
+    """The audio or the codes of a record: the content of a tar's member, the name of a file, or a problem.
 
     Attributes:
         where: the tar, or the file.
-        name: of the member, or of the file.
+        name: name of the member or of the file.
         data: the content of the member; None for a file.
-        problem: why there is nothing.
-        field: of a Shar set.
+        problem: why the audio or the codes are missing; else empty.
+        field: the field of a Shar set.
+
     """
 
     where: str
@@ -110,20 +109,21 @@ class Located(NamedTuple):
     field: str = ""
 
 
-def locate(
-    subject: Subject, path: Path, at: int, fields: dict[str, Any], audio_base_dir: Path | None
+def named_audio(
+    subject: Subject, path: AnyPath, at: int, fields: dict[str, Any], audio_base_dir: AnyPath | None
 ) -> Iterator[Located]:
     """Find the audio, and the codes, of a record.
 
     Args:
-        subject: the set that it belongs to.
+        subject: the set of the record.
         path: the file with its line.
         at: number of its line, from 0.
-        fields: of its line.
-        audio_base_dir: where relative paths start; None: at the folder of `path`.
+        fields: the fields of its line.
+        audio_base_dir: folder of relative paths; None: the folder of `path`.
 
     Raises:
         UsageError: a tar cannot be read.
+
     """
     if subject.kind == "shar":
         for field, tars in (subject.tars | subject.codes).items():
@@ -155,15 +155,15 @@ def _described_audio(located: Located) -> FoundAudio:
     return found
 
 
-def _of_pair(tar: Path, at: int, subject: Subject) -> Located:
+def _of_pair(tar: AnyPath, at: int, subject: Subject) -> Located:
     offsets = _offsets(tar, "shar_tar", subject)
     if at >= len(offsets) - 1:
         return Located(str(tar), problem=f"it has {len(offsets) - 1:,} items only")
     return Located(str(tar), *_member_at(tar, int(offsets[at])))
 
 
-def _of_tarred(path: Path, at: int, fields: dict[str, Any], subject: Subject) -> Located:
-    """The member that a line names. Members are in the order of the lines that first use them."""
+def _of_tarred(path: AnyPath, at: int, fields: dict[str, Any], subject: Subject) -> Located:
+    """The member that a line names. Members have the order of the lines that first use them."""
     tar = path.parent / f"audio_{fields['shard_id']}.tar"
     if not tar.exists():
         tar = path.parent.parent / tar.name
@@ -180,8 +180,8 @@ def _of_tarred(path: Path, at: int, fields: dict[str, Any], subject: Subject) ->
     return Located(str(tar), wanted, problem="it has no member of this name")
 
 
-def _member_at(tar: Path, offset: int, wanted: str | None = None) -> tuple[str, bytes]:
-    """Name and content of the member at an offset; the content only if the name is the wanted one."""
+def _member_at(tar: AnyPath, offset: int, wanted: str | None = None) -> tuple[str, bytes]:
+    """Name and content of the member at an offset; the content is read only if the name is the wanted one."""
     try:
         with tar.open("rb") as file:
             file.seek(offset)
@@ -208,8 +208,7 @@ def _describe(found: FoundAudio, located: Located) -> None:
 
 def _probe(task: tuple[str, bytes | None]) -> AudioInfo:
     name, data = task
-    take_in_hand(name)
-    return probe_file(name) if data is None else probe_bytes(data, name)
+    return probe(name if data is None else data, name)
 
 
 def _described(info: AudioInfo) -> str:
@@ -217,6 +216,6 @@ def _described(info: AudioInfo) -> str:
     return f"{info.format} {info.subtype}, {info.sampling_rate} Hz, {info.duration:.3f} s{channels}"
 
 
-def _number(path: Path) -> int | None:
+def _number(path: AnyPath) -> int | None:
     match = _NUMBER.search(path.name)
     return int(match[1]) if match else None

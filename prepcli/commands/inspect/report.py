@@ -1,4 +1,4 @@
-"""The result of `inspect`, in a form that can be printed, plotted and written as JSON."""
+"""The result of `inspect`, which can be printed, plotted and written as JSON."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -50,7 +50,7 @@ def _record(record: dict[str, Any]) -> str:
 
 
 def _lines_of_record(found: "FoundRecord") -> list[str]:
-    """The record for people."""
+    """The lines that the command prints for a record."""
     lines = [f"record {found.number:,}: {found.file}:{found.line}"]
     lines += [f"  {name:<22}{_shown(value)}" for name, value in found.fields.items()]
     for audio in found.audio:
@@ -70,7 +70,7 @@ _ONLY_HERE = ("columns", "sample", "groups")
 
 
 class FoundAudio(msgspec.Struct):
-    """The audio or the codes of a record: where they lie, and what their header says; or what is wrong."""
+    """The audio or the codes of a record: their place and the facts in their header, or a problem."""
 
     where: str
     name: str = ""
@@ -89,7 +89,7 @@ class FoundRecord(msgspec.Struct):
 
 
 class NamedShare(msgspec.Struct):
-    """A speaker or a language: its records and hours."""
+    """The records and hours of a speaker or a language."""
 
     name: str
     records: int
@@ -97,7 +97,7 @@ class NamedShare(msgspec.Struct):
 
 
 class PartOfMix(msgspec.Struct):
-    """One of several data sets: its files, its weight if it has one, its records and hours."""
+    """A data set of a mix: its files, its weight if it has one, its records and hours."""
 
     files: str
     num_files: int
@@ -108,9 +108,10 @@ class PartOfMix(msgspec.Struct):
 
 @dataclass
 class Inspection:
-    """Facts about `path`. Durations in seconds, `chars_per_second` of `text`, rates in Hz; empty if not applicable.
+    """Facts about `path`; a fact that does not apply is empty.
 
-    `percentiles`-like mappings go from `p0`, the smallest value, to `p100`.
+    Durations are in seconds, `chars_per_second` is of `text`, rates are in Hz. Mappings such as `percentiles` go from
+    `p0`, the smallest value, to `p100`.
     """
 
     path: str
@@ -148,13 +149,13 @@ class Inspection:
     outliers: list[Example] = field(default_factory=list)
     """The shortest and longest records, those with the slowest and the fastest speech, and so on."""
     record: FoundRecord | None = None
-    """With `--record`: this record, and nothing else."""
+    """With `--record`: this record; all other facts are missing then."""
     columns: dict[str, Floats32] = field(default_factory=dict, repr=False)
     """For plots: `duration`, `chars_per_second`, `context_similarity`, sorted."""
     sample: list[Example] = field(default_factory=list, repr=False)
     """A few records, evenly spread."""
     groups: list[Group] = field(default_factory=list, repr=False)
-    """The records of each speaker in each language, those with the most audio first."""
+    """The records of each speaker in each language, in descending order of hours of audio."""
 
     def __repr__(self) -> str:
         return brief(self, "path", "kind", "title", "records", "hours", "speakers", "notes")
@@ -164,7 +165,7 @@ class Inspection:
         return as_text(lines_of(self))
 
     def document(self) -> Any:
-        """The document for `--json`: with `--record` the record, else all that the page alone does not need."""
+        """The document for `--json`: with `--record`, the record; else all facts but those that only the page needs."""
         if self.record is not None:
             return self.record
         shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _ONLY_HERE}
@@ -174,6 +175,6 @@ class Inspection:
 
 
 def largest(shares: dict[str, Share], limit: int = NUM_TOP) -> list[NamedShare]:
-    """The `limit` with the most audio, largest first; ties by name."""
+    """The `limit` names with the most audio, in descending order; equal ones by name."""
     top = sorted(shares.items(), key=lambda item: (-item[1].seconds, item[0]))[:limit]
     return [NamedShare(name, share.records, round(share.seconds / 3600, 6)) for name, share in top]

@@ -1,4 +1,4 @@
-"""Convert lines to rows: the fields of NeMo records, lhotse cuts and rejects under the same names."""
+"""Converts lines to rows: NeMo records, lhotse cuts and rejects get the same field names."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,14 +16,14 @@ from prepcli.manifest.record import MAX_SECONDS
 LineKind = Literal["manifest", "cuts", "rejects"]
 
 Row = dict[str, Any]
-"""A usable record with NeMo's field names; cuts with audio in a tar may have no `audio_filepath`."""
+"""A usable record with NeMo's field names; a cut with audio in a tar may have no `audio_filepath`."""
 
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 @dataclass(slots=True)
 class BlockRows:
-    """The rows of one block of lines, and its other lines."""
+    """The rows of one block of lines, and the lines of the block that are not rows."""
 
     rows: list[Row] = field(default_factory=list)
     lines: Sequence[int] = field(default_factory=list)
@@ -31,11 +31,11 @@ class BlockRows:
     num_lines: int = 0
     num_skipped: int = 0
     problems: list[tuple[int, RecordRejected]] = field(default_factory=list)
-    """Unusable lines of the block, counted from 1."""
+    """The unusable lines of the block, counted from 1, each with its problem."""
     reject_reasons: Counter[str] = field(default_factory=Counter)
-    """The reasons in lines of a `rejects.jsonl`."""
+    """Counts of the reasons in lines of a `rejects.jsonl`."""
     rejects: list[Row] = field(default_factory=list)
-    """The complete lines, usable or not."""
+    """The whole lines of a `rejects.jsonl`, whether usable as rows or not."""
 
 
 def read_rows(data: bytes, kind: LineKind) -> BlockRows:
@@ -55,7 +55,7 @@ def read_rows(data: bytes, kind: LineKind) -> BlockRows:
 
 
 def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
-    """The rows of lines that are certainly usable; None otherwise."""
+    """The rows of lines if all are certainly usable, else None."""
     objects = decode_lines(data, *line_ends(data), _decoder)
     if objects is None:
         return None
@@ -94,7 +94,7 @@ def _reject(line: bytes) -> Row:
 
 
 def row_of_cut(cut: Any) -> Row:
-    """The fields of a cut under NeMo's names, and those of the `custom` of its first supervision.
+    """The fields of a cut under NeMo's names, and the `custom` fields of its first supervision.
 
     Raises `RecordRejected` if the line is not a cut. The duration of a mixed cut is not computed here.
     """
@@ -102,7 +102,7 @@ def row_of_cut(cut: Any) -> Row:
         supervision: Row = next(iter(cut.get("supervisions") or ()), {})
         custom = supervision.get("custom") or {}
         row: Row = {**custom, **(cut.get("custom") or {}), "id": cut["id"]}
-        for name in ("audio_filepath", "offset"):  # the audio is what the recording names
+        for name in ("audio_filepath", "offset"):  # the recording names the audio
             row.pop(name, None)
         if "duration" in cut:
             row["duration"] = cut["duration"]
@@ -132,5 +132,5 @@ def _start(value: Any) -> float:
 
 
 def texts(rows: Iterable[Row], name: str) -> list[str]:
-    """One field of all rows as text, "" where there is none; numbers are written out."""
+    """One field of all rows as text, "" if a row does not have it; numbers are converted to text."""
     return [value if type(value := row.get(name)) is str else "" if value is None else str(value) for row in rows]

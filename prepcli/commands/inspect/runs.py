@@ -12,10 +12,11 @@ from prepcli.engine.state.stored_units import find_plan
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError
 from prepcli.jobs.records import AUDIO_BASE_DIRS
+from prepcli.storage.paths import AnyPath
 
 
 class RunFacts(msgspec.Struct):
-    """A run: its command as it was typed and where, when it was planned and finished (local time), and its state."""
+    """A run: its command as typed and the current folder, local times of its plan and its end, and its state."""
 
     command: str
     out: str
@@ -37,8 +38,8 @@ class RunFacts(msgspec.Struct):
     continue_with: str | None
 
 
-def runs_of(out: Path, part: str | None = None) -> list[RunFacts]:
-    """The runs that made `out` or added to it, from the directory beside it; none if there is no such directory.
+def runs_of(out: AnyPath, part: str | None = None) -> list[RunFacts]:
+    """The runs that made `out` or added to it, from the directory next to it; empty if there is no such directory.
 
     With `part`, only the run that made that part (`codes_<name>`).
     """
@@ -47,7 +48,7 @@ def runs_of(out: Path, part: str | None = None) -> list[RunFacts]:
     try:
         workspaces = workspaces_of(out)
     except UsageError:
-        return []  # no place for an output, such as /, or a corpus of which nothing is unpacked yet
+        return []  # no run can write to such a path: /, or a corpus that is not unpacked yet
     wanted = [workspace for workspace in workspaces if part is None or workspace.root.name == part]
     plans = [(workspace, find_plan(workspace)) for workspace in wanted]
     return [_facts(workspace, plan) for workspace, plan in plans if plan is not None]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN, _MAX_NAME = 8, 60
 MIN_HOURS = 0.1
-"""Less is given in minutes."""
+"""Shorter durations are given in minutes."""
 
 
 class Section(NamedTuple):
@@ -40,7 +40,7 @@ def sections_of(found: "Inspection") -> list[Section]:
 
 
 def notes_of(found: "Inspection") -> list[str]:
-    """Notes for the user: what is unusual or missing, and what to do next."""
+    """Notes for the user: unusual or missing facts, and advice."""
     notes = list(found.notes)
     if found.unusable and found.kind != "rejects":
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(found.unusable.items()))
@@ -186,7 +186,7 @@ def length(hours: float) -> str:
 
 
 def _short(name: str) -> str:
-    """The name of a field; somebody's mistake may be the text of a book."""
+    """The name of a field, shortened: by mistake it may be a long text."""
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
 
 
@@ -196,7 +196,7 @@ def and_more(count: int, shown: int) -> list[str]:
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """`flac: 12, wav: 3`: the largest counts first, and how many more kinds there are."""
+    """`flac: 12, wav: 3`: the largest counts first, and the number of further kinds."""
     top = [f"{name}: {count:,}" for name, count in most_common(dict(counts), _MAX_SHOWN)]
     more = len(counts) - len(top)
     return ", ".join([*top, *([f"{more:,} others"] if more else [])])

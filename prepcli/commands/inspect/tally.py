@@ -46,8 +46,8 @@ class Share:
 class Tally:
     """Counts and columns of some lines. `kind` is the kind of line, `wanted` the size of the sample of files.
 
-    Columns have one number for each record that has the field: `durations` in seconds, `speeds` in characters of
-    text per second, `similarities` of the context.
+    Columns have one number per record that has the field: `durations` in seconds, `speeds` in characters of text per
+    second, `similarities` of the context.
     """
 
     kind: LineKind
@@ -56,20 +56,20 @@ class Tally:
     num_records: int = 0
     num_skipped: int = 0
     num_segments: int = 0
-    """Records with an offset above 0."""
+    """Number of records with an offset above 0."""
     num_without_text: int = 0
     seconds: float = 0.0
     fields: Counter[str] = field(default_factory=Counter)
     extensions: Counter[str] = field(default_factory=Counter)
     sampling_rates: Counter[int] = field(default_factory=Counter)
-    """Sampling rates in the cuts (Hz)."""
+    """Counts of sampling rates in the cuts (Hz)."""
     reject_reasons: Counter[str] = field(default_factory=Counter)
     problems: Counter[str] = field(default_factory=Counter)
-    """Unusable lines by reason."""
+    """Counts of unusable lines by reason."""
     first_problem: tuple[int, str] | None = None
-    """Line, counted from 1, and the problem."""
+    """The first unusable line, counted from 1, and its problem."""
     groups: dict[tuple[str, str], Share] = field(default_factory=dict)
-    """By language and speaker; each may be empty."""
+    """Shares by language and speaker; either name may be empty."""
     durations: list[Floats32] = field(default_factory=list)
     speeds: list[Floats32] = field(default_factory=list)
     similarities: list[Floats32] = field(default_factory=list)
@@ -116,7 +116,7 @@ class Tally:
         chars = np.array(list(map(len, texts(rows, "text"))), np.float64)
         spoken = chars > 0
         self.num_without_text += len(rows) - int(spoken.sum())
-        with np.errstate(over="ignore"):  # a text in 1e-300 s is a mistake, and the table shows it
+        with np.errstate(over="ignore"):  # overflows only for mistakes, such as a text in 1e-300 s; the table shows it
             speeds = chars[spoken] / seconds[spoken]
         self.speeds.append(np.minimum(speeds, np.finfo(np.float32).max).astype(np.float32))
         return {"chars_per_second": (np.flatnonzero(spoken), self.speeds[-1])}
@@ -128,7 +128,7 @@ class Tally:
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
-        """Add the counts of later lines, of the same file or another one; lines of examples are as in the same file."""
+        """Add the counts of later lines, of the same file or another one; examples are numbered as in the same file."""
         self.examples.merge(other.examples, self.num_lines)
         if self.first_problem is None and other.first_problem is not None:
             self.first_problem = (self.num_lines + other.first_problem[0], other.first_problem[1])
@@ -147,7 +147,7 @@ class Tally:
 def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: int) -> Iterator[Tally]:
     """One tally per file, in the order of the files, read by up to `num_workers` processes.
 
-    Raises `UsageError` for missing, damaged and unreadable files, and `IncompleteError` when a worker dies.
+    Raises `UsageError` for missing, damaged and unreadable files, and `IncompleteError` if a worker dies.
     """
     sizes = [size_of(check_file(path)) for path in paths]
     ranges = [ranges_of(path, size) for path, size in zip(paths, sizes, strict=True)]

@@ -2,16 +2,16 @@
 
 import tarfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from prepcli.audio.past_crashes import map_refusing_crashes
 from prepcli.commands.inspect.audio import AudioFacts
 from prepcli.commands.inspect.sample import EvenSample, spread
+from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import is_placeholder, walk_pairs
 from prepcli.formats.tar import open_tar, read_content, walk_headers
+from prepcli.storage.paths import AnyPath
 
 MAX_TARS = 8
 """Maximum number of tars of a set that are opened, evenly spread."""
@@ -30,7 +30,7 @@ class TarFacts(msgspec.Struct):
     largest_bytes: int
     tars_opened: int = 0
     members: int = 0
-    """In the tars that were opened."""
+    """Number of members in the tars that were opened."""
     extensions: dict[str, int] = {}
     first_members: list[str] = []
     damaged: list[str] = []
@@ -48,7 +48,7 @@ class CodeFacts(msgspec.Struct):
     codes: tuple[int, int] | None = None
     frame_shift: list[float] = []
     placeholders: int = 0
-    """Cuts without this field."""
+    """Number of cuts without this field."""
     damaged: list[str] = []
 
 
@@ -56,17 +56,17 @@ class _ArrayManifest(msgspec.Struct):
     frame_shift: float
 
 
-def look_at_tars(where: str, tars: Sequence[Path], num_audio_files: int) -> tuple[TarFacts, AudioFacts]:
+def look_at_tars(where: str, tars: Sequence[AnyPath], num_audio_files: int) -> tuple[TarFacts, AudioFacts]:
     """Member names of a few tars, and the headers of about `num_audio_files` members of audio in them.
 
-    All headers are read, so this costs one read per member; a compressed tar is unpacked while reading. A member that
-    crashes the decoder is unreadable.
+    Reads all headers, one read per member; a compressed tar is unpacked while reading. A member that crashes the
+    decoder counts as unreadable.
     """
     ((facts, audio),) = map_refusing_crashes(_look_at_tars, [(where, tars, num_audio_files)])
     return facts, audio
 
 
-def _look_at_tars(task: tuple[str, Sequence[Path], int]) -> tuple[TarFacts, AudioFacts]:
+def _look_at_tars(task: tuple[str, Sequence[AnyPath], int]) -> tuple[TarFacts, AudioFacts]:
     where, tars, num_audio_files = task
     facts = _sizes(where, tars)
     audio = AudioFacts(where=where)
@@ -91,7 +91,7 @@ def _look_at_tars(task: tuple[str, Sequence[Path], int]) -> tuple[TarFacts, Audi
     return facts, audio
 
 
-def look_at_codes(where: str, tars: Sequence[Path], wanted: int) -> CodeFacts:
+def look_at_codes(where: str, tars: Sequence[AnyPath], wanted: int) -> CodeFacts:
     """The shapes and values of about `wanted` arrays in a few tars."""
     facts = CodeFacts(where, len(tars))
     opened = spread(tars, MAX_TARS)
@@ -112,7 +112,7 @@ def look_at_codes(where: str, tars: Sequence[Path], wanted: int) -> CodeFacts:
     return facts
 
 
-def _sizes(where: str, tars: Sequence[Path]) -> TarFacts:
+def _sizes(where: str, tars: Sequence[AnyPath]) -> TarFacts:
     sizes = [path.stat().st_size for path in tars]
     return TarFacts(where, len(tars), sum(sizes), min(sizes, default=0), max(sizes, default=0))
 

@@ -1,1 +1,1 @@
-"""make-manifest: a NeMo manifest of audio that lies in folders, lists, tables, or in the formats of other toolkits."""
+"""make-manifest: a NeMo manifest of audio in folders, lists, tables, or formats of other toolkits."""

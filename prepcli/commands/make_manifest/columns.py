@@ -28,7 +28,7 @@ METADATA = ("metadata.csv", "metadata.jsonl")
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """The columns that the user has named."""
+    """The columns that the user names by options."""
 
     audio: str | None = None
     text: str | None = None
@@ -37,7 +37,7 @@ class ColumnNames:
 
 @dataclass(frozen=True)
 class _Roles:
-    """Which column is which; None where there is none."""
+    """The column for each purpose; None if the table has none."""
 
     audio: str
     named: dict[str, str]
@@ -47,11 +47,12 @@ class _Roles:
 def rows_of_csv(path: str, columns: ColumnNames, folder: str = "") -> Iterator[SourceEntry]:
     """The rows of a table with a header; audio paths begin with `folder`.
 
-    TSV has no quotes, as in Common Voice: a quotation mark in it is a letter.
+    TSV has no quotes, as in Common Voice: quotation marks are ordinary characters.
 
     Raises:
         UsageError: there is no header, two columns have one name, no column with the audio is known or named, or a
             quotation mark is not closed.
+
     """
     keep_for_caller(_size_limit)
     csv.field_size_limit(sys.maxsize)
@@ -70,7 +71,7 @@ def rows_of_csv(path: str, columns: ColumnNames, folder: str = "") -> Iterator[S
             names = [name.strip() for name in header]
             _check_names(names, path)
             roles = _roles(names, columns, path)
-            taken: list[str] = []  # the lines of a row
+            taken: list[str] = []  # the lines of the current row
             rows = csv.reader(_noting(file, taken), delimiter=delimiter, quoting=quoting)
             before = 1
             for row in rows:
@@ -100,7 +101,7 @@ def _size_limit() -> Undo:
 
 
 def _check_names(names: Sequence[str], path: str) -> None:
-    """Refuse a header with two columns of one name, of which one would be lost; empty names may stand for nothing."""
+    """Refuse a header in which two columns have the same name: one would be lost. Names may be empty."""
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
         raise UsageError(f"{path} has {names.count(twice[0])} columns with the name {twice[0]}; rename or remove one")
@@ -113,7 +114,7 @@ def _noting(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
 
 
 def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
-    """Refuse a row of several lines whose quotation marks do not match: it holds the rows behind it as a text."""
+    """Refuse a row of several lines with an unmatched quotation mark, which swallows the rows after it as text."""
     try:
         next(csv.reader(lines, delimiter=delimiter, strict=True))
     except csv.Error:
@@ -124,7 +125,7 @@ def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
 
 
 def rows_of_jsonl(path: str, columns: ColumnNames, folder: str = "") -> Iterator[SourceEntry]:
-    """The objects in a `metadata.jsonl`; as in a table, with values of any type."""
+    """The objects in a `metadata.jsonl`, treated as rows of a table; values may have any type."""
     roles: _Roles | None = None
     for number, line in text_lines(path):
         try:
@@ -137,10 +138,11 @@ def rows_of_jsonl(path: str, columns: ColumnNames, folder: str = "") -> Iterator
 
 
 def metadata_files(folder: str) -> list[str]:
-    """The metadata of an `audiofolder`, relative to it: in it, or in its folders for splits; sorted.
+    """The metadata files of an `audiofolder`, relative to it: in the folder itself or in its split folders; sorted.
 
     Raises:
-        UsageError: a folder has two of them.
+        UsageError: a folder has two metadata files.
+
     """
     found: list[str] = []
     below = sorted(entry.name for entry in os.scandir(folder) if entry_is_dir(entry) and not entry.name.startswith("."))
@@ -193,12 +195,12 @@ def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> Source
         return SourceEntry(path, line, fields=row, reason=rejected.reason.value, detail=rejected.detail)
     fields = {name: row[column] for column, name in roles.named.items() if column in row}
     fields |= {name: value for name, value in row.items() if name not in roles.named and name not in fields}
-    # Without an offset it is the whole file, whose duration is measured.
+    # Without an offset the entry is the whole file, whose duration is measured.
     return SourceEntry(path, line, stem_of(path), fields, offset, (duration or 0.0) if offset is not None else 0.0)
 
 
 def _number(row: dict[str, Any], name: str, minimum: float | None) -> float | None:
-    """The number of seconds in a column, taken out of the row; None where there is none."""
+    """The number of seconds in a column, removed from the row; None if there is none."""
     value = row.pop(name, None)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""What a source is: the format that the user names, or the one that its content shows."""
+"""Finds the format of a source: the one that the user names, or the one that its content shows."""
 
 import heapq
 import os
@@ -32,16 +32,18 @@ from prepcli.manifest.fields import with_audio_filepath
 from prepcli.storage.paths import entry_is_dir
 
 SORTED_IN_MEMORY = 200_000
-"""Names of one folder that are sorted in memory; of a larger folder, sorted pieces on the disk are merged."""
+"""Maximum number of names of one folder that are sorted in memory; for a larger folder, sorted pieces on disk are
+merged."""
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
 
 
 @dataclass
 class Walk:
-    """A walk through a folder, following symbolic links. `left_out` counts files by suffix, `loops` links back up.
+    """A walk through a folder, which follows symbolic links.
 
-    Files with the suffix `used_suffix` are not audio either, but something else reads them.
+    `left_out` counts files by suffix, `loops` links to a folder above. Files with the suffix `used_suffix` are
+    transcripts, which are neither audio nor left out.
     """
 
     root: str
@@ -53,14 +55,14 @@ class Walk:
     def files(self) -> Iterator[str]:
         """Paths of audio files relative to the root, in the order of their characters.
 
-        Hidden files and folders, and the state of prepcli's runs, are left out. A link to a folder above itself is
-        not followed.
+        Leaves out hidden files and folders, and the state of prepcli's runs. Does not follow a link to a folder above
+        itself.
         """
         status = os.stat(self.root)
         return chain.from_iterable(self._below("", ((status.st_dev, status.st_ino),)))
 
     def notes(self) -> Iterator[str]:
-        """What a user should know about files that were not taken."""
+        """Notes for the user on files that were left out."""
         others = sum(self.left_out.values())
         if others:
             common = ", ".join(
@@ -99,7 +101,7 @@ class Walk:
         yield files
 
     def _names(self, folder: str) -> Iterator[str]:
-        """Audio files, and folders with a slash behind: so they sort as the paths below them."""
+        """Audio files, and folders with a slash at the end, so that they sort as the paths below them."""
         pieces: list[IO[bytes]] = []
         names: list[str] = []
         try:
@@ -188,7 +190,7 @@ def _entry(cut: dict[str, Any], number: int) -> SourceEntry:
         _refuse(f"the cut has {len(supervisions)} supervisions; cut it with lhotse's trim_to_supervisions first")
     start, duration = float(cut["start"]), float(cut["duration"])
     is_whole = start == 0 and abs(duration - float(recording["duration"])) < 1e-3
-    # A Shar that was made of a manifest keeps the id of the manifest in `custom`.
+    # A Shar that was made from a manifest keeps the id of the manifest in `custom`.
     fields = {"id": id} | (_fields(supervisions[0]) if supervisions else {})
     if is_whole:
         return SourceEntry(path, number, id, fields)
@@ -222,7 +224,7 @@ def _refuse(detail: str) -> NoReturn:
 
 
 def listed_paths(path: str) -> Iterator[SourceEntry]:
-    """One path per line, as it stands: blanks belong to the name."""
+    """One path per line, unchanged: blanks belong to the name."""
     for number, line in text_lines(path):
         yield SourceEntry(line, number, stem_of(line))
 
@@ -243,16 +245,17 @@ def file_list(path: str) -> Iterator[SourceEntry]:
 
 _FILES = ("list", "csv", "filelist", "lhotse")
 _PROBED_PATHS = 20
-"""Relative paths that are looked for before the work begins."""
+"""Number of relative paths that are checked before the work begins."""
 _MAX_ABOVE = 4
-"""Folders above a source in which its relative paths are looked for."""
+"""Number of folders above a source in which its relative paths are searched for."""
 
 
 def source_of(options: MakeManifest) -> EntrySource:
-    """The source in its format.
+    """The source, with its format recognized.
 
     Raises:
-        UsageError: it is missing, of no known format, or of another one than the user says.
+        UsageError: the source is missing, or has no known format or another one than the user says.
+
     """
     path = options.source
     if not os.path.exists(path):
@@ -321,7 +324,7 @@ def _audiofolder(path: str, how: str, base: str, columns: ColumnNames) -> EntryS
 
 
 def _kind_of(path: str) -> tuple[str, str]:
-    """The format of a source and how it shows."""
+    """The format of a source, and the reason for it."""
     if os.path.isdir(path):
         if os.path.isfile(os.path.join(path, WAV_SCP)):
             return "kaldi", f"it holds {WAV_SCP}"
@@ -363,10 +366,11 @@ def _kind_of_json(path: str, line: str) -> tuple[str, str]:
 
 
 def check_paths(source: EntrySource) -> None:
-    """Check early whether relative paths resolve; where the first ones are in a folder nearby, say in which.
+    """Check early whether relative paths resolve; if the first ones are in a folder nearby, the error names it.
 
     Raises:
         UsageError: none of the first relative paths exists below the base folder, but below another one.
+
     """
     if source.kind == "folder" or source.recordings is not None:
         return
@@ -391,7 +395,7 @@ def _exists(folder: str, path: str) -> bool:
 
 
 def with_stems(entries: Iterator[SourceEntry]) -> Iterator[SourceEntry]:
-    """The entries with the stem of their file as the key, where the source gives none."""
+    """The entries; if the source gives no key, the stem of the file is the key."""
     for entry in entries:
         entry.key = entry.key or stem_of(entry.path)
         yield entry

@@ -1,9 +1,11 @@
-"""make-manifest: the audio that a source names becomes the records of a manifest."""
+"""make-manifest: writes a manifest with the audio of a source."""
 
 import contextlib
 import glob
 import hashlib
 import os
+import re
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,34 +15,138 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.audio.opening import open_source
+from prepcli.audio.probe import plain_wav_seconds, probe_bytes
+from prepcli.audio.segments import Probes, segment_samples
 from prepcli.audio.source import refuse
-from prepcli.commands.make_manifest.entries import Catalog, Slice, SourceEntry, encodable, write_catalog
+from prepcli.commands.make_manifest.entries import Catalog, SourceEntry, encodable, write_catalog
 from prepcli.commands.make_manifest.formats import source_of, with_stems
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command, words_of_command
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.paths import PathNames
-from prepcli.commands.make_manifest.recording import Recordings, audio_folder
 from prepcli.commands.make_manifest.source import EntrySource, stem_of
 from prepcli.commands.make_manifest.tables import Table, read_transcripts
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin
-from prepcli.engine.run.job import Advance
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run_command import run_command
-from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.interface.options import settings_of
-from prepcli.manifest.missing import explain_missing, spread_over
+from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
+from prepcli.manifest.line_slices import LineSlice
+from prepcli.manifest.missing import explain_missing
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import state_of
 from prepcli.storage.one_name import OTHER_FORM, other_forms
 
+_ODD = re.compile(r"[^\w.-]")
+
+
+def audio_folder(manifest: str) -> str:
+    """The folder next to a manifest for audio from commands: `train.json` -> `train_audio`."""
+    return f"{os.path.splitext(manifest)[0]}_audio"
+
+
+class Recordings:
+    """Finds and measures the audio of the entries of one unit. Consecutive entries of one file are measured once."""
+
+    def __init__(self, source: EntrySource, options: MakeManifest, writer: UnitWriter) -> None:
+        self._source = source
+        self._options = options
+        self._writer = writer
+        self._names = PathNames(options.out.parent, options.absolute_paths)
+        self._measure = Probes(1)
+        self._last: tuple[str, AudioInfo, str] | None = None
+        self._are_paths = source.kind != "kaldi"
+        self._base = source.base.rstrip("/") + "/"
+
+    def measure(self, entry: SourceEntry) -> tuple[dict[str, Any], float]:
+        """The record's path, duration in seconds and, for a segment, offset; and the duration again.
+
+        Raises:
+            RecordRejected: the audio is missing or unreadable, or does not contain the segment.
+
+        """
+        if entry.offset is None and self._are_paths:
+            path = self._base + entry.path if entry.path[:1] != "/" else entry.path
+            seconds = plain_wav_seconds(path)
+            if seconds is not None:
+                return {"audio_filepath": self._names.name(path), "duration": seconds}, seconds
+        if self._last is None or self._last[0] != entry.path:
+            self._last = (entry.path, *self._probe(entry))
+        _, info, name = self._last
+        if entry.offset is None:
+            return {"audio_filepath": name, "duration": info.duration}, info.duration
+        start, length = segment_samples(info, entry.offset, entry.duration or None)
+        duration = entry.duration
+        if not duration or start + length == info.num_samples:
+            duration = min(duration or info.duration, info.num_samples / info.sampling_rate - entry.offset)
+        return {"audio_filepath": name, "duration": duration, "offset": entry.offset}, duration
+
+    def path(self, entry: SourceEntry) -> str:
+        """The absolute path of the audio.
+
+        Raises:
+            RecordRejected: the source does not have the recording of a segment, or has it several times.
+
+        """
+        return os.path.join(self._source.base, self._value(entry))
+
+    def _value(self, entry: SourceEntry) -> str:
+        found = self._source.audio_of(entry)
+        if found is None:
+            raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no recording {entry.path} in wav.scp")
+        return found
+
+    def name(self, entry: SourceEntry) -> str:
+        """The name of the audio in the manifest, even if the audio cannot be used."""
+        try:
+            path = self.path(entry)
+        except RecordRejected:
+            return entry.path
+        return path if "\0" in path else self._names.name(path)
+
+    def _probe(self, entry: SourceEntry) -> tuple[AudioInfo, str]:
+        value = self._value(entry)
+        path = os.path.join(self._source.base, value)
+        if self._source.kind == "kaldi":
+            if is_command(value):
+                return self._run(entry, value)
+            if in_archive(value):
+                unreadable(value, "is a place in an archive of Kaldi; copy the audio to files first")
+        try:
+            return self._measure(path), self._names.name(path)
+        except RecordRejected as rejected:
+            if rejected.reason is RejectReason.MISSING_AUDIO and self._source.hint and not os.path.isabs(entry.path):
+                raise RecordRejected(rejected.reason, f"{rejected.detail}; {self._source.hint}") from None
+            raise
+
+    def _run(self, entry: SourceEntry, command: str) -> tuple[AudioInfo, str]:
+        """Run a command of wav.scp, and keep the audio that it prints."""
+        words = command.strip().removesuffix("|")
+        recording = entry.path if self._source.recordings is not None else entry.key
+        done = subprocess.run(
+            words, shell=True, cwd=self._source.base, capture_output=True, stdin=subprocess.DEVNULL, check=False
+        )
+        if done.returncode:
+            said = ": ".join(done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:])
+            unreadable(recording, f"cannot be made: `{words.strip()}` ended with {done.returncode} {said}".rstrip())
+        info = probe_bytes(done.stdout, recording)
+        stem = _ODD.sub("_", recording)
+        if stem != recording or len(stem) > 180:  # distinct names must stay distinct
+            stem = f"{stem[:180]}-{hashlib.blake2b(recording.encode(), digest_size=6).hexdigest()}"
+        name = f"{audio_folder(self._options.out.name)}/{stem}.{info.format}"
+        self._writer.add(name, done.stdout)
+        made = Path(self._options.out.parent, name)
+        return info, str(made.absolute()) if self._options.absolute_paths else name
+
+
 NAMED_FIELDS = ("text", "speaker", "lang")
-"""The fields that every format may give, in the order in which they follow the audio's."""
+"""The fields that every format may have, in their order after the fields of the audio."""
 
 
 class Fields:
@@ -83,7 +189,7 @@ class Fields:
             record.setdefault(name, value)
 
     def ambiguous(self, entry: SourceEntry) -> RecordRejected:
-        """Why a record is rejected whose key another one has as well."""
+        """The rejection of a record whose key another record also has."""
         detail = f"several records are called {entry.key}, so it cannot be told whose text or speaker is meant"
         return RecordRejected(RejectReason.BAD_FIELD, detail)
 
@@ -103,8 +209,9 @@ def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
 
     Args:
         part: JSON lines of a unit.
-        folder: that of the manifest, where relative paths start.
-        suffix: of the transcripts, which lie next to the audio. One that is not there is not compared.
+        folder: folder of the manifest, the start of relative paths.
+        suffix: suffix of the transcripts, which are next to the audio. A missing one is not compared.
+
     """
     decoder = msgspec.json.Decoder(_Written)
     with part.open("rb") as lines:
@@ -147,9 +254,7 @@ def _read_text(path: str) -> str:
     return " ".join(line.strip() for line in text.splitlines()) if "\n" in text else text
 
 
-_PART = "parts/{}.jsonl"
 _WITH_TEXT = "with_text"
-_ADVANCED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,34 +265,35 @@ class MakeContents:
     catalog: Catalog
 
 
-MakePlan = Plan[Slice, MakeContents]
+MakePlan = Plan[LineSlice, MakeContents]
 
 
-class MakeJob(UnitJob[Slice, MakeContents]):
+class MakeJob(LineJob[LineSlice, MakeContents]):
     """Writes one manifest. A unit is a slice of the source's entries."""
 
     command: ClassVar[str] = "make-manifest"
 
     def __init__(self, options: MakeManifest, num_workers: int = 1) -> None:
-        """`options` are checked here, the source when it is planned."""
+        """`options` are checked here; the source is checked when it is planned."""
         options.check()
         self.options = options
         self._num_workers = num_workers
 
     def plan(self, workspace: Workspace) -> MakePlan:
-        """List the source's entries."""
+        """Read the source, and store its entries in a catalog."""
         options = self.options
         source = source_of(options)
         transcripts = self._transcripts(source)
         by_key = transcripts is not None or source.needs_unique_keys or options.text_suffix is not None
         entries = source.entries()
         if options.text_suffix is not None and not source.needs_unique_keys:
-            # A transcript beside `a/x.wav` and `a/x.flac` is of neither.
+            # Two files `a/x.wav` and `a/x.flac` make a transcript next to them ambiguous.
             entries = (_keyed_by_path(entry) for entry in entries)
         elif transcripts is not None:
             entries = with_stems(entries)
         catalog = write_catalog(entries, workspace.root, by_key)
-        if not catalog.count:
+        slices = catalog.slices
+        if not slices.num_records:
             raise UsageError(f"{source.path} names no audio ({'; '.join(source.notes()) or 'it is empty'})")
         notes = [f"{source.path} is read as {source.kind}: {source.how}", *source.notes()]
         if transcripts is not None and len(source.tables) > 1:
@@ -195,9 +301,8 @@ class MakeJob(UnitJob[Slice, MakeContents]):
         if transcripts is not None and catalog.keys is not None:
             unused = transcripts.num_unused(catalog.keys)
             notes += [f"{unused:,} of {len(transcripts):,} lines of {transcripts.path} match no audio"] * (unused > 0)
-        units = catalog.units()
-        inputs = self._inputs(source, catalog)
-        return Plan(units, catalog.count, MakeContents(source, catalog), inputs, notes=notes, knows_seconds=False)
+        inputs, contents = self._inputs(source, slices.inputs[0].sha256), MakeContents(source, catalog)
+        return Plan(slices.units, slices.num_records, contents, inputs, notes=notes, knows_seconds=False)
 
     def _transcripts(self, source: EntrySource) -> Table | None:
         options = self.options
@@ -210,35 +315,38 @@ class MakeJob(UnitJob[Slice, MakeContents]):
         source.tables.update(tables)
         return tables["text"]
 
-    def _inputs(self, source: EntrySource, catalog: Catalog) -> list[InputFile]:
-        """The source first: rejects are of it. The digest of the entries stands for its content."""
-        inputs = [InputFile(source.path, catalog.sha256, None if not source.files else state_of(source.files[0]))]
+    def _inputs(self, source: EntrySource, sha256: str) -> list[InputFile]:
+        """The input files; the source comes first, since rejects refer to it.
+
+        The digest of the entries stands for its content.
+        """
+        inputs = [InputFile(source.path, sha256, None if not source.files else state_of(source.files[0]))]
         if source.files[:1] != (source.path,):
-            inputs[0] = InputFile(source.path, catalog.sha256)
-            empty = hashlib.sha256().hexdigest()  # their content is that of the entries
+            inputs[0] = InputFile(source.path, sha256)
+            empty = hashlib.sha256().hexdigest()  # the digest of the entries stands for their content
             inputs += [InputFile(path, empty, state_of(path)) for path in source.files]
         tables = [*source.tables.values(), *([source.recordings] if source.recordings else [])]
         by_path = {table.path: table for table in tables}
         return inputs + [InputFile(table.path, table.sha256, table.state) for table in by_path.values()]
 
     def settings(self, plan: MakePlan) -> dict[str, Any]:
-        """The options, the format, and how the manifest names the base folder of the source."""
+        """The options, the format, and the base folder of the source as the manifest names it."""
         source = plan.contents.source
         base = PathNames(self.options.out.parent, self.options.absolute_paths).name(f"{source.base}/")
         return settings_of(self.options) | {"--format": source.kind, "audio is named": f"{base}..."}
 
     def output_patterns(self, plan: MakePlan) -> Sequence[str]:
-        """The manifest, which names the audio that commands have made."""
+        """The manifest, which names the audio from commands."""
         return (glob.escape(self.options.out.name),)
 
     def files_of_records(self, plan: MakePlan) -> Iterator[str]:
-        """Audio, the transcripts next to it, and what commands name.
+        """Audio, the transcripts next to it, and files that commands name.
 
-        If a command names the folder of the audio that commands have made, all of that folder.
+        If a command names the folder for audio from commands, all files in this folder.
         """
         source, suffix = plan.contents.source, self.options.text_suffix
         made = self.options.out.with_name(audio_folder(self.options.out.name))
-        for entry in chain.from_iterable(map(plan.contents.catalog.read, plan.units)):
+        for _, entry in chain.from_iterable(map(plan.contents.catalog.read, plan.units)):
             try:
                 value = None if entry.reason else source.audio_of(entry)
             except RecordRejected:
@@ -253,25 +361,24 @@ class MakeJob(UnitJob[Slice, MakeContents]):
                 yield from map(str, made.iterdir())
 
     def missing_sample(self, plan: MakePlan) -> str | None:
-        """Looks for a few files that the source names; None where commands or archives hold the audio."""
-        source, catalog = plan.contents.source, plan.contents.catalog
-        if source.kind == "folder":  # they are there; a link may be broken, and its reject says so
+        """Look for a few files that the source names; None if commands or archives hold the audio."""
+        source = plan.contents.source
+        if source.kind == "folder":  # the walk found them; a broken link is rejected later
             return None
-        sample = [catalog.entry(number) for number in spread_over(catalog.count)]
         paths: list[str] = []
-        for one in sample:
-            with contextlib.suppress(RecordRejected):  # it will be a reject, with this reason
+        for one in plan.contents.catalog.sample():
+            with contextlib.suppress(RecordRejected):  # it is rejected later, with this reason
                 paths += filter(None, [None if one.reason else source.audio_of(one)])
         if any(is_command(path) or in_archive(path) for path in paths):
             return None
         return explain_missing([(source.base, path) for path in paths], source.path)
 
-    def check_done(self, done: Sequence[Slice], workspace: Workspace) -> None:
+    def check_done(self, done: Sequence[LineSlice], workspace: Workspace) -> None:
         """Refuse to continue if transcripts next to the audio have changed."""
         suffix = self.options.text_suffix
         if suffix is None or "text" in self.options.constants():
             return
-        parts = [workspace.root / _PART.format(unit.id) for unit in done]
+        parts = [workspace.root / LINES_NAME.format(unit.id) for unit in done]
         check = partial(changed_transcript, folder=str(self.options.out.parent), suffix=suffix)
         for path in filter(None, map_in_order(check, parts, self._num_workers)):
             raise UsageError(
@@ -279,48 +386,15 @@ class MakeJob(UnitJob[Slice, MakeContents]):
                 "give --overwrite to start again"
             )
 
-    def process(self, plan: MakePlan, unit: Slice, writer: UnitWriter, advance: Advance) -> None:
-        """Measure the files of a slice, and write their records."""
-        contents, options = plan.contents, self.options
-        source, catalog, ambiguous = contents.source, contents.catalog, contents.catalog.ambiguous
-        recordings = Recordings(source, options, writer)
-        fields = Fields(source, options, recordings)
-        encode = msgspec.json.Encoder().encode
-        lines: list[bytes] = []
-        seconds, with_text = 0.0, 0
-        done, done_seconds = 0, 0.0
-        for number, entry in enumerate(catalog.read(unit), start=unit.first):
-            record: dict[str, Any] = {}
-            try:
-                if entry.reason:
-                    raise entry.rejected()
-                if ambiguous is not None and ambiguous[number]:
-                    raise fields.ambiguous(entry)
-                record, duration = recordings.measure(entry)
-                fields.add(record, entry)
-                lines.append(encode(record))
-            except RecordRejected as rejected:
-                origin = Origin(source.path, entry.line or number + 1)
-                writer.reject(_original(entry, record, recordings, encode), rejected, origin)
-            else:
-                seconds += duration
-                with_text += "text" in record
-            done += 1
-            if done == _ADVANCED_AT_ONCE:
-                advance(done, seconds - done_seconds)
-                done, done_seconds = 0, seconds
-        advance(done, seconds - done_seconds)
-        part = writer.open_part(_PART.format(unit.id))
-        if lines:
-            part.write(b"\n".join(lines) + b"\n")
-        writer.count(len(lines), seconds)
-        writer.extra[_WITH_TEXT] += with_text
+    def open_unit(self, plan: MakePlan, unit: LineSlice, writer: UnitWriter) -> "_Entries":
+        """Measure the files of a slice, and make their records."""
+        return _Entries(plan.contents, unit, writer, self.options)
 
     def finish(self, plan: MakePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the parts."""
-        writer.join(self.options.out.name, (_PART.format(marker.unit) for marker in markers))
+        writer.join(self.options.out.name, (LINES_NAME.format(marker.unit) for marker in markers))
         details: dict[str, Any] = {"manifest": self.options.out}
-        with_text = sum(marker.extra.get(_WITH_TEXT, 0) for marker in markers)
+        with_text = totals(markers)[_WITH_TEXT]
         gives_text = self.options.text_suffix is not None or "text" in plan.contents.source.tables
         if not with_text and not gives_text and any(marker.records_out for marker in markers):
             details["warning"] = _advice_on_texts(plan.contents)
@@ -328,26 +402,52 @@ class MakeJob(UnitJob[Slice, MakeContents]):
 
 
 def _advice_on_texts(contents: MakeContents) -> str:
-    """How to find texts; of a table, the columns that have no known name."""
+    """Advice on how to find texts; for a table, the columns without a known name."""
     if contents.source.kind in ("csv", "audiofolder"):
-        entries = [contents.catalog.entry(number) for number in spread_over(contents.catalog.count)]
+        entries = contents.catalog.sample()
         left = dict.fromkeys(name for entry in entries for name in entry.fields or () if name not in NAMED_FIELDS)
         if left:
             return f"no record has a text: name its column with --text-column; left over are {', '.join(left)}"
     return "no record has a text: give --text-suffix or --transcripts if there are transcripts"
 
 
-def _original(entry: SourceEntry, record: dict[str, Any], recordings: Recordings, encode: Any) -> bytes:
-    """The record as far as it is known, for the list of rejects."""
-    known: dict[str, Any] = {"audio_filepath": recordings.name(entry)} if entry.path else {}
-    if entry.offset is not None:
-        known |= {"offset": entry.offset} | ({"duration": entry.duration} if entry.duration else {})
-    known |= record | (entry.fields or {})
-    try:
-        line: bytes = encode(known)
-    except (UnicodeEncodeError, msgspec.MsgspecError):
-        line = encode({name: encodable(str(value)) for name, value in known.items()})
-    return line
+class _Entries(LineWriter[tuple[int, SourceEntry]]):
+    """Makes the records of a slice of the catalog."""
+
+    def __init__(self, contents: MakeContents, unit: LineSlice, writer: UnitWriter, options: MakeManifest) -> None:
+        self.items = contents.catalog.read(unit)
+        self._source, self._ambiguous, self._writer = contents.source, contents.catalog.ambiguous, writer
+        self._recordings = Recordings(contents.source, options, writer)
+        self._fields = Fields(contents.source, options, self._recordings)
+        self._encode = msgspec.json.Encoder().encode
+        self._record: dict[str, Any] = {}
+
+    def make(self, item: tuple[int, SourceEntry]) -> tuple[bytes, float]:
+        number, entry = item
+        self._record = {}
+        if entry.reason:
+            raise entry.rejected()
+        if self._ambiguous is not None and self._ambiguous[number]:
+            raise self._fields.ambiguous(entry)
+        record, duration = self._recordings.measure(entry)
+        self._record = record
+        self._fields.add(record, entry)
+        line = self._encode(record)
+        self._writer.extra[_WITH_TEXT] += "text" in record
+        return line, duration
+
+    def original(self, item: tuple[int, SourceEntry]) -> tuple[bytes, Origin]:
+        """The record as far as it is known."""
+        number, entry = item
+        known: dict[str, Any] = {"audio_filepath": self._recordings.name(entry)} if entry.path else {}
+        if entry.offset is not None:
+            known |= {"offset": entry.offset} | ({"duration": entry.duration} if entry.duration else {})
+        known |= self._record | (entry.fields or {})
+        try:
+            line = self._encode(known)
+        except (UnicodeEncodeError, msgspec.MsgspecError):
+            line = self._encode({name: encodable(str(value)) for name, value in known.items()})
+        return line, Origin(self._source.path, entry.line or number + 1)
 
 
 def _keyed_by_path(entry: SourceEntry) -> SourceEntry:
@@ -372,4 +472,4 @@ def make_manifest(options: MakeManifest) -> Report:
     """
     engine = options.engine()
     options = replace(options, out=real_file(options.out))
-    return run_command(MakeJob(options, engine.num_workers), FileWorkspace(options.out), options, engine)
+    return run_job(MakeJob(options, engine.num_workers), FileWorkspace(options.out), engine)

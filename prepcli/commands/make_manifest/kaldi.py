@@ -21,10 +21,11 @@ _HINT = (
 
 
 def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> EntrySource:
-    """The utterances of a data directory: of `segments` where it is there, else the recordings of `wav.scp`.
+    """The utterances of a data directory: those of `segments` if it exists, else the recordings of `wav.scp`.
 
     Raises:
-        UsageError: a file is missing, or recordings are made by commands and `run_commands` is false.
+        UsageError: a file is missing, or recordings come from commands and `run_commands` is false.
+
     """
     scp = str(folder / WAV_SCP)
     if not run_commands:
@@ -64,7 +65,7 @@ def words_of_command(value: str) -> list[str]:
     lexer.whitespace_split = True
     try:
         return list(lexer)
-    except ValueError:  # the shell will not understand it either
+    except ValueError:  # the shell cannot parse it either
         return value.split()
 
 
@@ -106,7 +107,7 @@ def _segments(segments: str) -> Iterator[SourceEntry]:
             begin, stop = float(start), float(end)
         except ValueError:
             begin = stop = float("nan")
-        # An end of -1 is the end of the file.
+        # An end of -1 means the end of the file.
         if not 0 <= begin < float("inf") or not (begin < stop < float("inf") or stop == -1):
             detail = f"the segment from {start} to {end} is not one of seconds above 0"
             yield rejected_entry(RejectReason.BAD_OFFSET, detail, number, line)
@@ -117,5 +118,5 @@ def _segments(segments: str) -> Iterator[SourceEntry]:
 
 
 def _difference(begin: float, stop: float) -> float:
-    """`stop - begin` without the digits that binary numbers add: 2.3 - 1.1 is 1.2."""
+    """`stop - begin` without digits from binary rounding: 2.3 - 1.1 is 1.2."""
     return round(stop - begin, 9)

@@ -97,7 +97,8 @@ class MakeManifest(JobOptions):
         """The fields that all records get.
 
         Raises:
-            UsageError: `--set` has another form, names what is measured, or gives a field two values.
+            UsageError: `--set` has another form, names a field that is measured, or gives a field two values.
+
         """
         found = {} if self.lang is None else {"lang": self.lang}
         for one in self.set:
@@ -125,10 +126,11 @@ class MakeManifest(JobOptions):
             raise UsageError(f"--speaker-pattern {self.speaker_pattern} is not a regular expression: {error}") from None
 
     def check(self) -> None:
-        """Check what does not depend on the source.
+        """Check everything that does not depend on the source.
 
         Raises:
             UsageError: options contradict each other.
+
         """
         from prepcli.manifest.output_name import check_manifest_name
 

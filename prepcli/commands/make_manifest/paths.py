@@ -1,4 +1,4 @@
-"""How audio files are named in a manifest: absolute, or relative to its folder."""
+"""Names audio files for a manifest: absolute, or relative to its folder."""
 
 import os
 from functools import lru_cache
@@ -8,7 +8,7 @@ from prepcli.formats.names import absolute_folder
 
 
 class PathNames:
-    """Names absolute paths as a manifest in `folder` should."""
+    """Converts absolute paths to names for a manifest in `folder`."""
 
     def __init__(self, folder: Path, absolute: bool) -> None:
         self._absolute = absolute
@@ -22,10 +22,10 @@ class PathNames:
         return path if self._absolute else self._prefix(folder + slash) + name
 
     def _prefix_of(self, folder: str) -> str:
-        """What stands before the file names of a folder (with a slash behind)."""
+        """The text before the file names of a folder, which ends in a slash."""
         below = self._folder.rstrip("/") + "/"
         if folder.startswith(below) and "/../" not in folder:
             return folder[len(below) :]
-        # Real paths: `..` after a symbolic link would lead elsewhere.
+        # Real paths, because `..` after a symbolic link leads elsewhere.
         relative = os.path.relpath(os.path.realpath(folder), self._real)
         return "" if relative == "." else relative + "/"

@@ -1,4 +1,4 @@
-"""A source of audio as all formats describe it: its entries, its tables, and what a user should know about it."""
+"""A source of audio in the form that all formats share: its entries, its tables, and notes for the user."""
 
 import gzip
 import os
@@ -16,20 +16,21 @@ from prepcli.manifest.sources import check_file, is_gzip
 
 @dataclass
 class EntrySource:
-    """Where the entries come from.
+    """The source of the entries.
 
     Attributes:
-        path: what the user named.
+        path: the path that the user gave.
         kind: the format, as `--format` names it.
-        how: why it was taken for this format.
+        how: why it was recognized as this format.
         base: the absolute folder of relative audio paths.
         entries: reads the source from its start, in order.
         files: the files that hold the entries; none for a folder of audio.
-        tables: by field, where the values of this field stand by the entries' keys.
-        recordings: of segments, the audio by the name of the recording, which is then an entry's `path`.
-        needs_unique_keys: whether entries with one key are ambiguous.
-        notes: what is known once the entries have been read.
-        hint: what to say where relative paths do not resolve.
+        tables: for each field from a table, the table with its values by the entries' keys.
+        recordings: for segments, the audio by the name of the recording; the `path` of an entry is then this name.
+        needs_unique_keys: whether entries with the same key are ambiguous.
+        notes: returns notes for the user, once the entries have been read.
+        hint: advice for the error if relative paths do not resolve.
+
     """
 
     path: str
@@ -45,24 +46,26 @@ class EntrySource:
     hint: str = ""
 
     def audio_of(self, entry: SourceEntry) -> str | None:
-        """What the source gives for the audio of an entry: a path, or in Kaldi's wav.scp also a command.
+        """The audio of an entry in the source: a path, or in Kaldi's wav.scp also a command.
 
         Returns:
             None for a segment of a recording that the source does not know.
 
         Raises:
             RecordRejected: wav.scp has several lines for the recording, or one that is not UTF-8.
+
         """
         return entry.path if self.recordings is None else self.recordings.find(entry.path)
 
 
 def text_lines(path: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not blank, with their numbers from 1, without line ends.
+    """The lines of a file that are not blank, without line ends, with their numbers from 1.
 
     Bytes that are not UTF-8 become surrogates.
 
     Raises:
         UsageError: the file is missing, or its compressed data are damaged.
+
     """
     with open_text(path) as file:
         try:
@@ -80,7 +83,8 @@ def open_text(path: str, newline: str | None = "\n") -> IO[str]:
     """Open a file of text, also a `.gz`; a byte order mark is skipped.
 
     Raises:
-        UsageError: it is missing, a folder, or cannot be read.
+        UsageError: the file is missing, is a folder, or cannot be read.
+
     """
     check_file(path, "source")
     if is_gzip(path):
@@ -89,7 +93,7 @@ def open_text(path: str, newline: str | None = "\n") -> IO[str]:
 
 
 def stem_of(path: str) -> str:
-    """The name of a file without folders and without the suffix of audio: `a/x.1.wav` -> `x.1`."""
+    """The name of an audio file without folders and suffix: `a/x.1.wav` -> `x.1`."""
     name = path.rpartition("/")[2]
     stem, suffix = os.path.splitext(name)
     return stem if suffix.lower() in AUDIO_SUFFIXES else name

@@ -1,4 +1,4 @@
-"""Files of lines with a key and a value, such as transcripts: found by key, and read from the disk when needed."""
+"""Files of lines with a key and a value, such as transcripts: searched by key, and read from disk when needed."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ Split = Callable[[str], tuple[str, str]]
 
 @dataclass
 class Table:
-    """The lines of a file by their keys: two numbers per line in memory. Equal keys are ambiguous, never a guess."""
+    """The lines of a file by their keys: two numbers per line in memory. Equal keys are ambiguous."""
 
     path: str
     split: Split
@@ -39,16 +39,17 @@ class Table:
         return len(self.hashes)
 
     def num_unused(self, keys: "NDArray[np.int64]") -> int:
-        """The number of lines whose key is none of `keys`, which are hashes."""
+        """The number of lines whose key is not among `keys`, which are hashes."""
         import numpy as np
 
         return int(np.count_nonzero(~np.isin(np.array(self.hashes, np.int64), keys)))
 
     def find(self, key: str) -> str | None:
-        """The value for a key; None where there is no line for it.
+        """The value for a key; None if the file has no line for it.
 
         Raises:
-            RecordRejected: there are several lines for it, or its line is not UTF-8.
+            RecordRejected: the file has several lines for the key, or its line is not UTF-8.
+
         """
         wanted = hash(key)
         found = []
@@ -83,13 +84,14 @@ def read_transcripts(path: Path, key_of: Callable[[str], str]) -> dict[str, Tabl
 
     Args:
         path: the file.
-        key_of: the key of a record, given the id in its line.
+        key_of: returns the key of a record for the id in its line.
 
     Returns:
         A table for each field of the records: `text`, and with three columns `normalized_text`.
 
     Raises:
         UsageError: there is no such file, or it is compressed.
+
     """
     _check(path, "transcripts")
     return {
@@ -126,7 +128,7 @@ def read_table(path: Path, what: str, split: Split) -> Table:
             digest.update(line)
             key, _ = table.split(_decode(line))
             if key:
-                hashes.append(hash(key))  # of this process and its forks; never stored
+                hashes.append(hash(key))  # hashes of this process and its forks; never stored
                 places.append(place)
             place += len(line)
     table.sha256 = digest.hexdigest()
@@ -155,13 +157,13 @@ def by_bar(line: str) -> tuple[str, str]:
 
 
 def _by_bars(column: int, line: str) -> tuple[str, str]:
-    """`key|value|value` -> key and one of the values, 1 or 2; the last may have more of these bars."""
+    """`key|value|value` -> key and value number `column`, 1 or 2; the last value may contain more bars."""
     parts = [part.strip() for part in line.strip("\r\n").split("|", 2)]
     return parts[0], parts[column] if len(parts) > column else ""
 
 
 def _splits(path: Path) -> dict[str, Split]:
-    """How lines of transcripts are split, judged by the first of them: for each field its values."""
+    """How to split the lines of transcripts, judged by the first lines: a function for each field."""
     with path.open("rb") as file:
         bars = [line.count(b"|") for line in file.readlines(1 << 16)[:100] if line.strip()]
     if bars and all(count == 2 for count in bars):

@@ -1,4 +1,4 @@
-"""One manifest record as a cut: audio, text and speaker; an unusable record is rejected."""
+"""Reads a manifest record as a cut: audio, text and speaker; an unusable record is rejected."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +18,14 @@ _NOT_CUSTOM = frozenset({"audio_filepath", "context_audio_filepath", "text", "of
 
 @dataclass(frozen=True, slots=True)
 class AudioPart:
-    """A segment of an audio file as in a manifest; `offset` and `duration` in seconds."""
+    """A segment of an audio file, as a manifest names it; `offset` and `duration` in seconds."""
 
     audio_filepath: str
     offset: float
     duration: float
 
     def is_near(self, other: "AudioPart") -> bool:
-        """Whether both are the same audio if their files are the same."""
+        """Whether both name the same audio, provided that their files are the same."""
         starts = abs(self.offset - other.offset)
         ends = abs(self.offset + self.duration - other.offset - other.duration)
         return max(starts, ends) <= SAME_SECONDS + 1e-6
@@ -33,7 +33,7 @@ class AudioPart:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The parts of a record's cut. `id` is that of the cut; `channel` is that of the manifest, unchecked."""
+    """The parts of a record's cut. `id` is the cut's id; `channel` is the value in the manifest, unchecked."""
 
     id: str
     target: AudioPart
@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def context_id(self) -> str:
-        """The id of the context's recording, like NeMo's script."""
+        """The id of the context's recording, as in NeMo's script."""
         assert self.context is not None
         part = self.context
         return segment_id("context_cut", recording_id(part.audio_filepath), part.offset, part.duration)
@@ -75,9 +75,9 @@ class Entry:
         if self.lang is not None:
             custom["lang"] = self.lang
         if self.target.offset:
-            custom["source_audio_offset"] = self.target.offset  # the cut starts at 0 of what is stored
+            custom["source_audio_offset"] = self.target.offset  # the cut starts at 0 of the stored audio
         if self.context is not None:
-            custom[f"{CONTEXT}_unaligned"] = True  # lets lhotse's cut.load_context_audio() read all of it
+            custom[f"{CONTEXT}_unaligned"] = True  # lets lhotse's cut.load_context_audio() read the whole context
         return Cut(self.id, 0.0, recording.duration, 0, (supervision,), recording, custom)
 
 
@@ -87,8 +87,9 @@ def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
     With `has_context` the record must name a context: readers read the fields of a shard in parallel.
 
     Raises:
-        RecordRejected: MISSING_FIELD for text or context, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for
-            values that make no sense.
+        RecordRejected: MISSING_FIELD for text or context, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for invalid
+            values.
+
     """
     target = AudioPart(record.audio_filepath, record.offset, record.duration)
     context = _context(record) if has_context else None

@@ -1,22 +1,21 @@
-"""manifest-to-shar: NeMo manifests, with or without context audio, to numbered Lhotse Shar shards."""
+"""manifest-to-shar: turns NeMo manifests, with or without context audio, into numbered Lhotse Shar shards."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.convert import TargetFormat
+from prepcli.audio.segments import EncodedAudio, Segment, TargetFormat
 from prepcli.commands.manifest_to_shar.cuts import Entry, read_entry
 from prepcli.commands.manifest_to_shar.options import ManifestToShar, SharOptions
-from prepcli.commands.manifest_to_shar.segments import Audio, Segment, SegmentStore
-from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.job import Advance
+from prepcli.commands.manifest_to_shar.segments import SegmentStore
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
+from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run_command import run_command
-from prepcli.engine.run.workers import UnitJob
+from prepcli.engine.run.run import run_job
+from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused
@@ -42,7 +41,7 @@ from prepcli.formats.tar import MAX_PLAIN_NAME
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.interface.options import shown_defaults
-from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record, units_of
+from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import Records, hash_segments
 from prepcli.manifest.context import CONTEXT_FIELDS, in_context
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
@@ -50,57 +49,23 @@ from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import Floats, Ints
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import notes_on_speakers
-from prepcli.planning.arrays import Scratch
+from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.hashing import chunks, occurrences
-from prepcli.planning.split import Indices, by_count, in_order, seconds_of
 from prepcli.storage.addresses import is_address
 from prepcli.storage.ahead import reading_ahead
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import real_path
 
 _CONTEXT_KEY = b'"context_audio_'
-# Below this number of hundredths of a second, float64 resolves the distance to a half to 1e-6.
+# Below this number of hundredths of a second, float64 resolves distances to a half of 1e-6.
 _EXACT_HUNDREDTHS = 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class SharLayout:
-    """Shard k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index), `seconds[k]` of audio.
-
-    `occurrences[i]`: the number of records before record i whose cut has the same id by NeMo's naming.
-    `has_context`: some record has a context, so all must have one.
-    """
-
-    order: Indices
-    bounds: Indices
-    seconds: Floats
-    occurrences: Ints
-    has_context: bool
-
-    def to_values(self) -> dict[str, Any]:
-        """All of it, as named values and arrays."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-
-def plan_shards(index: ManifestIndex, options: SharOptions, scratch: Scratch | None = None) -> SharLayout:
-    """Divide the index's records, evenly; `index.keys` must hold `recording` (recording_id).
-
-    `index.found` tells whether a line has a context (`names_context`).
-    """
-    scratch = scratch or Scratch()
-    num_records = len(index)
-    order = in_order(num_records, options.shuffle_seed if options.shuffle else None, scratch)
-    # If every line is a reject, there is one bound and no shard.
-    bounds = by_count(num_records, -(-num_records // options.shard_size)) if num_records else np.zeros(1, np.int64)
-    seconds = seconds_of(index.duration, order, bounds)
-    return SharLayout(order, bounds, seconds, occurrences_of_ids(index, scratch), index.found)
-
-
 def occurrences_of_ids(index: ManifestIndex, scratch: Scratch | None = None) -> Ints:
-    """For each record, the number of earlier ones with the same recording id, offset and duration to 10 ms.
+    """For each record, the number of earlier records with the same recording id, offset and duration to 10 ms.
 
-    Ids are made of these, so `(id, occurrence)` is different for any two records. Found by 64-bit hash: if
-    two different ids ever share a hash, their records get occurrences that they do not need.
+    Ids consist of these, so `(id, occurrence)` is different for any two records. Ids are compared by 64-bit hash: if
+    two different ids have the same hash, their records get occurrences that they do not need.
     """
     scratch = scratch or Scratch()
     keys = scratch.empty(len(index), np.uint64)
@@ -112,7 +77,7 @@ def occurrences_of_ids(index: ManifestIndex, scratch: Scratch | None = None) -> 
 
 
 def hundredths(seconds: Floats) -> Floats:
-    """`seconds` in hundredths, rounded exactly as `format(x, ".2f")` rounds; whole numbers of type float64."""
+    """`seconds` in hundredths, rounded exactly as `format(x, ".2f")` rounds; integers as float64."""
     scaled = seconds * 100
     rounded: NDArray[np.float64] = np.rint(scaled)
     # Multiplication rounds too: near a half, or beyond the precision of a double, the decimal digits decide.
@@ -123,12 +88,12 @@ def hundredths(seconds: Floats) -> Floats:
 
 
 def names_context(lines: bytes) -> bool:
-    """Whether any of some whole lines that is not skipped has a context; a manifest has them in its first line."""
+    """Whether a line that is not skipped names a context; a manifest with contexts has one in its first line."""
     return any(map(_has_context_field, _lines_with_key(lines)))
 
 
 def _lines_with_key(lines: bytes) -> Iterator[bytes]:
-    """The lines in which the name of such a field is; searched for at the speed of reading."""
+    """The lines that contain the name of a context field; found at the speed of reading."""
     at = lines.find(_CONTEXT_KEY)
     while at >= 0:
         start = lines.rfind(b"\n", 0, at) + 1
@@ -150,8 +115,8 @@ def _has_context_field(line: bytes) -> bool:
 _T = TypeVar("_T")
 
 MULTI_CHANNEL, OTHER_SPEAKER, LONG_NAMES = "multi_channel", "other_speaker", "long_names"
-"""What the units count for the summary: records with audio of several channels, with a speaker Magpie refuses; and
-members with names that lhotse 2 misreads by index."""
+"""The keys of the counts that units report: records with audio of several channels, records with a speaker that Magpie
+refuses, and members with names that lhotse 2 misreads by index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +136,15 @@ class _Located:
 
 @dataclass(frozen=True, slots=True)
 class SharContents(RecordContents):
-    """The records and their division into shards."""
+    """The records in their order.
 
-    layout: SharLayout
+    Attributes:
+        occurrences: for each record, the number of records before it whose cut has the same id by NeMo's naming.
+        has_context: some record has a context, so all must have one.
+    """
+
+    occurrences: Ints
+    has_context: bool
 
 
 SharPlan = Plan[RecordUnit, SharContents]
@@ -195,25 +166,27 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         self.num_workers = num_workers
 
     def output_patterns(self, plan: SharPlan) -> Sequence[str]:
-        """Cuts and tars."""
+        """The patterns of the cuts and the tars."""
         return OUTPUT_PATTERNS
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The index of cuts or a tar."""
+        """The cuts or the tar that an index belongs to."""
         return indexes_of(found, name)
 
     def plan(self, workspace: Workspace) -> SharPlan:
         """Index the manifests and divide their records into shards."""
         records = self.read(workspace, {"recording": recording_id}, names_context)
-        layout = SharLayout(
-            **self.layout(records, lambda scratch: plan_shards(records.index, self.options, scratch).to_values())
-        )
-        units = units_of("shard", layout.bounds.tolist(), layout.seconds.tolist(), make=RecordUnit)
+
+        def make(scratch: Scratch) -> Values:
+            return {"occurrences": occurrences_of_ids(records.index, scratch), "has_context": records.index.found}
+
+        seed = self.options.shuffle_seed if self.options.shuffle else None
+        units, order, values = self.shards(records, self.options.shard_size, seed, make)
         notes = notes_on_speakers(record for _, record in records.sample())
-        return records.plan(units, SharContents(records, layout, order=layout.order), notes=notes)
+        return records.plan(units, SharContents(records, **values, order=order), notes=notes)
 
     def process(self, plan: SharPlan, unit: RecordUnit, writer: UnitWriter, advance: Advance) -> None:
-        """Write one shard, in two passes: repeated segments must be known before the first one is encoded."""
+        """Write one shard in two passes: repeated segments must be known before the first one is encoded."""
         contents, records = plan.contents, plan.contents.records
         with SegmentStore(self.wanted, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
             shard = _Shard(contents, unit, writer, store, self._cuts_name, is_indexed=self.options.indexed)
@@ -231,7 +204,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         details: dict[str, Any] = {}
         if markers:
             shards = brace_text(shard_text(0), shard_text(len(markers) - 1))
-            audio = [TARGET, CONTEXT] if plan.contents.layout.has_context else [TARGET]
+            audio = [TARGET, CONTEXT] if plan.contents.has_context else [TARGET]
             fields = {"cuts": self._cuts_name.format(shards)} | {
                 name: AUDIO_NAME.format(name, shards) for name in audio
             }
@@ -239,9 +212,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
             details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, dict(details), shards)
             if self.options.indexed:
                 details[INDEXED_CONFIG] = indexed_shar_config(fields, out)
-        counts: Counter[str] = Counter()
-        for marker in markers:
-            counts.update(marker.extra)
+        counts = totals(markers)
         if counts[MULTI_CHANNEL]:
             details["channels"] = (
                 f"{counts[MULTI_CHANNEL]:,.0f} records name audio of several channels: "
@@ -251,7 +222,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
             details["speakers"] = (
                 f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses"
             )
-            if not plan.notes:  # of which one says more (`notes_on_speakers`), unless the sample had no such speaker
+            if not plan.notes:  # without a note in the plan (`notes_on_speakers`), since its sample had no such speaker
                 details["speakers"] += "; it requires | Language:xx Dataset:yy Speaker:zz |"
         if counts[LONG_NAMES]:
             details["long_names"] = (
@@ -263,7 +234,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
 
 
 class _Shard:
-    """Writes a shard: the tars first, the cuts last, because readers list shards by their cuts."""
+    """Writes a shard: tars first and cuts last, because readers list shards by their cuts."""
 
     def __init__(
         self,
@@ -280,7 +251,7 @@ class _Shard:
         self._store = store
         self._found: dict[int, _Located] = {}
         name = shard_text(unit.number)
-        fields = [TARGET, CONTEXT] if contents.layout.has_context else [TARGET]
+        fields = [TARGET, CONTEXT] if contents.has_context else [TARGET]
         self._fields = {
             AUDIO_NAME.format(one, name): FieldWriter(writer.open(AUDIO_NAME.format(one, name))) for one in fields
         }
@@ -290,24 +261,24 @@ class _Shard:
         self._cuts = PlainCutWriter(cuts) if is_indexed else CutWriter(cuts)
 
     def find(self, number: int) -> None:
-        """Find the audio of a record, and announce it to the store."""
-        records, layout = self._contents.records, self._contents.layout
-        entry = read_entry(records.record(number), int(layout.occurrences[number]), layout.has_context)
-        found = self._found[number] = _find_audio(records, number, entry, self._store)
+        """Find the audio of a record, and register its use in the segment store."""
+        contents = self._contents
+        entry = read_entry(contents.records.record(number), int(contents.occurrences[number]), contents.has_context)
+        found = self._found[number] = _find_audio(contents.records, number, entry, self._store)
         self._store.expect(found.target)
         if found.context is not None:
             self._store.expect(found.context)
 
     def found(self) -> Iterator[int]:
-        """The records whose audio was found; audio in an object store is requested for several of them at once."""
+        """The records whose audio was found; audio in an object store is requested for several records at once."""
         if not self._contents.records.in_store:
             return iter(self._found)
         return reading_ahead(self._found, lambda number: _addresses(self._found[number]))
 
     def add(self, number: int) -> float:
-        """Write a record that was found; returns its seconds of audio."""
+        """Write a record whose audio was found; returns its seconds of audio."""
         found, store = self._found[number], self._store
-        # Get all audio of a record before writing any of it, so that the fields stay aligned.
+        # Encode all audio of a record before writing any, so that the fields stay aligned.
         audio = store.take(found.target)
         context_audio = None if found.context is None else _of_context(store.take, found.context)
         entry = found.entry
@@ -335,7 +306,7 @@ class _Shard:
 
 def _addresses(found: _Located) -> list[str]:
     """The addresses of the audio of a record."""
-    paths = [found.target.path] if found.context is None else [found.target.path, found.context.path]
+    paths = [one.name for one in (found.target, found.context) if one is not None]
     return list(filter(is_address, paths))
 
 
@@ -355,12 +326,12 @@ def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore
     return _Located(number, entry, target, context)
 
 
-def _add(field: FieldWriter, cut_id: str, id: str, audio: Audio) -> None:
+def _add(field: FieldWriter, cut_id: str, id: str, audio: EncodedAudio) -> None:
     field.add(cut_id, audio.format, audio.data, Recording.of(id, audio.sampling_rate, audio.num_samples))
 
 
 def _of_context(function: Callable[..., _T], *arguments: Any) -> _T:
-    """Call `function`; the message of a reject says that it is about the context."""
+    """Call `function`; the message of a reject says that it concerns the context."""
     try:
         return function(*arguments)
     except RecordRejected as rejected:
@@ -389,4 +360,4 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
     check_loadable(options.out)
     job = SharJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
-    return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)
+    return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

@@ -1,7 +1,6 @@
 """The options of `manifest-to-shar`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 from prepcli.audio.limits import check_target_rate
@@ -9,6 +8,7 @@ from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, Manifest, WorkDir
+from prepcli.storage.paths import AnyPath
 
 OPUS_RATE = 48_000
 """Sampling rate of Opus in Hz. Decoders treat other rates differently, so lhotse stores all Opus at this rate."""
@@ -80,9 +80,7 @@ class ManifestToShar(SharOptions, JobOptions):
 
     manifest: Manifest
     out: Annotated[
-        Path,
-        Option(
-            "Directory for the Shar data set.", metavar="OUT", is_argument=True, shapes_output=False, takes_address=True
-        ),
+        AnyPath,
+        Option("Directory for the Shar data set.", metavar="OUT", is_argument=True, shapes_output=False),
     ]
     work_dir: WorkDir = None

@@ -1,24 +1,197 @@
-"""`manifest-to-tarred` from its options to its report."""
+"""Runs `manifest-to-tarred`: from its options to its report."""
 
-from typing import TYPE_CHECKING
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from prepcli.commands.manifest_to_tarred.concat import concat_job, has_later_version, refuse_to_change
-from prepcli.commands.manifest_to_tarred.job import TarredJob
+from prepcli.commands.manifest_to_tarred.concat import (
+    concat_job,
+    has_later_version,
+    refuse_to_change,
+    version_workspace,
+)
+from prepcli.commands.manifest_to_tarred.job import TarredJob, number_of
 from prepcli.commands.manifest_to_tarred.options import ManifestToTarred
-from prepcli.commands.manifest_to_tarred.undo import undo_concat
-from prepcli.engine.run.report import Report
-from prepcli.engine.run.run_command import run_command
-from prepcli.engine.state.versions import undone_roots, version_roots
+from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
+from prepcli.engine.publishing.owned import Owned
+from prepcli.engine.ranks.progress import is_alive, read_progress
+from prepcli.engine.run.report import Report, format_bytes
+from prepcli.engine.run.run import run_job
+from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
+from prepcli.engine.state.stored_units import read_units
+from prepcli.engine.state.versions import undone_root, undone_roots, version_of, version_roots
 from prepcli.engine.state.work_folder import note_unused
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError
-from prepcli.formats.names import check_loadable
-from prepcli.formats.train_ds import name_earlier, name_version
+from prepcli.formats.names import INDEX_SUFFIX, check_loadable
+from prepcli.formats.tarred import ExistingSet, names_in_config, names_of_version, newest_version, read_existing
+from prepcli.formats.train_ds import main_file, name_earlier, name_version
 from prepcli.manifest.sources import expand_paths
+from prepcli.processes.owner import DELETE_SECONDS
+from prepcli.processes.ranks import Rank
+from prepcli.storage.addresses import join
 from prepcli.storage.input_files import refuse_swapped
+from prepcli.storage.paths import AnyPath, real_path
 
 if TYPE_CHECKING:
-    from prepcli.engine.run.share import RunOptions
+    from prepcli.engine.run.job import RunOptions
+
+
+_TRACES = ("plan.json", "clearing.json")
+"""A version's folder with one of these belongs to a run that may have written to the set."""
+
+
+@dataclass(frozen=True)
+class _Addition:
+    """The addition to remove: its version, workspace and plan, its shards, and the set before the addition."""
+
+    version: int
+    workspace: Workspace
+    stored: StoredPlan
+    shards: range
+    base: ExistingSet
+
+    def files(self) -> Iterator[Path]:
+        """The existing files of the addition, in the order in which they are removed."""
+        for name in names_of_version(self.version, self.shards.start, len(self.shards)):
+            path = self.workspace.folder / name
+            if os.path.lexists(path):
+                yield path
+
+
+def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
+    """Remove the last addition to a set, finished or not.
+
+    Raises:
+        UsageError: the set has no earlier version; the files of the addition are unknown, one of them has changed, or a
+            run is working on it; or MANIFEST is given, but the last addition was of other data.
+
+    """
+    if rank.world_size > 1:
+        raise UsageError("--undo-concat is one step: run it once, without ranks")
+    folder, manifest = options.concat_to or options.out, options.manifest
+    if folder is None:  # the only argument is the set
+        folder, manifest = Path(manifest or ""), None
+    if not folder.is_dir():
+        raise UsageError("--undo-concat needs the folder of a set: give --concat-to DIR")
+    addition = _last_addition(folder)
+    if manifest is not None:
+        _check_manifest(expand_paths(manifest), addition, folder)
+    _check_unchanged(addition)
+    files = list(addition.files())
+    size = format_bytes(sum(path.lstat().st_size for path in files))
+    notes = [] if options.dry_run else _remove(addition, files)
+    version, out = addition.version - 1, addition.workspace.out
+    tars, manifests = names_in_config(version, addition.shards.start, addition.base.has_shard_manifests)
+    outputs = {TARS: str(out / tars), MANIFESTS: str(out / manifests)}
+    if main_file(addition.workspace).is_file():
+        outputs["train_ds"] = str(main_file(addition.workspace))
+    details: dict[str, Any] = {
+        "removed": f"{len(files):,} files of version {addition.version} ({size})",
+        "version": version,
+    }
+    return Report(
+        command=TarredJob.command,
+        status="dry_run" if options.dry_run else "done",
+        out=str(folder),
+        records_in=0,
+        records_out=0,
+        rejects=0,
+        rejects_by_reason={},
+        skipped=0,
+        units=0,
+        units_done=0,
+        seconds=0.0,
+        num_bytes=0,
+        digest="",
+        notes=notes,
+        details=details | outputs,
+        outputs=outputs,
+    )
+
+
+def _last_addition(folder: AnyPath) -> _Addition:
+    """The addition to remove: one whose removal has begun, else the newest."""
+    root = Workspace(folder).root
+    begun = undone_roots(root) or [one for one in version_roots(root) if any((one / name).exists() for name in _TRACES)]
+    newest = newest_version(folder)
+    version = version_of(begun[-1]) if begun else 0
+    if newest > version:
+        raise UsageError(
+            f"what --concat-to has written for version {newest} of {folder} is not known: "
+            f"{version_workspace(folder, newest).plan_file} is not there"
+        )
+    if not begun:
+        raise UsageError(f"{folder} has no earlier version: nothing was added to it with --concat-to")
+    workspace = Workspace(folder, begun[-1])
+    stored = read_document(workspace.plan_file, StoredPlan)
+    if stored is None:
+        raise UsageError(
+            f"what --concat-to has written for version {version} of {folder} is not known: {workspace.plan_file} is "
+            "not there, or damaged; run that command again, with --overwrite"
+        )
+    alive = next((one for one in read_progress(workspace) if is_alive(workspace, one, DELETE_SECONDS)), None)
+    if alive is not None:
+        raise UsageError(
+            f"rank {alive.rank} is at work on version {version} of {folder} (process {alive.pid} on {alive.host}); "
+            "stop it first"
+        )
+    base = read_existing(folder, version - 1)
+    numbers = [number_of(unit) for unit in read_units(workspace, stored)] if stored.num_units else [base.num_shards]
+    return _Addition(version, workspace, stored, range(min(numbers), min(numbers) + stored.num_units), base)
+
+
+def _check_manifest(manifests: Sequence[str], addition: _Addition, folder: AnyPath) -> None:
+    added = [join(addition.stored.run_in, file["path"]) for file in addition.stored.inputs]
+    if {real_path(path) for path in manifests} != {real_path(path) for path in added}:
+        raise UsageError(
+            f"the last addition to {folder} (version {addition.version}) was {', '.join(added)}, not "
+            f"{', '.join(manifests)}; leave MANIFEST out to remove that"
+        )
+
+
+def _check_unchanged(addition: _Addition) -> None:
+    """Check that the addition wrote the files to remove, and that they are unchanged; indexes may be newer.
+
+    Raises:
+        UsageError: a file is not as the addition wrote it; the message names the file.
+
+    """
+    out, owned = addition.workspace.out, Owned(addition.workspace)
+    for path in addition.files():
+        name = path.relative_to(out).as_posix()
+        if not name.endswith(INDEX_SUFFIX) and not owned.fits(path, name, path.lstat()):
+            raise UsageError(
+                f"{path} is not the file that --concat-to has written: move it away, and run the same command again"
+            )
+
+
+def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
+    """Remove the files, and then their state in OUT.prepcli; returns notes."""
+    root = undone_root(version_workspace(addition.workspace.out, addition.version).root)
+    if addition.workspace.root != root:
+        os.rename(addition.workspace.root, root)
+        flush_folders([root.parent])
+    workspace = Workspace(addition.workspace.out, root)
+    notes = []
+    if not name_earlier(workspace):
+        notes.append(f"{main_file(workspace)} was changed, and may still name version {addition.version}")
+    for path in files:
+        path.unlink(missing_ok=True)
+    flush_folders({path.parent for path in files})  # before the state that names these files is removed
+    for entry in list(root.iterdir()):
+        if entry.name not in (workspace.plan_file.name, UNITS_FOLDER):  # the next attempt reads from them what is left
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    # One rename removes all the rest: a part of it would be taken for another attempt to remove an earlier version.
+    gone = root.with_name(f"{root.name}~")
+    shutil.rmtree(gone, ignore_errors=True)
+    os.rename(root, gone)
+    shutil.rmtree(gone)
+    flush_folders([root.parent])
+    return notes
 
 
 def manifest_to_tarred(options: ManifestToTarred) -> Report:
@@ -62,14 +235,14 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     if version_roots(workspace.root) or undone_roots(workspace.root):
         refuse_to_change(out, workspace, options.overwrite, options.retry_rejects)
     note_unused(options.work_dir, out)
-    return run_command(TarredJob(manifests, options, num_workers=engine.num_workers), workspace, options, engine)
+    return run_job(TarredJob(manifests, options, num_workers=engine.num_workers), workspace, engine)
 
 
 def _run_addition(job: TarredJob, workspace: Workspace, options: ManifestToTarred, engine: "RunOptions") -> Report:
-    """Run a job that makes a version of a set; when all of it is there, `train_ds.yaml` of the set names it."""
+    """Run a job that makes a version of a set; when the version is complete, `train_ds.yaml` of the set names it."""
     if has_later_version(workspace):
         refuse_to_change(workspace.out, workspace, options.overwrite, options.retry_rejects)
-        return run_command(job, workspace, options, engine)
+        return run_job(job, workspace, engine)
     if options.overwrite and not options.dry_run:
         name_earlier(workspace)
-    return run_command(job, workspace, options, engine, after=lambda _: name_version(workspace))
+    return run_job(job, workspace, engine, after=lambda _: name_version(workspace))

@@ -1,6 +1,5 @@
-"""Add shards to an existing tarred set: the version that this run makes, and its own workspace."""
+"""Adds shards to an existing tarred set: finds the version that this run makes, and its workspace."""
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,12 +13,11 @@ from prepcli.engine.state.plan import PLAN_FORMAT, StoredPlan
 from prepcli.engine.state.versions import undone_roots, version_of
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError
+from prepcli.formats.sets import BUCKET
 from prepcli.formats.tarred import read_existing
 from prepcli.manifest.index import content_digest
 from prepcli.storage.addresses import join
-from prepcli.storage.paths import absolute, real_path
-
-_BUCKET = re.compile(r"bucket\d+")
+from prepcli.storage.paths import AnyPath, absolute, real_path
 
 
 def concat_job(
@@ -27,12 +25,13 @@ def concat_job(
 ) -> tuple[TarredJob, Workspace]:
     """Return the job that adds `manifests` to the set in `folder`, and its workspace.
 
-    Each version of the set has a work directory `OUT.prepcli/version_<v>/`. If an earlier run, finished or not, was
-    this very command, its version is continued; otherwise a new one begins.
+    Each version of the set has a work directory `OUT.prepcli/version_<v>/`. If an earlier run, finished or not, was the
+    same command, its version is continued; otherwise a new version begins.
 
     Raises:
         UsageError: `folder` holds no set, an earlier concatenation of other data is unfinished, an option contradicts
-            those of the set, or one of the manifests is in it.
+            those of the set, or one of the manifests is in the set.
+
     """
     if options.buckets_num > 1:
         raise UsageError("--concat-to adds to one data set: name a bucket's folder, and leave --buckets-num out")
@@ -46,7 +45,7 @@ def concat_job(
         if stored is None:
             continue
         base = newest if version == pending else read_existing(folder, version - 1)
-        # It was checked for duplicates when it began.
+        # Duplicates were checked when the run began.
         begun = TarredJob(manifests, replace(with_own_options(options, base), allow_duplicates=True), base, num_workers)
         if _is_plan_of(stored, begun):
             return begun, workspace
@@ -64,7 +63,7 @@ def concat_job(
 
 
 def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
-    """Whether a plan is that of the job: a plan follows from settings and inputs, which are quicker to compare."""
+    """Whether a plan is that of the job. A plan follows from settings and inputs, which are faster to compare."""
     if (stored.command, stored.format, stored.settings) != (job.command, PLAN_FORMAT, job.own_settings()):
         return False
     known = [file["sha256"] for file in stored.inputs]
@@ -72,7 +71,7 @@ def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
 
 
 def has_later_version(workspace: Workspace) -> bool:
-    """Whether the version after the one of `workspace` has begun."""
+    """Whether the version after that of `workspace` has begun."""
     later = workspace.root.with_name(f"version_{version_of(workspace.root) + 1}")
     return (later / workspace.plan_file.name).exists()
 
@@ -81,7 +80,8 @@ def refuse_while_undone(folder: Path) -> None:
     """Refuse to change a set from which the files of a version are being removed.
 
     Raises:
-        UsageError: with the command that completes it.
+        UsageError: a removal has begun; the message has the command that completes it.
+
     """
     for root in undone_roots(Workspace(folder).root):
         raise UsageError(
@@ -95,11 +95,12 @@ def undo_command(folder: Path) -> str:
     return shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
 
 
-def refuse_to_change(folder: Path, workspace: Workspace, overwrite: bool, retry_rejects: bool) -> None:
-    """Refuse options that change shards which a later version of the set in `folder` has in its manifest.
+def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, retry_rejects: bool) -> None:
+    """Refuse options that would change shards which the manifest of a later version of the set in `folder` names.
 
     Raises:
-        UsageError: one of them was given.
+        UsageError: such an option was given.
+
     """
     if overwrite:
         raise UsageError(
@@ -114,16 +115,16 @@ def refuse_to_change(folder: Path, workspace: Workspace, overwrite: bool, retry_
 
 
 def _refuse_known(manifests: Sequence[str], folder: Path, newest: int) -> None:
-    """Refuse manifests that the set was made of, as they were then or changed since, before anything else is read.
+    """Refuse manifests that the set was made from, unchanged or changed since, before any other input is read.
 
     Equal records of other manifests are found later, in the plan.
 
     Raises:
-        UsageError: with a manifest.
+        UsageError: a manifest was already added; the message names it.
     """
     names = {real_path(path): path for path in manifests}
     workspaces = [version_workspace(folder, version) for version in range(newest + 1)]
-    if _BUCKET.fullmatch(folder.name):
+    if BUCKET.fullmatch(folder.name):
         workspaces.append(Workspace(Path(absolute(folder)).parent))
     for workspace in workspaces:
         stored = read_document(workspace.plan_file, StoredPlan)
@@ -136,7 +137,7 @@ def _refuse_known(manifests: Sequence[str], folder: Path, newest: int) -> None:
             digest = content_digest(path) if path is not None else ""
             if digest == file["sha256"]:
                 same.append(path)
-            elif digest:  # else reading it says why there is none
+            elif digest:  # without a digest, reading the manifest reports the problem
                 raise UsageError(
                     f"{folder} has the records that {path} had before; give a manifest with only the new ones, or "
                     "--allow-duplicates to have the others twice"
@@ -147,7 +148,7 @@ def _refuse_known(manifests: Sequence[str], folder: Path, newest: int) -> None:
             )
 
 
-def version_workspace(folder: Path, version: int) -> Workspace:
+def version_workspace(folder: AnyPath, version: int) -> Workspace:
     """The workspace of the run that made a version of the set in `folder`; 0 is the set itself."""
     workspace = Workspace(folder)
     return Workspace(folder, workspace.root / f"version_{version}") if version else workspace

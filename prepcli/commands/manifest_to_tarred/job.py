@@ -1,4 +1,4 @@
-"""manifest-to-tarred: NeMo manifests to numbered tar shards with manifests."""
+"""manifest-to-tarred: turns NeMo manifests into numbered tar shards with manifests."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.channels import SEVERAL_CHANNELS, channels_note
-from prepcli.audio.convert import EncodedAudio, TargetFormat, convert, copy, read_file
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.probe import probe_bytes, probe_file
-from prepcli.audio.read import segment_samples
+from prepcli.audio.opening import read_whole
+from prepcli.audio.segments import (
+    SEVERAL_CHANNELS,
+    TARRED,
+    TARRED_SLICES,
+    EncodedAudio,
+    TargetFormat,
+    channels_note,
+    encoded,
+    locate,
+    probe,
+    segment_samples,
+)
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout, TarSet
 from prepcli.commands.manifest_to_tarred.merge import bucketing, merge_set
 from prepcli.commands.manifest_to_tarred.options import TarredOptions
@@ -44,7 +53,7 @@ from prepcli.formats.tarred import (
     names_of_version,
 )
 from prepcli.interface.options import shown_defaults
-from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, units_of
+from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
 from prepcli.jobs.records import Records, file_identity
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import KeyFunction
@@ -62,7 +71,6 @@ from prepcli.planning.split import (
     selected,
     shuffled,
 )
-from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import NUMBER, path_of
 
@@ -72,11 +80,12 @@ def plan_sets(
 ) -> TarredLayout:
     """Divide the records of the index into shards.
 
-    `index.keys` must hold `path` (normal_path), `stem` (member_stem) and `root` (marked_root). `taken` are the names of
-    a set to which the records are added.
+    `index.keys` must hold `path` (normal_path), `stem` (member_stem) and `root` (marked_root). `taken`: the names in
+    the set to which the records are added.
 
     Raises:
-        UsageError: more shards than records, and the like.
+        UsageError: more shards than records, or other options that the records do not fit.
+
     """
     scratch = scratch or Scratch()
     files = file_identity(index, options.audio_base_dir, scratch)
@@ -102,7 +111,7 @@ def plan_sets(
 
 
 def _bucket_edges(options: TarredOptions) -> list[tuple[float | None, float | None]]:
-    """[min, max) of each bucket, like NeMo's script: equal widths; the last bucket includes its upper edge."""
+    """The range [min, max) of each bucket, as in NeMo's script: of equal width; the last one includes its upper end."""
     if options.buckets_num == 1 or options.max_duration is None:
         return [(options.min_duration, options.max_duration)]
     low = options.min_duration or 0.0
@@ -121,7 +130,7 @@ def _divide(
     options: TarredOptions,
     scratch: Scratch,
 ) -> tuple[TarSet, Indices]:
-    """Make one set of `records`; also returns the dropped records."""
+    """Make one set of `records`; also returns the records that are left out."""
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
     if not len(records):
         limits = (("--min-duration", options.min_duration), ("--max-duration", options.max_duration))
@@ -167,13 +176,13 @@ class TarShard(RecordUnit):
 
 
 def number_of(unit: Unit) -> int:
-    """The number of the shard that a unit of a stored plan stands for."""
+    """The number of the shard that a unit of a stored plan makes."""
     return int(unit.id.rpartition("_")[2])
 
 
 @dataclass(frozen=True, slots=True)
 class TarredContents(RecordContents):
-    """The records, their division into shards, and the names taken in the set to which they are added."""
+    """The records, their division into shards, and the names taken in the set to which the records are added."""
 
     layout: TarredLayout
     taken: TakenNames | None
@@ -190,7 +199,7 @@ TarredPlan = Plan[TarShard, TarredContents]
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A tar member of this shard, for the next record with the same audio."""
+    """A tar member of this shard, kept for the next record with the same audio."""
 
     name: str
     info: AudioInfo
@@ -211,7 +220,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         num_workers: int = 1,
         num_replaced: int = 0,
     ) -> None:
-        """`num_replaced`: the number of shards that an earlier run has planned, which `--overwrite` removes."""
+        """`num_replaced`: the number of shards of an earlier run that `--overwrite` removes."""
         options.check()
         self.manifests = manifests
         self.options = options.decided()
@@ -220,18 +229,18 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         self.num_workers = num_workers
 
     def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
-        """Shards, manifests and metadata; for a concatenation only the new shards and the new version."""
+        """Patterns of shards, manifests and metadata; for an addition, only of its new shards and version."""
         if self.base is not None:
             num_shards = max(len(plan.units), self._num_replaced)
             return names_of_version(self.base.version + 1, self.base.num_shards, num_shards)
         return [*OUTPUT_PATTERNS, *(f"bucket{NUMBER}/{pattern}" for pattern in OUTPUT_PATTERNS)]
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The index of a tar or a manifest."""
+        """The tar or the manifest that an index belongs to."""
         return indexes_of(found, name)
 
     def own_settings(self) -> dict[str, Any]:
-        """The options, the audio folder, and the version that a concatenation extends."""
+        """The options, the audio folder, and the version to which an addition adds."""
         settings = super().own_settings()
         if self.base is not None:
             settings["--concat-to version"] = self.base.version
@@ -284,11 +293,11 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         return notes
 
     def missing_sample(self, plan: TarredPlan) -> str | None:
-        """Look for a few audio files of the manifests, if any is read."""
+        """Look for a few audio files of the manifests, if the job reads audio."""
         return None if self.options.only_manifests else super().missing_sample(plan)
 
     def open_unit(self, contents: TarredContents, unit: TarShard, writer: UnitWriter) -> "_Shard":
-        """A shard: its tar, and its manifest."""
+        """Open a shard: its tar and its manifest."""
         return _Shard(contents, unit, writer, self.options)
 
     def finish(self, plan: TarredPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
@@ -300,7 +309,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         for tar_set in plan.contents.layout.sets:
             paths, bins = merge_set(writer, tar_set, self.options, self.base, created, durations)
             details |= paths
-        if self.options.buckets_num > 1:  # the Lhotse loader mixes the buckets, and makes its own of the bins
+        if self.options.buckets_num > 1:  # the Lhotse loader mixes the buckets, and makes buckets from the bins
             bins = bucketing(durations, self.options)
         if details:
             details |= uneven_after_rejects(plan.contents.layout, self.base, markers)
@@ -310,7 +319,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         return details | channels_note((marker.extra for marker in markers), "files", "make mono files first")
 
 
-class _Shard:
+class _Shard(RecordWriter):
     """Writes a shard: its tar, its manifest, and the indexes of both last."""
 
     def __init__(self, contents: TarredContents, unit: TarShard, writer: UnitWriter, options: TarredOptions) -> None:
@@ -345,7 +354,7 @@ class _Shard:
             writer.add_after(self._name + INDEX_SUFFIX, self._manifest.index)
 
     def _place(self, number: int, record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Store the record's audio unless the shard has it; return the changes to its manifest line."""
+        """Store the record's audio unless the shard already has it; return the changes to its manifest line."""
         tar, members = self._tar, self._members
         path = self._contents.records.audio_path(number, record.audio_filepath)
         sliced = self._options.slice_with_offset
@@ -363,11 +372,11 @@ class _Shard:
                 tar.add(member.name, stored.data)
                 members[key] = member
             else:
-                segment_samples(member.info, record.offset, record.duration)  # reject what ends beyond the file
+                segment_samples(member.info, record.offset, record.duration)  # rejects segments that end after the file
             changes["audio_filepath"] = member.name
             changes |= self._rate_changes(record, member)
             if not sliced and not record.has_offset and record.duration < member.info.duration - SAME_SECONDS:
-                changes["offset"] = 0.0  # the beginning of a longer file: say so
+                changes["offset"] = 0.0  # the beginning of a longer file is marked by its offset
         if sliced:
             changes["source_audio_offset"] = record.fields["offset"] if record.has_offset else 0.0
             return changes, ("offset",)
@@ -387,7 +396,7 @@ class _Shard:
         return stem if contents.taken is None else contents.taken.free(stem)
 
     def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
-        """The rate (Hz) of what is stored: with it, NeMo makes a cut without opening the audio."""
+        """The rate (Hz) of the stored audio: with it, NeMo makes a cut without opening the audio."""
         changes = {"sampling_rate": member.sampling_rate}
         if member.sampling_rate != member.info.sampling_rate and "sample_rate" in record.fields:
             changes["sample_rate"] = member.sampling_rate
@@ -395,19 +404,10 @@ class _Shard:
 
     def _load(self, path: str, record: Record) -> tuple[AudioInfo, EncodedAudio]:
         """Read and check the record's audio; cut and encode it if requested."""
-        take_in_hand(path, record.offset, record.duration)
-        if self._options.slice_with_offset:
-            info = probe_file(path)
-            start, num_samples = segment_samples(info, record.offset, record.duration)
-            if (start, num_samples) == (0, info.num_samples) and self._wanted.is_met_by(info):
-                return info, self._copy(read_file(path), info, path)
-            return info, convert(path, info, self._wanted, start, num_samples, name=path)
-        data = read_file(path)
-        info = probe_bytes(data, path)
-        segment_samples(info, record.offset, record.duration)
-        if self._wanted.is_met_by(info):
-            return info, self._copy(data, info, path)
-        return info, convert(data, info, self._wanted, name=path)
-
-    def _copy(self, data: bytes, info: AudioInfo, path: str) -> EncodedAudio:
-        return copy(data, info, decode=self._options.check_audio, name=path)
+        sliced = self._options.slice_with_offset
+        policy = TARRED_SLICES if sliced else TARRED
+        source = path if sliced else read_whole(path, path)  # of a slice only its bytes, where the format allows it
+        info = probe(source, path)
+        place = record.offset, record.duration, record.get("channel")
+        segment = locate(source, info, *place, policy, path)
+        return info, encoded(segment, self._wanted, policy, check=self._options.check_audio)

@@ -1,4 +1,4 @@
-"""The layout of a tarred data set: its shards with their records, the records left out, and how members are named."""
+"""The layout of a tarred data set: its shards with their records, the records left out, and the names of members."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,8 +40,8 @@ class TarSet:
 class TarredLayout:
     """All sets, the records left out with their reason, and two bits per record that determine member names.
 
-    `ambiguous[i]`: another file's member would have the same stem as record i's.
-    `repeated[i]`: the audio of record i goes into more than one shard.
+    `ambiguous[i]`: the member of another file would have the same stem as that of record i. `repeated[i]`: the audio of
+    record i goes into more than one shard.
     """
 
     sets: list[TarSet]
@@ -52,7 +52,7 @@ class TarredLayout:
     num_repeated: int = 0
 
     def to_values(self) -> dict[str, Any]:
-        """All of it, as named values and arrays."""
+        """The layout as named values and arrays."""
         values: dict[str, Any] = {"ambiguous": self.ambiguous, "repeated": self.repeated}
         for number, one in enumerate(self.sets):
             values |= {f"{name}-{number}": getattr(one, name) for name in _ARRAYS}
@@ -64,7 +64,7 @@ class TarredLayout:
 
     @classmethod
     def from_values(cls, values: Values) -> "TarredLayout":
-        """The layout of `to_values`."""
+        """The layout from the values of `to_values`."""
         return cls(
             sets=[
                 TarSet(folder, low, high, *(values[f"{name}-{number}"] for name in _ARRAYS))

@@ -1,8 +1,7 @@
-"""The final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines to paste into a config."""
+"""Writes the final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines for a config."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from prepcli.commands.manifest_to_tarred.layout import TarSet
@@ -26,7 +25,8 @@ from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config
 from prepcli.manifest.durations import duration_pieces
 from prepcli.planning.arrays import Growing
 from prepcli.planning.cut_points import duration_bins
-from prepcli.storage.ahead import objects_ahead
+from prepcli.storage.ahead import files_ahead
+from prepcli.storage.paths import AnyPath
 
 CHUNK_BYTES = 1 << 20
 
@@ -41,11 +41,11 @@ def merge_set(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write the set's manifest and metadata through `writer`; adds the durations of its records to `durations`.
 
-    With `base`, the manifest is the base's followed by the new shards', both files get the next version's name, the
-    options in the metadata stay those of the base, and the base's metadata goes into the history.
+    With `base`, the manifest has the lines of the base, then those of the new shards; both files get the name of the
+    next version; the metadata keep the options of the base, and the metadata of the base go into the history.
 
     Returns:
-        The lines for the summary, and the bins; of a static bucket no bins.
+        The lines for the summary, and the bins; no bins for a static bucket.
     """
     first = base.num_shards if base else 0
     version = base.version + 1 if base else 0
@@ -94,11 +94,12 @@ def merge_set(
     return details, bins
 
 
-def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None, durations: Growing) -> int:
-    """Write all parts to `target`, to `index` where their lines begin, and their records' `durations`.
+def _join(target: OutputFile, parts: Sequence[AnyPath], index: Growing | None, durations: Growing) -> int:
+    """Write all parts to `target`, the offsets of their lines to `index`, and their records' `durations`.
 
     Returns:
         The number of lines.
+
     """
     lines = LineOffsets()
 
@@ -108,12 +109,12 @@ def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None, dura
             index.append(starts)
         target.write(chunk)
 
-    for part in objects_ahead(parts):
+    for part in files_ahead(parts, str):
         with part.open("rb") as file:
             source = _Copied(file, copy)
             for piece in duration_pieces(str(part), cast(BinaryIO, source)):
                 durations.append(piece)
-        if not source.last.endswith(b"\n"):  # a manifest that others have made may lack it
+        if not source.last.endswith(b"\n"):  # manifests of other programs may lack the last line end
             copy(b"\n")
     if index is not None:
         index.append([lines.num_bytes])
@@ -121,7 +122,7 @@ def _join(target: OutputFile, parts: Sequence[Path], index: Growing | None, dura
 
 
 class _Copied:
-    """A file of which each chunk is copied when it is first read; `last` is the last one."""
+    """A file that copies each chunk when it is first read; `last` is the last chunk."""
 
     def __init__(self, file: IO[bytes], copy: Callable[[bytes], None]) -> None:
         self._file, self._copy = file, copy
@@ -129,7 +130,7 @@ class _Copied:
         self.last = b"\n"
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes; none at the end."""
+        """Up to `size` bytes; empty at the end."""
         if not self._left:
             self._left = self._file.read(CHUNK_BYTES)
             if self._left:
@@ -140,7 +141,7 @@ class _Copied:
 
 
 def bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
-    """The bins of the records with these durations, which are used up; none if they are too few."""
+    """The bins for these durations, whose array is used up; empty if there are too few records."""
     durations = collected.array()
     num_bins = min(options.dynamic_buckets_num or DYNAMIC_BUCKETS, len(durations))
     if num_bins < 2:

@@ -10,6 +10,7 @@ from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, WorkDir
+from prepcli.storage.paths import AnyPath
 
 DYNAMIC_BUCKETS = 30
 
@@ -21,8 +22,8 @@ Tarred = TypeVar("Tarred", bound="TarredOptions")
 class TarredOptions:
     """The options that shape a tarred data set; durations in seconds, rates in Hz.
 
-    Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided. None is
-    an option that is not given: see `decided`, and for what is added to a set module `own_options`.
+    Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided. None
+    means that an option is not given: see `decided` and, for additions to a set, module `own_options`.
     """
 
     num_shards: Annotated[int | None, Option("One of three: number of shards.", order=-1)] = None
@@ -108,7 +109,7 @@ class TarredOptions:
     ] = False
 
     def decided(self: Tarred) -> Tarred:
-        """The options with a value for each one that has a default and is not given."""
+        """The options; those that are not given get their default, if they have one."""
         return replace(
             self,
             shuffle=bool(self.shuffle),
@@ -177,13 +178,12 @@ class ManifestToTarred(TarredOptions, JobOptions):
         ),
     ] = None
     out: Annotated[
-        Path | None,
+        AnyPath | None,
         Option(
             "Directory for the data set; optional with --concat-to.",
             metavar="OUT",
             is_argument=True,
             shapes_output=False,
-            takes_address=True,
         ),
     ] = None
     work_dir: WorkDir = None

@@ -1,4 +1,4 @@
-"""The options that a set was made with: they are the defaults for what is added to it."""
+"""The options that a set was made with, which are the defaults for additions."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -12,10 +12,10 @@ from prepcli.interface.options import declared
 
 
 class _OwnOptions(msgspec.Struct, frozen=True):
-    """The options of a set that hold for what is added; None is a value that the set was made without.
+    """The options of a set that apply to additions; None if the set was made without a value.
 
-    Those of `NEEDS_EQUAL` shape the audio, the lines and the files of all its shards. The others shape the order of the
-    records that are added, and may be different for each addition.
+    Options in `NEEDS_EQUAL` shape the audio, the lines and the files of all shards of a set. Other options shape the
+    order of the added records, and may differ from addition to addition.
     """
 
     min_duration: float | None = None
@@ -49,7 +49,7 @@ NEEDS_EQUAL = frozenset(
 
 
 def own_config(options: TarredOptions) -> dict[str, Any]:
-    """The options for the metadata of a set that NeMo's script does not have, and so has no keys for."""
+    """The options to store in the metadata of a set in addition to those of NeMo's script."""
     return {
         "target_sample_rate": options.target_sample_rate,
         "remainder": options.remainder,
@@ -58,13 +58,14 @@ def own_config(options: TarredOptions) -> dict[str, Any]:
 
 
 def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions:
-    """The options of an addition: those that are given, and the set's own for the others.
+    """The options of an addition: those that are given; for the others, those of the set.
 
     An option with its default value counts as not given. An option that the set was made without may be given: it
-    limits or converts what is added, and breaks no promise of the set.
+    limits or converts the added records, and breaks no promise of the set.
 
     Raises:
-        UsageError: an option is given that contradicts the set's own, with both values.
+        UsageError: an option contradicts that of the set; the message has both values.
+
     """
     own = _own_options(base)
     folder = base.manifest.parent
@@ -89,7 +90,7 @@ def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions
 
 
 def _own_options(base: ExistingSet) -> _OwnOptions:
-    """The options in the metadata of a set, and those that its files show."""
+    """The options in the metadata of a set, and options that its files show."""
     known = base.dataset_config | base.own_config
     known |= {"shard_manifests": base.has_shard_manifests, "index": base.has_indexes, "only_manifests": False}
     try:

@@ -1,8 +1,7 @@
-"""The records of a set to which others are added: their names, and what tells whether a record is one of them."""
+"""The records of a set to which others are added: their names, and the numbers that identify them."""
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +16,15 @@ from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.manifest.parts import FieldKey, Floats, KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.planning.hashing import Hashes, chunks, in_sorted, mix64
+from prepcli.storage.paths import AnyPath
 
 TEXT_KEY = "text"
 TEXT = FieldKey("text", str, is_optional=True)
-"""The key that an index needs in addition to those of names, to compare its records with those of a set."""
+"""An index needs this key in addition to the keys of names, to compare its records with those of a set."""
 
 
 def source_of_member(name: str, sliced: bool) -> str:
-    """The stem of the file that a member was made of (`source_stem`), if it differs from the member's; else ""."""
+    """The stem of the file that a member was made from (`source_stem`), if it differs from the member's; else ""."""
     if not sliced and "-" not in name:
         return ""
     own = loader_stem(name)
@@ -41,19 +41,19 @@ def offset_of_member(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PresentRecords:
-    """The records of a set, as sorted numbers: the stems of their members, and what each record is.
+    """The records of a set as sorted numbers: the stems of their members, and an identity of each record.
 
-    A record is a segment of audio with a text. Its file is known by the stem that was made of its path: a file with an
-    equal relative path below another folder has the same stem, but seldom the same duration and text.
+    A record is a segment of audio with a text. Its file is known by the stem that was made from its path: a file with
+    an equal relative path below another folder has the same stem, but rarely the same duration and text.
     """
 
     names: TakenNames
     records: Hashes
-    folder: Path
+    folder: AnyPath
     sliced: bool
 
     @classmethod
-    def of_manifest(cls, manifest: Path, sliced: bool, num_workers: int) -> "PresentRecords":
+    def of_manifest(cls, manifest: AnyPath, sliced: bool, num_workers: int) -> "PresentRecords":
         """The records in the set's own manifest; `sliced`: each segment is a member, and `offset` is in its name."""
         keys: dict[str, KeyFunction] = {"stem": loader_stem, "source": partial(source_of_member, sliced=sliced)}
         keys |= {"offset": offset_of_member} if sliced else {}
@@ -65,10 +65,11 @@ class PresentRecords:
         return cls(TakenNames(np.sort(index.keys["stem"])), records, manifest.parent, sliced)
 
     def refuse(self, records: Records, layout: TarredLayout) -> None:
-        """Refuse records that are in the set.
+        """Refuse records that are already in the set.
 
         Raises:
-            UsageError: with their number, and the first of them.
+            UsageError: some are; the message has their number and the first one.
+
         """
         chosen = np.concatenate([one.records for one in layout.sets])
         first, count = len(records), 0
@@ -86,7 +87,7 @@ class PresentRecords:
         )
 
     def _hold(self, index: ManifestIndex, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the set has the records `numbers` of an index with the keys `stem`, `root` and `TEXT_KEY`."""
+        """Whether the set has each of the records `numbers` of an index with the keys `stem`, `root` and `TEXT_KEY`."""
         sources = _first_nonzero(index.keys["root"][numbers], index.keys["stem"][numbers])
         offset: NDArray[np.float64] | Hashes = index.offset[numbers]
         if self.sliced:
@@ -101,7 +102,7 @@ def _first_nonzero(keys: Hashes, others: Hashes) -> Hashes:
 
 
 def _identities(sources: Hashes, texts: Hashes, offset: Floats | Hashes, duration: Floats) -> Hashes:
-    """A number for each record: its file, its text, and the segment in seconds or, for the offset, any 64 bits."""
+    """A number for each record, made from file, text and segment (in seconds; the offset may be any 64 bits)."""
     found: Hashes = np.empty(len(sources), np.uint64)
     for chunk in chunks(len(sources)):
         files = mix64(sources[chunk]) ^ texts[chunk]

@@ -1,8 +1,7 @@
-"""Write `train_ds.yaml` of a tarred set, for both of NeMo's loaders, and the note about its shards."""
+"""Writes `train_ds.yaml` of a tarred set for both of NeMo's loaders, and notes on its shards."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.tarred import ExistingSet, manifest_name
 from prepcli.formats.train_ds import main_file, write_train_ds
-from prepcli.storage.paths import absolute
+from prepcli.storage.paths import AnyPath, absolute
 
 TARS = "tarred_audio_filepaths"
 MANIFESTS = "manifest_filepath"
@@ -32,13 +31,14 @@ def write_sections(
     """Write `train_ds.yaml` of a run; returns the path of the file that names the newest version of the set.
 
     Args:
-        workspace: that of the run.
-        command: its name.
+        workspace: workspace of the run.
+        command: name of the command.
         layout: the sets.
-        base: the set to which one is added.
+        base: the set to which records are added.
         details: the summary, with the paths of the tars and manifests.
         bins: the keys for bucketing.
         with_tars: whether there are tars; the classic loader needs them.
+
     """
     name = manifest_name(base.version + 1 if base else 0)
     whole = [workspace.out / f"{one.folder}{name}" for one in layout.sets]
@@ -48,21 +48,22 @@ def write_sections(
 
 
 def _lhotse_keys(details: Mapping[str, Any], bins: Mapping[str, Any], with_tars: bool) -> dict[str, Any]:
-    """The keys for NeMo's Lhotse loader, of the sets in the summary `details`; several are lists of lists."""
+    """The keys for NeMo's Lhotse loader, for the sets in the summary `details`; several are lists of lists."""
     keys = {name: _value(_paths(details, name)) for name in ((TARS, MANIFESTS) if with_tars else (MANIFESTS,))}
     return keys | {name: value for name, value in bins.items() if name != "use_lhotse"}
 
 
-def _classic_sections(details: Mapping[str, Any], whole: Sequence[Path]) -> list[tuple[str, dict[str, Any]]]:
+def _classic_sections(details: Mapping[str, Any], whole: Sequence[AnyPath]) -> list[tuple[str, dict[str, Any]]]:
     """The sections for NeMo's classic loader, each with a line that says when it is needed.
 
     The classic loader reads only the whole manifest of a set, unless it runs in `torch.distributed`: then each process
-    can read the manifests of its own shards. The keys for that would be in the way of the Lhotse loader: with
-    `is_tarred`, some models ask it for a length that it does not have.
+    can read the manifests of its own shards. The keys for that would disturb the Lhotse loader: with `is_tarred`, some
+    models ask it for a length, which it does not have.
 
     Args:
         details: the summary.
         whole: the manifest over all shards of each set.
+
     """
     tars = _paths(details, TARS)
     section = {"use_lhotse": False, "is_tarred": True, "shuffle": True, TARS: _value(tars)}
@@ -87,9 +88,9 @@ def _classic_sections(details: Mapping[str, Any], whole: Sequence[Path]) -> list
 def shard_counts(
     layout: TarredLayout, base: ExistingSet | None, markers: Sequence[Marker] | None = None
 ) -> list[list[int]]:
-    """The numbers of records of the shards of each set: as planned, or without rejects as the `markers` of all say.
+    """The number of records in each shard of each set: as planned, or with `markers` of all units, without rejects.
 
-    The shards of the set `base`, to which others are added, have its usual number.
+    Each shard of the set `base`, to which records are added, counts with its usual number.
     """
     planned = [count for one in layout.sets for count in np.diff(one.bounds).tolist()]
     counts = iter(planned if markers is None else [marker.records_out for marker in markers])
@@ -98,7 +99,7 @@ def shard_counts(
 
 
 def uneven_after_rejects(layout: TarredLayout, base: ExistingSet | None, markers: Sequence[Marker]) -> dict[str, str]:
-    """A line for the summary if rejects have made shards uneven, which the plan could not say."""
+    """A line for the summary if rejects have made the shards uneven, which the plan could not know."""
     done = uneven_shards(shard_counts(layout, base, markers))
     return {"shards": f"without the rejects, {done}"} if done and not uneven_shards(shard_counts(layout, base)) else {}
 

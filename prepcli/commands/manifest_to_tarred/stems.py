@@ -1,4 +1,4 @@
-"""Which records of a tarred data set need more than their stem as the name of their member."""
+"""Finds the records of a tarred data set whose members need more than their stem as a name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class TakenNames:
     keys: NDArray[np.uint64]
 
     def hold(self, stems: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether each of `stems` (their keys) is taken."""
+        """Whether each of the `stems` (their keys) is taken."""
         return in_sorted(self.keys, stems)
 
     def free(self, stem: str) -> str:
@@ -47,9 +47,9 @@ def with_names(
     taken: TakenNames | None,
     scratch: Scratch,
 ) -> TarredLayout:
-    """The layout, with what its records are named by.
+    """The layout, with the bits that determine the names of members.
 
-    Both of NeMo's loaders must find the right line for a member. The classic one looks members up by stem over the
+    Both of NeMo's loaders must find the right line for a member. The classic loader looks up members by stem in the
     whole manifest, not by shard, so a stem must stand for one piece of audio in one shard of the whole set.
     """
     shard = _shard_of(sets, len(index), scratch)
@@ -62,13 +62,13 @@ def with_names(
         )
     ambiguous = scratch.zeros(len(kept), bool)
     repeated = scratch.zeros(len(kept), bool)
-    if num_distinct(stems) < num_distinct(files):  # a stem follows from its file: equally many, then one to one
+    if num_distinct(stems) < num_distinct(files):  # each file has one stem: with equal numbers, each stem has one file
         have_several(stems, files, ambiguous)
     stored = segments if options.slice_with_offset else files
     if num_distinct(stored) < len(stored):
         have_several(stored, shard, repeated)
     if roots.any():
-        # Between slices, what tells them apart stands between stem and shard.
+        # The names of slices have their offset and duration between stem and shard, which makes them unique.
         chosen = ambiguous.copy() if options.slice_with_offset else ambiguous | repeated
         if taken is not None:
             chosen |= taken.hold(stems)
@@ -84,7 +84,7 @@ def with_names(
 
 
 def _shard_of(sets: Sequence[TarSet], num_records: int, scratch: Scratch) -> NDArray[np.int32]:
-    """The number of each record's shard through all sets; -1 for a record in none."""
+    """The number of each record's shard, counted through all sets; -1 for a record in none."""
     shard = scratch.empty(num_records, np.int32)
     shard[:] = -1
     number = 0
@@ -96,7 +96,7 @@ def _shard_of(sets: Sequence[TarSet], num_records: int, scratch: Scratch) -> NDA
 
 
 def _of_all(bits: NDArray[np.bool_], kept: Indices, num_records: int, scratch: Scratch) -> NDArray[np.bool_]:
-    """Bits of the records `kept` as bits of all records."""
+    """The bits of the records `kept`, spread to all records."""
     if len(kept) == num_records:
         return bits
     result = scratch.zeros(num_records, bool)
@@ -106,9 +106,9 @@ def _of_all(bits: NDArray[np.bool_], kept: Indices, num_records: int, scratch: S
 
 
 def _like_chosen(stems: Hashes, roots: Hashes, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each record: can its own stem equal a name that is made for a record with a `chosen` name?
+    """For each record: whether its stem can equal a name that is made for a record with a `chosen` name.
 
-    Such a name is a stem with suffixes (`x-shard1`), so its root is that stem, or the root of that stem.
+    Such a name is a stem with suffixes (`x-shard1`), so its root is this stem, or the root of this stem.
     """
     rows = np.flatnonzero(roots)
     families = np.where(roots[chosen] != 0, roots[chosen], stems[chosen])

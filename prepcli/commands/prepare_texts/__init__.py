@@ -1,1 +1,1 @@
-"""prepare-texts: records of text alone, for ASR training with audio that a TTS model makes of them."""
+"""prepare-texts: records with texts only, for ASR training with audio that a TTS model makes from them."""

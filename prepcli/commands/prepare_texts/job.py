@@ -1,4 +1,4 @@
-"""prepare-texts: each text becomes a record with what ASR writes and what TTS reads."""
+"""prepare-texts: makes a record of each text, with the text that ASR writes and the text that TTS reads."""
 
 import glob
 import hashlib
@@ -13,16 +13,16 @@ from typing import Any, ClassVar
 import msgspec
 
 from prepcli.commands.prepare_texts.options import PrepareTexts
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run_command import run_command
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.interface.options import settings_of
-from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob
+from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob, SliceWriter
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines, check_is_text
 from prepcli.manifest.line_slices import LineSlice, slice_lines
@@ -37,7 +37,8 @@ def check_installed() -> None:
     """Check that the package is installed, without importing it.
 
     Raises:
-        UsageError: it is not.
+        UsageError: it is not installed.
+
     """
     if importlib.util.find_spec("nemo_text_processing") is None:
         raise UsageError(
@@ -47,17 +48,18 @@ def check_installed() -> None:
 
 
 def load_normalizer(lang: str, whitelist: Path | None) -> Normalize:
-    """A function that normalizes as NeMo's hybrid ASR-TTS training does.
+    """Return a function that normalizes a text as NeMo's hybrid ASR-TTS training does.
 
     Raises:
         UsageError: the package is missing, or does not know the language.
+
     """
     check_installed()
     from nemo_text_processing.text_normalization.normalize import Normalizer
 
     try:
         normalizer = Normalizer(input_case="cased", lang=lang, whitelist=str(whitelist) if whitelist else None)
-    except Exception as error:  # of many kinds: each language has its own grammars
+    except Exception as error:  # the grammars of each language raise different errors
         raise UsageError(f"--normalize {lang}: nemo_text_processing cannot load its grammars: {error}") from None
 
     def normalize(text: str) -> str:
@@ -73,7 +75,7 @@ _NOT_PLAIN = re.compile(r"[^\w\s']|_")
 
 @dataclass(frozen=True, slots=True)
 class TextsContents(LineContents):
-    """The lines, and for each file whether they are records."""
+    """The lines, and for each file whether its lines are records."""
 
     are_records: list[bool]
 
@@ -81,8 +83,11 @@ class TextsContents(LineContents):
 TextsPlan = Plan[LineSlice, TextsContents]
 
 
-class TextsJob(LineJob[TextsContents]):
-    """Writes one file of records, perhaps its shards, and one of speakers. A unit is a slice of the input's lines."""
+class TextsJob(LineJob[LineSlice, TextsContents]):
+    """Writes a file of records, a file of speakers and, optionally, shards of the records.
+
+    A unit is a slice of the input's lines.
+    """
 
     command: ClassVar[str] = "prepare-texts"
     reads_audio_files = False
@@ -106,7 +111,7 @@ class TextsJob(LineJob[TextsContents]):
         return f"{self._stem}_speakers.txt"
 
     def shard_name(self, number: int | str) -> str:
-        """Name of a shard, from the folder of the output."""
+        """Path of a shard, relative to the folder of the output."""
         return f"{self._stem}_shards/{self._stem}_{number}.json"
 
     def plan(self, workspace: Workspace) -> TextsPlan:
@@ -128,7 +133,7 @@ class TextsJob(LineJob[TextsContents]):
         return Plan(slices.units, slices.num_records, TextsContents(slices, are_records), inputs, knows_seconds=False)
 
     def _tables(self) -> list[InputFile]:
-        """The table of words, whose content shapes the output as that of the texts does."""
+        """The table of words; its content shapes the output."""
         path = self.options.whitelist
         if path is None:
             return []
@@ -149,12 +154,12 @@ class TextsJob(LineJob[TextsContents]):
         if self.options.normalize is not None and self._normalize is None:
             self._normalize = load_normalizer(self.options.normalize, self.options.whitelist)
 
-    def open_unit(self, contents: TextsContents, unit: LineSlice, writer: UnitWriter) -> "_Texts":
+    def open_unit(self, plan: TextsPlan, unit: LineSlice, writer: UnitWriter) -> "_Texts":
         """Make the records of a slice."""
-        return _Texts(self.of_record if contents.are_records[unit.source] else self.of_text, writer)
+        return _Texts(plan, unit, writer, self)
 
     def of_text(self, line: bytes) -> dict[str, str]:
-        """The fields for a line of text; raises `RecordRejected` if there is none."""
+        """The fields for a line of text; raises `RecordRejected` if the line is empty."""
         try:
             text = line.decode().strip()
         except UnicodeDecodeError as error:
@@ -163,7 +168,7 @@ class TextsJob(LineJob[TextsContents]):
         return self._texts(text, text)
 
     def of_record(self, line: bytes) -> dict[str, str]:
-        """The fields for a line of a manifest; raises `RecordRejected` if it has no text."""
+        """The fields for a line of a manifest; raises `RecordRejected` if the line has no text."""
         fields = parse_fields(line)
         text, name = _text(fields, self.options.text_field), self.options.tts_text_field
         if name is not None:
@@ -191,7 +196,7 @@ class TextsJob(LineJob[TextsContents]):
         out, speakers = self.options.out, self.options.speaker_numbers()
         writer.open(self.speakers_name).write("".join(f"{number}\n" for number in speakers).encode())
         num_records = sum(marker.records_out for marker in markers)
-        num_raw = round(sum(marker.extra.get(TTS_TEXT, 0) for marker in markers))
+        num_raw = round(totals(markers)[TTS_TEXT])
         is_mixed = 0 < num_raw < num_records
         details: dict[str, Any] = {"manifest_filepath": out, "speakers_filepath": out.with_name(self.speakers_name)}
         parts = self._parts(markers, writer.workspace, is_mixed)
@@ -210,20 +215,20 @@ class TextsJob(LineJob[TextsContents]):
         return details
 
     def _parts(self, markers: Sequence[Marker], workspace: Workspace, is_mixed: bool) -> Iterator[bytes]:
-        """The lines of each unit. If only some texts are normalized, all get the same field, as NeMo uses them."""
+        """The lines of each unit. If only some texts are normalized, all get the field `tts_text`, as NeMo expects."""
         for marker in markers:
             lines = (workspace.root / LINES_NAME.format(marker.unit)).read_bytes()
-            # Within a text the quotation marks are escaped.
+            # Within a text, quotation marks are escaped, so the pattern cannot match there.
             yield lines.replace(b',"tts_text_normalized":', b',"tts_text":') if is_mixed else lines
 
     def _divided(self, parts: Iterable[bytes], bounds: Sequence[int], writer: UnitWriter) -> Iterator[bytes]:
-        """Pass the parts on, and write them to shards that begin with the records `bounds`."""
+        """Pass the parts on, and write them to shards; `bounds` has the number of the first record of each shard."""
         number, shard, done = 0, writer.open(self.shard_name(0)), 0
         for part in parts:
             lines = part.splitlines(keepends=True)
             while lines:
                 while done == bounds[number + 1]:
-                    shard.close()  # thousands of open files are more than a process may have
+                    shard.close()  # a process cannot have thousands of open files
                     number += 1
                     shard = writer.open(self.shard_name(number))
                 some = lines[: bounds[number + 1] - done]
@@ -231,24 +236,23 @@ class TextsJob(LineJob[TextsContents]):
                 done += len(some)
                 del lines[: len(some)]
             yield part
-        for rest in range(number + 1, len(bounds) - 1):  # fewer records than shards are left
+        for rest in range(number + 1, len(bounds) - 1):  # empty shards, if records are fewer than shards
             writer.open(self.shard_name(rest)).close()
 
 
-class _Texts:
+class _Texts(SliceWriter):
     """Makes the records of a slice."""
 
-    def __init__(self, fields_of: Callable[[bytes], dict[str, str]], writer: UnitWriter) -> None:
-        self._fields_of, self._writer = fields_of, writer
+    def __init__(self, plan: TextsPlan, unit: LineSlice, writer: UnitWriter, job: TextsJob) -> None:
+        super().__init__(plan, unit)
+        self._fields_of = job.of_record if plan.contents.are_records[unit.source] else job.of_text
+        self._writer = writer
         self._encode = msgspec.json.Encoder().encode
 
-    def make(self, line: bytes) -> tuple[bytes, float]:
-        texts = self._fields_of(line)
+    def make(self, item: tuple[int, bytes]) -> tuple[bytes, float]:
+        texts = self._fields_of(item[1])
         self._writer.extra[TTS_TEXT] += TTS_TEXT in texts
         return self._encode(texts), 0.0
-
-    def close(self) -> None:
-        pass
 
 
 def _has(fields: dict[str, msgspec.Raw], name: str) -> bool:
@@ -265,7 +269,7 @@ def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
 
 
 def _begins_with_brace(path: str) -> bool:
-    """Whether the first line that is not empty begins as a JSON object does."""
+    """Whether the first line that is not empty begins like a JSON object."""
     with naming(path), open_bytes(path) as file:
         return file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
@@ -287,4 +291,4 @@ def prepare_texts(options: PrepareTexts) -> Report:
     """
     engine = options.engine()
     options = replace(options, out=real_file(options.out))
-    return run_command(TextsJob(expand_paths(options.input), options), FileWorkspace(options.out), options, engine)
+    return run_job(TextsJob(expand_paths(options.input), options), FileWorkspace(options.out), engine)

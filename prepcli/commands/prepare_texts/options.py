@@ -72,7 +72,8 @@ class PrepareTexts(JobOptions):
         """The numbers that `--speakers` lists.
 
         Raises:
-            UsageError: it has another form.
+            UsageError: the value has another form.
+
         """
         numbers: list[int] = []
         for part in self.speakers.split(","):
@@ -84,10 +85,11 @@ class PrepareTexts(JobOptions):
         return list(dict.fromkeys(numbers))
 
     def check(self) -> None:
-        """Check what does not depend on the input.
+        """Check everything that does not depend on the input.
 
         Raises:
             UsageError: options contradict each other.
+
         """
         from prepcli.manifest.output_name import check_manifest_name
 

@@ -1,1 +1,1 @@
-"""`status`: what runs are doing."""
+"""`status`: the progress of runs."""

@@ -1,12 +1,10 @@
-"""`status` from its options to its report."""
-
-from pathlib import Path
+"""Runs `status`: from its options to its report."""
 
 from prepcli.commands.status.options import ShowStatus
 from prepcli.engine.run.status import Statuses, not_started, read_status, workspaces_of
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.errors import UsageError
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import AnyPath, StorePath
 
 
 def status(options: ShowStatus) -> Statuses:
@@ -41,8 +39,8 @@ def status(options: ShowStatus) -> Statuses:
     return found
 
 
-def _named(path: Path) -> Path:
-    """`out.prepcli` means `out`: shell patterns match both."""
+def _named(path: AnyPath) -> AnyPath:
+    """The output of a path: `out.prepcli` means `out`, because shell patterns match both."""
     if isinstance(path, StorePath):
         return path
     name = path.name.removesuffix(".prepcli")

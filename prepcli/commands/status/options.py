@@ -1,11 +1,11 @@
 """The options of `status`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Json, WorkDir
+from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +20,8 @@ class ShowStatus:
     """
 
     out: Annotated[
-        tuple[Path, ...],
-        Option("Output directories of other commands.", metavar="OUT...", is_argument=True, takes_address=True),
+        tuple[AnyPath, ...],
+        Option("Output directories of other commands.", metavar="OUT...", is_argument=True),
     ]
     work_dir: WorkDir = None
     as_json: Json = False

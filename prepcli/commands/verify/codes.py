@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
@@ -14,6 +13,7 @@ from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair, read_pairs
 from prepcli.formats.shar import decode_json
 from prepcli.processes.pools import map_in_order
+from prepcli.storage.paths import AnyPath
 
 TOLERANCE = 1e-3
 """Seconds by which a rounded duration, or resampling to whole samples, may differ."""
@@ -29,14 +29,15 @@ class _TemporalArray(msgspec.Struct):
     frame_shift: float
 
 
-def compare_with_audio(workspace: Workspace, folder: Path, num_workers: int, report: VerifyReport) -> None:
-    """Add to the report if codes were made of other audio than is there now.
+def compare_with_audio(workspace: Workspace, folder: AnyPath, num_workers: int, report: VerifyReport) -> None:
+    """Report codes that were made from other audio than the current audio.
 
     Args:
-        workspace: that of the codes.
-        folder: the Shar set; audio outside of one has absolute paths.
+        workspace: workspace of the codes.
+        folder: the Shar set; audio outside of it has absolute paths.
         num_workers: maximum number of worker processes.
-        report: gets a problem, and a note about what could not be compared.
+        report: gets a problem, and a note about audio that could not be compared.
+
     """
     records = sorted(workspace.root.glob(AUDIO_RECORD.format("*")))
     found = list(map_in_order(partial(compare_audio, folder=str(folder)), records, num_workers))
@@ -57,7 +58,7 @@ def compare_with_audio(workspace: Workspace, folder: Path, num_workers: int, rep
 
 def check_codes(
     where: str,
-    tar: Path,
+    tar: AnyPath,
     sha256: str | None,
     ids: Sequence[str],
     seconds: Sequence[float | None],
@@ -74,7 +75,7 @@ def check_codes(
         length = seconds[count] if count < len(seconds) else None
         count += 1
         if own is not None and aligned and pair.cut_id != own:
-            aligned = False  # and so is everything after it
+            aligned = False  # later codes are not aligned either
             report.problems.append(f"{where}: array {count} is {pair.name}, but cut {count} is {own}")
         if not pair.is_placeholder:
             _check_array(where, pair, length if aligned else None, report)

@@ -14,11 +14,12 @@ from prepcli.commands.verify.options import Verify
 from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.runs import PublishedRun, judge_runs, plan_of, runs_of
-from prepcli.commands.verify.shar import Hashes, check_shar_shard, crashed, find_shards, repeated_ids
+from prepcli.commands.verify.shar import Hashes, check_shar_shard, find_shards, repeated_ids
 from prepcli.commands.verify.shards import Hashed, add_shard
 from prepcli.commands.verify.tarred_set import verify_tarred_set
 from prepcli.commands.verify.text_context import cuts_made_of, text_context_problems
 from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
+from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.store_output import OutputSizes
@@ -33,28 +34,28 @@ from prepcli.interface.printing import printable_command
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.scan import lines_of, ranges_of
 from prepcli.manifest.sources import is_gzip, open_bytes
-from prepcli.processes.pools import map_in_order, map_past_crashes
+from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import available_processors
 from prepcli.storage.addresses import join
-from prepcli.storage.paths import path_of
+from prepcli.storage.paths import AnyPath, path_of
 
 _READ_FIELDS = ("tts_text", "tts_text_normalized")
 
 
-def is_texts(path: Path, runs: Sequence[PublishedRun]) -> bool:
-    """Whether `prepare-texts` wrote the file: by the records beside it, or else by its first line."""
+def is_texts(path: AnyPath, runs: Sequence[PublishedRun]) -> bool:
+    """Whether `prepare-texts` wrote the file: by the state of the run next to it, or else by its first line."""
     writer = next((run for run in runs if path.name in run.files), None)
     if writer is not None:
         return writer.plan.command == "prepare-texts" and path.suffix == ".json"
-    if is_gzip(str(path)):  # as nothing of ours is
+    if is_gzip(str(path)):  # `prepare-texts` writes no gzip
         return False
     with open_bytes(str(path)) as file:
         line = file.readline(1 << 20)
     return b'"audio_filepath"' not in line and any(f'"{name}"'.encode() in line for name in _READ_FIELDS)
 
 
-def verify_texts(path: Path) -> ManifestReport:
-    """Check that each line has `text` and one field to read, the same one in all lines."""
+def verify_texts(path: AnyPath) -> ManifestReport:
+    """Check that each line has `text` and one field for TTS, the same field in all lines."""
     report = ManifestReport()
     read_field: str | None = None
     number = 0
@@ -75,7 +76,7 @@ def verify_texts(path: Path) -> ManifestReport:
 
 
 def _check_line(line: bytes) -> tuple[str | None, str | None]:
-    """The field to read, and what is wrong."""
+    """The field for TTS, or the problem of the line."""
     fields = parse_fields(line)
     names = [name for name in _READ_FIELDS if name in fields]
     if len(names) != 1:
@@ -87,11 +88,12 @@ def _check_line(line: bytes) -> tuple[str | None, str | None]:
     return names[0], None
 
 
-def verify_quickly(out: Path, work_dir: Path | None = None) -> VerifyReport:
-    """Check that every published file is there with its size, and in a store with the ETag that it had.
+def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
+    """Check that every published file exists with its size and, in a store, its ETag.
 
     Raises:
-        UsageError: there is no state of a run, with which files could be compared.
+        UsageError: there is no state of a run to compare files with.
+
     """
     runs = runs_of(out, work_dir)
     if not runs:
@@ -132,7 +134,7 @@ def verify(options: Verify) -> VerifyReport:
     """Check a data set.
 
     Returns:
-        What was checked. If nothing is wrong, `problems` is empty and `status` is `ok`.
+        The counts of the checked data. If nothing is wrong, `problems` is empty and `status` is `ok`.
 
     Raises:
         UsageError: the directory holds no data set.
@@ -143,6 +145,7 @@ def verify(options: Verify) -> VerifyReport:
         >>> report = prepcli.manifest_to_tarred("manifest.json", "verified", num_shards=2)
         >>> prepcli.verify("verified").problems
         []
+
     """
     note_unused(options.work_dir, options.out)
     if options.quick:
@@ -155,7 +158,7 @@ def verify(options: Verify) -> VerifyReport:
 def verify_shar_set(
     shar: SharSet, coded: CodesSet | None, sha256: Hashed, num_workers: int, report: VerifyReport
 ) -> None:
-    """Check a Shar set, or with `coded` only that these codes are those of its cuts."""
+    """Check a Shar set; with `coded`, check only that these codes match its cuts."""
     report.kind = "shar"
     try:
         shards, problems = find_shards(shar, sha256, coded)
@@ -166,15 +169,15 @@ def verify_shar_set(
     if shards and (note := moved_from((coded or shar).folder, shards[0].cuts)):
         report.notes.append(note)
     hashes: list[Hashes] = []
-    results = map_past_crashes(check_shar_shard, shards, num_workers, crashed)
+    results = map_refusing_crashes(check_shar_shard, shards, num_workers)
     for shard in with_bar(results, len(shards), "verify", "shards"):
         add_shard(shard, "", report)
         hashes.append(shard.id_hashes)
     report.problems += repeated_ids(shards, hashes)
 
 
-def coded_set(out: Path, work_dir: Path | None) -> SharSet:
-    """The Shar set whose codes are in `out`, from the plans beside it."""
+def coded_set(out: AnyPath, work_dir: Path | None) -> SharSet:
+    """The Shar set whose codes are in `out`, from the plans next to it."""
     for workspace in workspaces_of(out, work_dir):
         plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
@@ -194,30 +197,31 @@ class _Verification:
 
     Attributes:
         out: the folder.
-        runs: those that made what is in it.
-        published: the files that they have published, by name.
+        runs: the runs that made its content.
+        published: the files that the runs have published, by name.
         num_workers: maximum number of worker processes.
         work_dir: the folder of the state of runs whose output is in a store.
         report: gets the problems.
-        coded: the folder with the audio of codes.
+        coded: the folder with the audio of the codes.
+
     """
 
-    out: Path
+    out: AnyPath
     runs: Sequence[PublishedRun]
     published: dict[str, PublishedFile]
     num_workers: int
     work_dir: Path | None
     report: VerifyReport
-    coded: Path
+    coded: AnyPath
 
     def __post_init__(self) -> None:
         self.sizes = OutputSizes(self.out)
         self.is_finished = all(run.is_finished for run in self.runs)
         self.compared: set[str] = set()
-        self.unknown: set[str] = set()  # for example of another command, whose OUT.prepcli is gone
+        self.unknown: set[str] = set()  # for example of another command, whose OUT.prepcli was removed
 
     def sha256(self, name: str) -> str | None:
-        """The SHA-256 of a file as published; the caller compares it."""
+        """The published SHA-256 of a file; the caller compares it."""
         self.compared.add(name)
         if name not in self.published and self.sizes.has(name):
             self.unknown.add(name)
@@ -257,11 +261,11 @@ _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
     "mels": _check_export,
     "parquet": _check_export,
 }
-"""What checks a set, by its kind."""
+"""The check for each kind of set."""
 
 
-def _sets_to_check(out: Path, published: Collection[str]) -> list[StoredSet]:
-    """A tarred and a Shar set, else codes or the first export; not those that only other programs write."""
+def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:
+    """The tarred and the Shar set; else codes or the first export; no kind that only other programs write."""
     found = [
         one
         for one in sets_in(out, published)
@@ -272,15 +276,16 @@ def _sets_to_check(out: Path, published: Collection[str]) -> list[StoredSet]:
 
 
 def check_set(
-    out: Path, num_workers: int = 1, audio_base_dir: Path | None = None, work_dir: Path | None = None
+    out: AnyPath, num_workers: int = 1, audio_base_dir: AnyPath | None = None, work_dir: Path | None = None
 ) -> VerifyReport:
     """Check the tarred set (with static buckets: each of them), the Shar or the export in `out`; decodes everything.
 
-    Codes are compared with the cuts, even if `out` holds only codes and the Shar set is elsewhere. Of a manifest,
-    and of those that a run has written in `out`, each line is checked, and that its audio is there (by its header).
+    Codes are compared with the cuts, even if `out` holds only codes and the Shar set is elsewhere. Each line of a
+    manifest, or of the manifests that a run has written in `out`, is checked, and the header of its audio.
 
     Raises:
         UsageError: `out` holds no data set.
+
     """
     if out.is_file():
         return _verify_file(out, audio_base_dir, num_workers)
@@ -318,7 +323,7 @@ def check_set(
 
 
 def _note_others(of: _Verification) -> None:
-    """Add what was found next to the files that runs have published."""
+    """Add notes on files that were found next to those that runs have published."""
     if of.runs and of.unknown and of.is_finished:
         of.report.files_not_compared = len(of.unknown)
         of.report.notes.append(
@@ -333,7 +338,7 @@ def _note_others(of: _Verification) -> None:
 
 
 def _extra_files(found: OutputSizes, published: Collection[str], read: Collection[str]) -> list[str]:
-    """Files that look like those of the set, by folder and suffix, but were neither published nor read."""
+    """Files with the folder and suffix of files of the set that were neither published nor read."""
     kinds = {os.path.split(name)[0]: set[str]() for name in published}
     for name in published:
         folder, file = os.path.split(name)
@@ -354,11 +359,11 @@ def _commands(runs: Sequence[PublishedRun]) -> str:
     return " and ".join(sorted({run.plan.command for run in runs}))
 
 
-def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> VerifyReport:
-    """Check one manifest; what is known of it is beside it (`m.json.prepcli`), or beside its folder."""
+def _verify_file(path: AnyPath, audio_base_dir: AnyPath | None, num_workers: int) -> VerifyReport:
+    """Check one manifest; the state of its run is next to it (`m.json.prepcli`), or next to its folder."""
     report = VerifyReport(str(path), kind="manifest")
     runs = [*runs_of(path), *(run for run in runs_of(path.parent) if path.name in run.files)]
-    texts = is_texts(path, runs)  # their file of speakers is beside them
+    texts = is_texts(path, runs)  # the file of speakers is next to the texts
     everything = _published(runs, report)
     if texts:
         own = set(everything)
@@ -379,7 +384,7 @@ def _verify_file(path: Path, audio_base_dir: Path | None, num_workers: int) -> V
 
 
 def _add_manifest(
-    path: Path, runs: Sequence[PublishedRun], audio_base_dir: Path | None, num_workers: int, report: VerifyReport
+    path: AnyPath, runs: Sequence[PublishedRun], audio_base_dir: AnyPath | None, num_workers: int, report: VerifyReport
 ) -> None:
     if is_texts(path, runs):
         found = verify_texts(path)
@@ -393,8 +398,8 @@ def _add_manifest(
     report.notes += found.notes
 
 
-def _changed(out: Path, published: dict[str, str], num_workers: int) -> Iterator[str]:
-    """Problems with files whose content is not as published; for files that no check of a shard reads."""
+def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Iterator[str]:
+    """Problems of files whose content is not as published; for files that the checks of shards do not read."""
     names = [name for name in published if (out / name).is_file()]
     digests = map_in_order(_digest, [out / name for name in names], num_workers)
     for name, digest in zip(names, digests, strict=True):
@@ -404,7 +409,7 @@ def _changed(out: Path, published: dict[str, str], num_workers: int) -> Iterator
             yield f"{name}: not the bytes that were published (SHA-256 differs)"
 
 
-def _digest(path: Path) -> str | OSError:
+def _digest(path: AnyPath) -> str | OSError:
     try:
         return sha256_of(path)
     except OSError as error:
@@ -412,7 +417,7 @@ def _digest(path: Path) -> str | OSError:
 
 
 def _published(runs: Sequence[PublishedRun], report: VerifyReport) -> dict[str, PublishedFile]:
-    """The files that runs have published; a run that is not finished is added to the problems."""
+    """The files that runs have published; reports a problem for a run that is not finished."""
     files: dict[str, PublishedFile] = {}
     for run in runs:
         report.hashes_known = True

@@ -1,28 +1,381 @@
-"""Checks of exports to other toolkits: the parts of each kind, and what concerns all of its parts."""
+"""Checks exports to other toolkits: the parts of each kind, and properties of all parts together."""
 
-from collections.abc import Callable, Sequence
+import hashlib
+import importlib.util
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tarfile import TarInfo
 from typing import Any
 
 import numpy as np
 
-from prepcli.audio.past_crashes import map_refusing_crashes
-from prepcli.commands.verify import mels, parquet, wenet
+from prepcli.audio.check import check_decoded
+from prepcli.audio.limits import SAME_SECONDS
+from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.shards import Hashed, add_shard
-from prepcli.formats.sets import StoredSet
+from prepcli.commands.verify.tarred import ShardReport, line_hash
+from prepcli.engine.run.crashes import map_refusing_crashes
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.mels import MEL, SEPARATOR
+from prepcli.formats.parquet import check_installed, file_name, python_values, seconds_in
+from prepcli.formats.sets import MelSet, ParquetSet, StoredSet, WenetSet
+from prepcli.formats.tar import read_members
+from prepcli.formats.wenet import (
+    AUDIO_FORMATS,
+    LIST_NAME,
+    RAW_LIST_NAME,
+    is_dropped,
+    num_tokens,
+    read_shard_list,
+    shards_in,
+)
+from prepcli.interface.printing import first_line
+from prepcli.manifest.scan import Range, lines_of, ranges_of
+from prepcli.planning.hashing import Hashes
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.pools import map_in_order
+from prepcli.storage.paths import AnyPath
+
+
+@dataclass(slots=True)
+class ExportReport(ShardReport):
+    """The result for a part of an export; `num_lines` counts records.
+
+    Attributes:
+        id_hashes: a 64-bit hash of each record's id.
+        num_dropped: records that the reader drops silently.
+
+    """
+
+    id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    num_dropped: int = 0
+
+    def add_ids(self, ids: Sequence[str]) -> None:
+        """Add the hashes of these ids."""
+        hashes = [line_hash(id.encode("utf-8", "surrogatepass")) for id in ids]
+        self.id_hashes = np.concatenate([self.id_hashes, np.array(hashes, np.uint64)])
+
+
+_LINES_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ListPart:
+    """Some lines of a list: name of the list, number of the first line, and digests of the mels that the lines name."""
+
+    root: AnyPath
+    name: str
+    first: int
+    lines: tuple[str, ...]
+    sha256: tuple[str | None, ...]
+    has_mels: bool
+
+
+def find_lists(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
+    """The lists to check, in parts."""
+    parts: list[ListPart] = []
+    problems: list[str] = []
+    if one.has_mels and importlib.util.find_spec("torch") is None:
+        raise UsageError("verifying mels needs torch: pip install 'prepcli[models]'")
+    for path in one.lists:
+        try:
+            with path.open(encoding="utf-8") as file:
+                lines = [line.removesuffix("\n") for line in file]
+        except (OSError, UnicodeDecodeError) as error:
+            problems.append(f"filelists/{path.name}: cannot be read: {error}")
+            continue
+        with_mels = one.has_mels and f"_{MEL}_text_" in path.name
+        for first in range(0, len(lines), _LINES_AT_ONCE):
+            some = tuple(lines[first : first + _LINES_AT_ONCE])
+            digests = tuple(sha256(line.partition(SEPARATOR)[0]) if with_mels else None for line in some)
+            parts.append(ListPart(one.folder, path.name, first + 1, some, digests, with_mels))
+    return parts, problems
+
+
+def check_list(part: ListPart) -> ExportReport:
+    """Check the lines, and the files that they name."""
+    report = ExportReport(part.first)
+    is_mels = f"_{MEL}_text_" in part.name
+    paths = []
+    for number, (line, sha256) in enumerate(zip(part.lines, part.sha256, strict=True), start=part.first):
+        where = f"filelists/{part.name}:{number}"
+        fields = line.strip().split(SEPARATOR)
+        if len(fields) != 2 or not all(fields):
+            report.problems.append(f"{where}: must be path{SEPARATOR}text")
+            continue
+        path = part.root / fields[0]
+        if is_mels:
+            paths.append(fields[0])
+        if part.has_mels:
+            report.num_members += 1
+            _check_mel(f"{where}: {fields[0]}", path, sha256, report)
+        elif not is_mels and not path.is_file():
+            report.problems.append(f"{where}: there is no file {path}")
+    report.num_lines = len(paths)
+    report.add_ids(paths)
+    return report
+
+
+def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ExportReport) -> None:
+    import torch
+
+    try:
+        data = path.read_bytes()
+        mel: Any = torch.load(io.BytesIO(data), weights_only=True)
+    except Exception as error:  # torch.load has no common class: errors of zip, of pickle, its own
+        report.problems.append(f"{where}: cannot be read: {first_line(error)}")
+        return
+    if sha256 not in (None, hashlib.sha256(data).hexdigest()):
+        report.problems.append(f"{where}: not the bytes that were published (SHA-256 differs)")
+    if not isinstance(mel, torch.Tensor) or mel.dtype != torch.float32 or mel.dim() != 2 or not mel.numel():
+        report.problems.append(f"{where}: not a float32 tensor of shape (bands, frames)")
+    elif not bool(torch.isfinite(mel).all()):
+        report.problems.append(f"{where}: has values that are not numbers")
+
+
+_LOSSLESS = ("wav", "flac")
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A file to check, and its published SHA-256 if that is known."""
+
+    number: int
+    path: AnyPath
+    sha256: str | None
+
+
+def find_files(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
+    """The files to check; they must be numbered from 0."""
+    check_installed()
+    found = one.shards
+    missing = [file_name(number) for number in range(max(found, default=-1) + 1) if number not in found]
+    problems = [f"{', '.join(missing)}: missing; files must be numbered from 0"] if missing else []
+    return [CheckedFile(number, path, sha256(path.name)) for number, path in found.items()], problems
+
+
+def check_file(file: CheckedFile) -> ExportReport:
+    """Read a whole file and decode its audio."""
+    import pyarrow
+
+    report = ExportReport(file.number)
+    name = file.path.name
+    try:
+        if file.sha256 not in (None, _digest(file.path)):
+            report.problems.append(f"{name}: not the bytes that were published (SHA-256 differs)")
+        ids = []
+        for number, row in enumerate(_rows(file.path)):
+            report.num_lines += 1
+            _check_row(f"{name}: row {number}", row, report)
+            ids.append(str(row.get("id")))
+        report.add_ids(ids)
+    except (pyarrow.ArrowException, OSError) as error:
+        report.problems.append(f"{name}: cannot be read: {first_line(error)}")
+    return report
+
+
+def _digest(path: AnyPath) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _rows(path: AnyPath) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        columns = [name for name in ("id", "audio", "duration") if name in file.schema_arrow.names]
+        for group in range(file.num_row_groups):
+            yield from python_values(file.read_row_group(group, columns))
+
+
+def _check_row(where: str, row: dict[str, Any], report: ExportReport) -> None:
+    audio = row.get("audio")
+    data = audio.get("bytes") if isinstance(audio, dict) else None
+    name = "" if row.get("id") is None else str(row["id"])  # other programs write ids as numbers
+    if not isinstance(data, bytes) or not name:
+        report.problems.append(f"{where} has no id, or no audio with bytes")
+        return
+    report.num_members += 1
+    try:
+        take_in_hand(name)
+        info = probe_bytes(data, name)
+        check_decoded(data, info, name)
+    except RecordRejected as rejected:
+        report.problems.append(f"{where}: {rejected.detail}")
+        return
+    report.seconds += info.duration
+    try:
+        duration = info.duration if row.get("duration") is None else seconds_in(row["duration"])
+    except ValueError as error:
+        report.problems.append(f"{where}: {error}")
+        return
+    if info.format in _LOSSLESS and abs(duration - info.duration) > SAME_SECONDS:
+        report.problems.append(f"{where}: duration is {duration:.3f} s, but its audio has {info.duration:.3f} s")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFile:
+    """A shard to check, and its published SHA-256 if that is known."""
+
+    number: int
+    tar: AnyPath
+    sha256: str | None
+
+
+def find_parts(one: WenetSet, sha256: Hashed) -> tuple[Sequence[ShardFile | Range], list[str]]:
+    """The shards, or the parts of the data list, to check."""
+    return _find_lines(one.list) if one.is_raw else _find_shards(one, sha256)
+
+
+def check_part(part: ShardFile | Range) -> ExportReport:
+    """Check a shard, or lines of the data list."""
+    return _check_shard(part) if isinstance(part, ShardFile) else _check_lines(part)
+
+
+def _find_shards(one: WenetSet, sha256: Hashed) -> tuple[list[ShardFile], list[str]]:
+    """The shards to check.
+
+    `shards.list` must name the shards of the folder, in order, by paths that the reader can open.
+    """
+    try:
+        listed = read_shard_list(one.list)
+    except OSError as error:
+        return [], [f"{LIST_NAME}: cannot be read: {error.strerror}"]
+    problems = []
+    for number, path in enumerate(listed, start=1):
+        if path.is_absolute() and not path.is_file():
+            problems.append(f"{LIST_NAME}:{number}: there is no file {path}; has the directory been moved?")
+    names = [path.name for path in listed]
+    there = {
+        f"{prefix}_{number:09d}.tar": number for prefix, numbers in shards_in(one.folder).items() for number in numbers
+    }
+    problems += [f"{name}: is not in {LIST_NAME}" for name in there if name not in names]
+    problems += [f"{name}: missing" for name in names if name not in there]
+    if len(set(names)) < len(names):
+        problems.append(f"{LIST_NAME}: names a shard twice")
+    parts = [ShardFile(there[name], one.folder / name, sha256(name)) for name in dict.fromkeys(names) if name in there]
+    return parts, problems
+
+
+def _check_shard(shard: ShardFile) -> ExportReport:
+    """Read a whole shard and decode its audio."""
+    report = ExportReport(shard.number)
+    keys: list[str] = []
+    text: tuple[str, str] | None = None
+    for member, data in read_members(shard.tar, shard.tar.name, shard.sha256, report.problems):
+        report.num_members += 1
+        key, _, suffix = member.name.rpartition(".")
+        where = f"{shard.tar.name}: member {member.name}"
+        if not member.isreg() or not key:
+            report.problems.append(f"{where} is not a file <key>.txt or <key>.<audio format>")
+        elif suffix == "txt":
+            if text is not None:
+                report.problems.append(f"{shard.tar.name}: {text[0]} has no audio")
+            text = (key, _decoded(data, where, report))
+        elif suffix not in AUDIO_FORMATS:
+            report.problems.append(f"{where}: WeNet does not take .{suffix} for audio")
+        else:
+            if text is None or text[0] != key:
+                report.problems.append(f"{where} does not follow its text, {key}.txt")
+            keys.append(key)
+            _check_audio(member, data, text[1] if text is not None else "", shard.tar.name, report)
+            text = None
+    if text is not None:
+        report.problems.append(f"{shard.tar.name}: {text[0]} has no audio")
+    report.num_lines = len(keys)
+    report.add_ids(keys)
+    return report
+
+
+def _decoded(data: bytes, where: str, report: ExportReport) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        report.problems.append(f"{where} is not UTF-8")
+        return ""
+
+
+def _check_audio(member: TarInfo, data: bytes, text: str, where: str, report: ExportReport) -> None:
+    try:
+        take_in_hand(member.name)
+        info = probe_bytes(data, member.name)
+        check_decoded(data, info, member.name)
+    except RecordRejected as rejected:
+        report.problems.append(f"{where}: {rejected.detail}")
+        return
+    report.seconds += info.duration
+    report.num_dropped += is_dropped(info.duration, num_tokens(text))
+
+
+def _find_lines(path: AnyPath) -> tuple[list[Range], list[str]]:
+    if not path.is_file():
+        return [], [f"{RAW_LIST_NAME}: missing"]
+    return ranges_of(str(path), path.stat().st_size), []
+
+
+def _check_lines(part: Range) -> ExportReport:
+    """Check the lines, and the headers of the audio that they name."""
+    report = ExportReport(part.start)
+    keys = []
+    for line in lines_of(part):
+        try:
+            item = json.loads(line)
+            key, seconds, text = _check_item(item)
+        except (ValueError, TypeError, KeyError) as error:
+            report.problems.append(f"{RAW_LIST_NAME}: {line[:60]!r} is not a line with key, wav and txt: {error}")
+            continue
+        except RecordRejected as rejected:
+            report.problems.append(f"{RAW_LIST_NAME}: {item['key']}: {rejected.detail}")
+            continue
+        keys.append(key)
+        report.seconds += seconds
+        report.num_dropped += is_dropped(seconds, num_tokens(text))
+    report.num_lines = report.num_members = len(keys)
+    report.add_ids(keys)
+    return report
+
+
+def _check_item(item: Any) -> tuple[str, float, str]:
+    """Key, seconds and text of an item.
+
+    Audio with a relative path, which starts from the folder of training, is not read.
+    """
+    key, path, text = item["key"], item["wav"], item["txt"]
+    if not all(isinstance(value, str) for value in (key, path, text)):
+        raise TypeError("they must be strings")
+    start, end = float(item.get("start", 0.0)), item.get("end")
+    if not Path(path).is_absolute():
+        length = 1.0 if end is None else float(end) - start
+        if not (start >= 0 and 0 < length < float("inf")):
+            raise ValueError(f"{start} to {end} s is not a part of a file")
+        return key, length, text
+    take_in_hand(path)
+    info = probe_file(path)
+    stop = info.duration if end is None else float(end)
+    if not 0 <= start < stop <= info.duration + 1 / info.sampling_rate:
+        raise ValueError(f"{start} to {stop} s is not a part of {path}, which lasts {info.duration} s")
+    return key, stop - start, text
+
 
 _Parts = tuple[Sequence[Any], list[str]]
 _CHECKS: dict[str, tuple[Callable[[Any, Hashed], _Parts], Callable[[Any], Any]]] = {
-    "wenet": (wenet.find_parts, wenet.check_part),
-    "mels": (mels.find_lists, mels.check_list),
-    "parquet": (parquet.find_files, parquet.check_file),
+    "wenet": (find_parts, check_part),
+    "mels": (find_lists, check_list),
+    "parquet": (find_files, check_file),
 }
-"""By kind: what gives the parts, and what is wrong with their names; and what checks a part, in a worker process."""
+"""The checks by kind: a function that returns the parts and problems of their names, and one that checks a part."""
 
 
 def verify_export(one: StoredSet, sha256: Hashed, num_workers: int, report: VerifyReport) -> None:
-    """Check each part of an export, and that their ids are unique."""
+    """Check each part of an export, and that ids are unique over all parts."""
     report.kind = one.kind
     find, check = _CHECKS[one.kind]
     parts, problems = find(one, sha256)

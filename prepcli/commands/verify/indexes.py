@@ -1,7 +1,6 @@
-"""Checks that indexes fit their data. Readers do not: of a stale index they read wrong bytes."""
+"""Checks that indexes fit their data. Readers do not check: with a stale index, they read wrong bytes."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from prepcli.formats.indexes import (
     INDEX_SUFFIX,
@@ -12,12 +11,13 @@ from prepcli.formats.indexes import (
     index_problem,
     mirrored,
 )
+from prepcli.storage.paths import AnyPath
 
 
-def index_problems(path: Path, kind: IndexKind, where: str, mirror: Path | None = None) -> Iterator[str]:
-    """What is wrong with the indexes of a data file, beside it and in a mirror, as far as there are any.
+def index_problems(path: AnyPath, kind: IndexKind, where: str, mirror: AnyPath | None = None) -> Iterator[str]:
+    """The problems of the existing indexes of a data file, next to it and in a mirror.
 
-    To be called for data that are all right; `where` names the file in messages.
+    To be called for data without problems; `where` names the file in messages.
     """
     for index in [beside(path), *([] if mirror is None else [mirror / mirrored(path)])]:
         try:
@@ -35,12 +35,12 @@ def index_problems(path: Path, kind: IndexKind, where: str, mirror: Path | None 
             )
 
 
-def moved_from(folder: Path, cuts: Path) -> str | None:
-    """A note if the mirror of a Shar set, to which `cuts` belong, has indexes for another place only."""
+def moved_from(folder: AnyPath, cuts: AnyPath) -> str | None:
+    """A note if the mirror of a Shar set, which has the `cuts`, has indexes for another place only."""
     mirror = folder / MIRROR
     if not mirror.is_dir() or (mirror / mirrored(cuts)).exists():
         return None
-    others = sorted(mirror.rglob(f"{cuts.name}{INDEX_SUFFIX}"))
+    others = sorted(mirror.glob(f"**/{cuts.name}{INDEX_SUFFIX}"))
     if not others:
         return None
     place = others[0].relative_to(mirror).parent.parent

@@ -1,21 +1,19 @@
-"""Checks that each line of a manifest is complete, and that the audio it names is there and long enough."""
+"""Checks that each line of a manifest is complete, and that its audio exists and is long enough."""
 
 import contextlib
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.past_crashes import map_refusing_crashes
-from prepcli.audio.probe import probe_file
-from prepcli.audio.read import segment_samples
+from prepcli.audio.segments import Probes, segment_samples
 from prepcli.commands.extend_context_audio.bundle_lines import FIELDS, PATH, SIMILARITY
 from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.commands.verify.plain_codes import CodesFiles
+from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.names import absolute_folder, normal_path, path_in
@@ -29,9 +27,8 @@ from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 from prepcli.manifest.sources import open_bytes
-from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import join
-from prepcli.storage.paths import is_file
+from prepcli.storage.paths import AnyPath, is_file
 
 COMMAND = "extend-context-audio"
 _ROUNDING = 1e-6
@@ -40,7 +37,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class NamedSegment:
-    """A piece of a file as a line names it; `offset` and `duration` in seconds."""
+    """A segment of a file, as a line names it; `offset` and `duration` in seconds."""
 
     path: str
     offset: float
@@ -49,14 +46,14 @@ class NamedSegment:
 
 @dataclass(frozen=True, slots=True)
 class ContextRules:
-    """What a context must be: its minimum `duration` in seconds, and `similarity`."""
+    """The limits for a context: its minimum `duration` in seconds, and minimum `similarity`."""
 
     duration: float = 0.0
     similarity: float = -1.0
 
     @classmethod
     def of_plan(cls, plan: StoredPlan | None) -> "ContextRules | None":
-        """Those of the run that wrote the manifest; None if it was another command's."""
+        """The limits of the run that wrote the manifest; None if another command wrote it."""
         if plan is None or plan.command != COMMAND:
             return None
         settings = plan.settings
@@ -64,9 +61,9 @@ class ContextRules:
 
 
 def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | NamedSegment]:
-    """What is wrong with the context of a line, as words; and the context, whose audio must then be looked for.
+    """The problems of the context of a line, as words; and the context itself, whose audio must then be checked.
 
-    `rules` is None for a manifest of which it is not known that it has contexts.
+    `rules` is None if it is not known that the manifest has contexts.
     """
     wanted = [PATH, FIELDS["offset"], FIELDS["duration"], *([] if rules is None else [SIMILARITY])]
     missing = [name for name in wanted if record.get(name) is None]
@@ -94,7 +91,7 @@ def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | 
 
 
 def context_of(record: Record) -> NamedSegment | None:
-    """The context that a line names; None where there is none, or not a usable one."""
+    """The context that a line names; None if there is none, or not a usable one."""
     path, offset, duration = (record.get(name) for name in (PATH, FIELDS["offset"], FIELDS["duration"]))
     if not isinstance(path, str) or not path or not _is_number(offset) or not _is_number(duration) or not duration:
         return None
@@ -109,10 +106,11 @@ class Voices:
     """The voice of each segment of the manifests that a run has extended.
 
     Args:
-        plan: that of the run.
+        plan: plan of the run.
 
     Attributes:
         problem: why voices cannot be compared; empty if they can.
+
     """
 
     def __init__(self, plan: StoredPlan, num_workers: int = 1) -> None:
@@ -142,7 +140,7 @@ class Voices:
                     self._voices[_number(segment, self.base_dirs[index.source_of(number)])] = hash(name)
 
     def check(self, record: Record, base_dir: str) -> str | None:
-        """What is wrong with the voice of the record's context."""
+        """The problem of the voice of the record's context; None if there is none."""
         context, name = context_of(record), self._name(record)
         if context is None or name is None:
             return None
@@ -162,18 +160,18 @@ class Voices:
 
 
 def _number(segment: NamedSegment, base_dir: str) -> int:
-    """64 bits that stand for a segment: a manifest may have millions."""
+    """64 bits that identify a segment, because a manifest may have millions."""
     return hash((path_in(base_dir, segment.path), segment.offset, segment.duration))
 
 
 _NAMES_FILES = ("audio_filepath", "context_audio_filepath", *CODES_PATH.values())
 MAX_PROBLEMS = 1000
-"""Problems of a manifest that are listed; a wrong folder makes one of each line."""
+"""Maximum number of listed problems of a manifest: with a wrong folder, each line is a problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestPart:
-    """Lines of a manifest to check; relative paths start from `base_dir`, `frame_shift` is that of codes (seconds)."""
+    """Lines of a manifest to check; relative paths start from `base_dir`, `frame_shift` of codes is in seconds."""
 
     lines: Range
     base_dir: str
@@ -183,7 +181,7 @@ class ManifestPart:
 
 @dataclass(slots=True)
 class PartReport:
-    """What was found; the line of a problem counts from 0 within the part."""
+    """The result for a part; the line of a problem counts from 0 within the part."""
 
     num_lines: int = 0
     num_records: int = 0
@@ -193,7 +191,7 @@ class PartReport:
 
 @dataclass(slots=True)
 class ManifestReport:
-    """What was found in a manifest; `notes` say what could not be compared."""
+    """The result for a manifest; `notes` list data that could not be compared."""
 
     num_records: int = 0
     seconds: float = 0.0
@@ -201,8 +199,8 @@ class ManifestReport:
     notes: list[str] = field(default_factory=list)
 
 
-def manifests_in(out: Path, published: Sequence[str]) -> list[str]:
-    """The manifests that stand in `out` for themselves: extended ones, and published ones outside of a tarred set."""
+def manifests_in(out: AnyPath, published: Sequence[str]) -> list[str]:
+    """The independent manifests in `out`: extended ones, and published ones outside of a tarred set."""
     patterns = ("*_withContextAudioMinDur*MinSSIM*.json", MANIFEST_NAME.format("*", "*"))
     found = {path.name for pattern in patterns for path in out.glob(pattern)}
     for name in published:
@@ -213,8 +211,8 @@ def manifests_in(out: Path, published: Sequence[str]) -> list[str]:
     return sorted(name for name in found if (out / name).is_file())
 
 
-def _names_audio(path: Path) -> bool:
-    """Whether the first line is a record, or the file is empty: others are not NeMo manifests."""
+def _names_audio(path: AnyPath) -> bool:
+    """Whether the first line is a record, or the file is empty; other files are not NeMo manifests."""
     if not path.is_file():
         return False
     with open_bytes(str(path)) as file:
@@ -223,9 +221,9 @@ def _names_audio(path: Path) -> bool:
 
 
 def verify_manifest(
-    path: Path,
+    path: AnyPath,
     plan: StoredPlan | None,
-    audio_base_dir: Path | None,
+    audio_base_dir: AnyPath | None,
     num_workers: int,
     frame_shift: float | None = None,
 ) -> ManifestReport:
@@ -233,13 +231,14 @@ def verify_manifest(
 
     Args:
         path: the manifest.
-        plan: that of the run that wrote it, where it is known.
-        audio_base_dir: folder of relative audio paths; by default that of the run, or else that of the manifest.
+        plan: plan of the run that wrote it, if it is known.
+        audio_base_dir: folder of relative audio paths; by default that of the run, else that of the manifest.
         num_workers: number of processes.
-        frame_shift: seconds of a frame of the codes that its lines name; None where that is not known.
+        frame_shift: seconds of a frame of the codes that its lines name; None if it is not known.
 
     Raises:
-        UsageError: it is another kind of file.
+        UsageError: the file is of another kind.
+
     """
     check_is_json_lines(str(path))
     report = ManifestReport()
@@ -264,9 +263,9 @@ def verify_manifest(
 
 
 def named_files(
-    path: Path, plan: StoredPlan | None, audio_base_dir: Path | None, published: Collection[str]
+    path: AnyPath, plan: StoredPlan | None, audio_base_dir: AnyPath | None, published: Collection[str]
 ) -> Iterator[str]:
-    """The files among the `published` that the lines of a manifest name: audio, contexts and codes."""
+    """The `published` files that the lines of a manifest name: audio, contexts and codes."""
     if not any(name != path.name for name in published):
         return
     folder, base_dir = absolute_folder(str(path.parent)), _base_dir(path, plan, audio_base_dir)
@@ -275,7 +274,7 @@ def named_files(
         folders.add(os.path.dirname(plan.out) if plan.writes_file else plan.out)
     for part in ranges_of(str(path), path.stat().st_size, short=True):
         for line in lines_of(part):
-            with contextlib.suppress(RecordRejected):  # said elsewhere
+            with contextlib.suppress(RecordRejected):  # reported elsewhere
                 fields = parse_fields(line)
                 values = [decode_value(fields[name]) for name in _NAMES_FILES if name in fields]
                 for value in filter(None, (value for value in values if isinstance(value, str))):
@@ -283,9 +282,9 @@ def named_files(
                     yield from (name for one in folders if (name := file.removeprefix(f"{one}/")) in published)
 
 
-def _base_dir(path: Path, plan: StoredPlan | None, given: Path | None) -> str:
-    """The folder of relative paths: that of the run that wrote the manifest, if it has only one."""
-    folder: str | Path | None = given
+def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> str:
+    """The folder of relative paths: that of the run that wrote the manifest, if the run has only one."""
+    folder: str | AnyPath | None = given
     if given is None and plan is not None:
         base = plan.settings.get("--audio-base-dir")
         known = plan.settings.get(AUDIO_BASE_DIRS) or []
@@ -300,9 +299,9 @@ def _base_dir(path: Path, plan: StoredPlan | None, given: Path | None) -> str:
 
 
 def check_part(part: ManifestPart) -> PartReport:
-    """Check the lines of a part; of the audio only headers are read."""
+    """Check the lines of a part; only headers of audio are read."""
     report = PartReport()
-    probe = _last_probed()
+    probe = Probes(1)
     codes = CodesFiles(part.frame_shift)
     for line in lines_of(part.lines):
         number = report.num_lines
@@ -333,21 +332,7 @@ def check_part(part: ManifestPart) -> PartReport:
     return report
 
 
-def _last_probed() -> Callable[[str], AudioInfo]:
-    """`probe_file`, which does not read a file again for the next segment of it."""
-    last: tuple[str, AudioInfo] | None = None
-
-    def probe(path: str) -> AudioInfo:
-        nonlocal last
-        if last is None or last[0] != path:
-            take_in_hand(path)
-            last = path, probe_file(path)
-        return last[1]
-
-    return probe
-
-
-def _look_for(segment: NamedSegment, base_dir: str, probe: Callable[[str], AudioInfo]) -> None:
+def _look_for(segment: NamedSegment, base_dir: str, probe: Probes) -> None:
     path = path_in(base_dir, segment.path)
     try:
         segment_samples(probe(path), segment.offset, segment.duration)
@@ -357,7 +342,7 @@ def _look_for(segment: NamedSegment, base_dir: str, probe: Callable[[str], Audio
         raise RecordRejected(rejected.reason, f"{path}: {rejected.detail}") from None
 
 
-def _ends_with_newline(path: Path) -> bool:
+def _ends_with_newline(path: AnyPath) -> bool:
     last = b""
     if path.suffix == ".gz":
         with open_bytes(str(path)) as file:
@@ -369,7 +354,7 @@ def _ends_with_newline(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
-def _compare_voices(path: Path, voices: Voices, ranges: list[Range], base_dir: str, report: ManifestReport) -> None:
+def _compare_voices(path: AnyPath, voices: Voices, ranges: list[Range], base_dir: str, report: ManifestReport) -> None:
     if voices.problem:
         report.notes.append(f"the voices of contexts were not compared: {voices.problem}")
         return
@@ -378,6 +363,6 @@ def _compare_voices(path: Path, voices: Voices, ranges: list[Range], base_dir: s
         try:
             problem = voices.check(Record.parse(line), base_dir)
         except (RecordRejected, UsageError):
-            continue  # said above
+            continue  # reported above
         if problem is not None:
             report.problems.append(f"{path.name}:{number}: {problem}")

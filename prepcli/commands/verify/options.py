@@ -1,11 +1,11 @@
 """The options of `verify`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Json, NumWorkers, Progress, WorkDir
+from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,21 +20,19 @@ class Verify:
     """
 
     out: Annotated[
-        Path,
+        AnyPath,
         Option(
             "Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.",
             metavar="OUT",
             is_argument=True,
-            takes_address=True,
         ),
     ]
     audio_base_dir: Annotated[
-        Path | None,
+        AnyPath | None,
         Option(
             "Base folder of relative audio paths in manifests.",
             shown_default="that of the run, else the manifest's folder",
             must_exist="folder",
-            takes_address=True,
         ),
     ] = None
     quick: Annotated[

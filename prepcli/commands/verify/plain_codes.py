@@ -1,4 +1,4 @@
-"""Checks that the codes that the lines of a manifest name are there, are codes, and fit the audio."""
+"""Checks that the codes that the lines of a manifest name exist, are codes, and fit the audio."""
 
 import importlib.util
 import math
@@ -18,12 +18,12 @@ from prepcli.interface.printing import first_line
 from prepcli.manifest.record import Record
 
 TOLERANCE = 0.025
-"""Seconds by which codes may differ from the duration in a line: that may end a little after the file."""
+"""Seconds by which codes may differ from the duration in a line: a duration may end slightly after the file."""
 _FILES_REMEMBERED = 4096
 
 
 def frame_shift_of(name: str, runs: Sequence[PublishedRun]) -> float | None:
-    """Seconds of a frame, by the report of the run that published the manifest; None where that is not known."""
+    """Seconds of a frame, from the report of the run that published the manifest; None if it is not known."""
     for run in runs:
         report = read_document(run.workspace.report_file, Report) if name in run.files else None
         shift = report.details.get(FRAME_SHIFT) if report is not None else None
@@ -33,14 +33,14 @@ def frame_shift_of(name: str, runs: Sequence[PublishedRun]) -> float | None:
 
 
 class CodesFiles:
-    """The files of codes that some lines name; `frame_shift` is in seconds, None where it is not known."""
+    """The files of codes that some lines name; `frame_shift` is in seconds, None if it is not known."""
 
     def __init__(self, frame_shift: float | None) -> None:
         self._frame_shift = frame_shift
         self._shape_of = lru_cache(_FILES_REMEMBERED)(_shape_of)
 
     def check(self, record: Record) -> Iterator[str]:
-        """What is wrong with the codes of a line, as words; nothing for a line that names none."""
+        """The problems of the codes of a line, as words; nothing for a line that names none."""
         num_codebooks = set()
         for field, name in CODES_PATH.items():
             path = record.get(name)
@@ -70,7 +70,7 @@ class CodesFiles:
 
 
 def _shape_of(path: str) -> tuple[int, int] | str:
-    """Codebooks and frames in a file, or what is wrong with it."""
+    """The numbers of codebooks and frames in a file, or its problem."""
     if importlib.util.find_spec("torch") is None:
         raise UsageError("verifying codes needs torch: pip install 'prepcli[models]'")
     import torch
@@ -79,7 +79,7 @@ def _shape_of(path: str) -> tuple[int, int] | str:
         return f"there is no file {path}"
     try:
         codes: Any = torch.load(path, weights_only=True)
-    except Exception as error:  # torch.load raises what its parts do: of zip, of pickle, its own
+    except Exception as error:  # torch.load has no common class: errors of zip, of pickle, its own
         return f"{path} cannot be read: {first_line(error)}"
     is_codes = isinstance(codes, torch.Tensor) and codes.dtype in (torch.int16, torch.int32, torch.int64)
     if not is_codes or codes.dim() != 2 or not codes.numel():

@@ -8,12 +8,12 @@ from prepcli.interface.printing import as_text
 
 
 class VerifyReport(msgspec.Struct):
-    """What was checked, and every problem found; `seconds` of audio, by the records.
+    """Counts of the checked data, and every problem; `seconds` of audio are those of the records.
 
-    `kind`: tarred, shar (codes are a Shar's), wenet, mels, parquet, manifest, or quick (names and sizes).
-    `hashes_known`: OUT.prepcli tells what
-    the bytes should be, except those of `files_not_compared` files, which no known run wrote. `notes` are not problems:
-    what could not be compared, and what the run has said of its rejects. The seconds of mels are not known.
+    `kind`: tarred, shar (also for its codes), wenet, mels, parquet, manifest, or quick (names and sizes).
+    `hashes_known`: OUT.prepcli has the published hashes, except those of `files_not_compared` files, which no known run
+    wrote. `notes`, which are not problems, list data that could not be compared and the rejects of the run. The seconds
+    of mels are not known.
     """
 
     out: str
@@ -44,7 +44,7 @@ class VerifyReport(msgspec.Struct):
         return found | {"status": self.status}
 
     def __str__(self) -> str:
-        """The text that the command line prints: what was checked, and each problem."""
+        """The text that the command prints: the checked data, and each problem."""
         lines = [f"verify: {self.out} is {self.status}"]
         if self.kind not in ("manifest", "mels", "quick"):
             lines.append(f"  shards   {self.shards:,}")
@@ -60,7 +60,7 @@ class VerifyReport(msgspec.Struct):
 
 
 def _within(report: VerifyReport) -> str:
-    """The members that hold the records, and their hours; mels do not tell how long their audio was."""
+    """The members that hold the records, and their hours; for mels, the length of the audio is unknown."""
     if report.kind == "mels":
         return f", {report.members:,} mels" if report.members else ", without mels"
     members = "" if report.kind in ("manifest", "quick") else f" in {report.members:,} members"

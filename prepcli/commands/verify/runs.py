@@ -1,4 +1,4 @@
-"""The runs that made what is verified: what they have published, and what they say of their records."""
+"""The runs that made the verified data: the files that they published, and their counts of records."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,11 +15,12 @@ from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import find_plan
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.interface.printing import printable_command
+from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRun:
-    """A run of which the records are beside the output; `files` are those it has published, by name below OUT."""
+    """A run whose state is next to the output; `files`: its published files by name below OUT."""
 
     workspace: Workspace
     plan: StoredPlan
@@ -28,15 +29,15 @@ class PublishedRun:
     files: dict[str, PublishedFile]
 
 
-def runs_of(out: Path, work_dir: Path | None = None) -> list[PublishedRun]:
-    """The runs by the records beside `out`, or of an output in a store in `work_dir`."""
+def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
+    """The runs by their state next to `out` or, for an output in a store, in `work_dir`."""
     runs = []
     for workspace in workspaces_of(out, work_dir):
         plan = find_plan(workspace)
         if plan is None:
             continue
         status = read_status(workspace)
-        # A file of the finishing step that has changed is a problem of its own.
+        # A file of the finishing step that has changed is a separate problem.
         merged = (
             read_document(workspace.done / f"{FINISH_UNIT.id}.json", Marker) is not None
             and read_document(workspace.report_file, Report) is not None
@@ -44,19 +45,19 @@ def runs_of(out: Path, work_dir: Path | None = None) -> list[PublishedRun]:
         is_finished = status.state == "finished" or (merged and status.units_done == status.units)
         files: dict[str, PublishedFile] = {}
         for path in sorted(workspace.done.glob("*.json")):
-            marker = read_document(path, Marker)  # without one, its unit is missing, which the status tells
+            marker = read_document(path, Marker)  # without a marker the unit is missing, and the status says so
             files |= marker.files if marker else {}
         runs.append(PublishedRun(workspace, plan, status, is_finished, files))
     return runs
 
 
 def plan_of(name: str, runs: Sequence[PublishedRun]) -> StoredPlan | None:
-    """The plan of the run that published a file, or whose OUT is the file; of a single run also before it has ended."""
+    """The plan of the run that published a file, or whose OUT is the file; a single run need not have ended."""
     return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
 
 
 def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:
-    """Add to the report that no record is in the output, and how many records the runs have rejected."""
+    """Report if no record is in the output, and how many records the runs have rejected."""
     if not report.records and not report.problems and not any(run.status.records_out for run in runs):
         report.problems.append(f"empty: {_why_empty(runs)}")
     if len(runs) == 1 and runs[0].is_finished and any("SHA-256 differs" in problem for problem in report.problems):

@@ -1,7 +1,7 @@
 """Checks that a shard of a Lhotse Shar set is complete and its fields are aligned, as strictly as any loader.
 
-lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard side by side, and silently stops at the end of the
-shortest; it does not look for repeated ids.
+lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard in parallel, and silently stops at the end of the
+shortest; it does not check for repeated ids.
 """
 
 import gzip
@@ -9,7 +9,6 @@ import hashlib
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -34,30 +33,32 @@ from prepcli.formats.shar import (
     decode_json,
     shard_text,
 )
+from prepcli.processes.in_hand import take_in_hand
+from prepcli.storage.paths import AnyPath
 
 Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class SharFiles:
-    """One shard to check: its cuts, the tar of each field, and the SHA-256 of each file where known.
+    """One shard to check: its cuts, the tar of each field, and the SHA-256 of each file if known.
 
     `codes` are the tars of its codes, by their folders: `codes_<name>/target_codes`, ... Indexes may be in `mirror`.
     """
 
     number: int
-    cuts: Path
-    tars: dict[str, Path]
-    sha256: dict[Path, str] = field(default_factory=dict)
-    codes: dict[str, Path] = field(default_factory=dict)
-    mirror: Path | None = None
+    cuts: AnyPath
+    tars: dict[str, AnyPath]
+    sha256: dict[AnyPath, str] = field(default_factory=dict)
+    codes: dict[str, AnyPath] = field(default_factory=dict)
+    mirror: AnyPath | None = None
 
 
 @dataclass(slots=True)
 class SharReport(ShardReport):
     """`num_lines` counts cuts, `num_members` the recordings and arrays of all fields.
 
-    `seconds` are those of the cuts; `id_hashes`: a 64-bit hash of each cut's id.
+    `seconds` are the seconds of the cuts; `id_hashes` has a 64-bit hash of each cut's id.
     """
 
     id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
@@ -68,8 +69,8 @@ def find_shards(
 ) -> tuple[list[SharFiles], list[str]]:
     """The shards to check, and the problems with their numbers: every field must have 0..N-1.
 
-    `sha256` gives the published digest of a file by its name below the folder of the set, None where it is not known.
-    With `coded` these codes are checked against the cuts, and not the other fields of the set.
+    `sha256` returns the published digest of a file by its name below the folder of the set, None if it is not known.
+    With `coded`, these codes are checked against the cuts, and the other fields of the set are not checked.
     """
     cuts, tars = shar.shards, {} if coded else shar.audio
     problems = []
@@ -95,13 +96,6 @@ def find_shards(
         known = {file: digest for file, digest in digests.items() if digest}
         shards.append(SharFiles(number, path, here, known, of_codes, home / MIRROR))
     return shards, problems
-
-
-def crashed(files: SharFiles, cause: str) -> SharReport:
-    """The report of a shard over which the decoder crashed; the others can still be checked."""
-    name = f"cuts/{files.cuts.name}"
-    problem = f"{name}: audio of this shard crashes the decoder ({cause}); the shard is not checked further"
-    return SharReport(files.number, problems=[problem], has_crashed=True)
 
 
 def check_shar_shard(files: SharFiles) -> SharReport:
@@ -155,7 +149,7 @@ def _check_cuts(files: SharFiles, report: SharReport) -> list[CutLine]:
 
 
 def _check_field(
-    name: str, tar: Path, files: SharFiles, cuts: Sequence[CutLine], report: SharReport
+    name: str, tar: AnyPath, files: SharFiles, cuts: Sequence[CutLine], report: SharReport
 ) -> list[float | None]:
     """Check a field; returns the seconds of each recording, None if unknown."""
     where = f"{name}/{tar.name}"
@@ -166,16 +160,16 @@ def _check_field(
         cut = cuts[count] if count < len(cuts) else None
         count += 1
         if cut is not None and aligned and pair.cut_id != cut.id:
-            aligned = False  # and so is everything after it
+            aligned = False  # later recordings are not aligned either
             report.problems.append(f"{where}: recording {count} is {pair.name}, but cut {count} is {cut.id}")
-        seconds.append(_check_recording(where, pair, cut if name == TARGET and aligned else None, report))
+        seconds.append(_check_recording(tar, where, pair, cut if name == TARGET and aligned else None, report))
     if count != len(cuts):
         report.problems.append(f"{where}: {count} recordings, but {files.cuts.name} has {len(cuts)} cuts")
     report.num_members += count
     return seconds
 
 
-def _check_recording(where: str, pair: Pair, cut: CutLine | None, report: SharReport) -> float | None:
+def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, report: SharReport) -> float | None:
     if pair.is_placeholder:
         return None
     what = f"{where}: {pair.name}"
@@ -185,6 +179,7 @@ def _check_recording(where: str, pair: Pair, cut: CutLine | None, report: SharRe
         report.problems.append(f"{what}: its manifest is not a recording: {error}")
         return None
     try:
+        take_in_hand(pair.name, tar)
         info = probe_bytes(pair.data, pair.name)
         check_decoded(pair.data, info, pair.name)
     except RecordRejected as rejected:

@@ -1,4 +1,4 @@
-"""What the checks of all kinds of sets share: the published hashes, and adding up what a shard holds."""
+"""Common parts of the checks of all kinds of sets: published hashes, and totals over shards."""
 
 from collections.abc import Callable
 
@@ -6,11 +6,11 @@ from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.tarred import ShardReport
 
 Hashed = Callable[[str], str | None]
-"""Returns the SHA-256 of a file below OUT as published, or None; the caller compares it."""
+"""Returns the published SHA-256 of a file below OUT, or None; the caller compares it."""
 
 
 def add_shard(shard: ShardReport, prefix: str, report: VerifyReport) -> None:
-    """Add what a shard holds, and its problems, to the report; `prefix` is the folder of the set in OUT."""
+    """Add the counts of a shard, and its problems, to the report; `prefix` is the folder of the set in OUT."""
     report.shards += 1
     report.members += shard.num_members
     report.records += shard.num_lines

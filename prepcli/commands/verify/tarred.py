@@ -5,7 +5,6 @@ import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from prepcli.audio.check import check_decoded
 from prepcli.audio.limits import SAME_SECONDS
@@ -15,6 +14,8 @@ from prepcli.errors import RecordRejected
 from prepcli.formats.tar import open_regular, read_members
 from prepcli.formats.tarred import TAR_NAME
 from prepcli.manifest.record import Record
+from prepcli.processes.in_hand import take_in_hand
+from prepcli.storage.paths import AnyPath
 
 _ONE_DOT = re.compile(r"[^./]+\.[^./]+$")
 _SUB = re.compile(r"-sub\d+\.\w+$")
@@ -22,21 +23,21 @@ _SUB = re.compile(r"-sub\d+\.\w+$")
 
 @dataclass(frozen=True, slots=True)
 class ShardFiles:
-    """One shard to check; `sha256` are the digests of its files as published, where known.
+    """One shard to check; `sha256`: the published digests of its files, if known.
 
-    Without `manifest` its lines are not written yet, and only the tar is checked. `whole` is the name of the manifest
-    over all shards where there are no others: `manifest` then has its lines of this shard.
+    Without `manifest`, its lines are not written yet, and only the tar is checked. `whole`: the name of the manifest
+    over all shards, if there are no manifests of shards; `manifest` then has the lines of this shard.
     """
 
     number: int
-    tar: Path | None
-    manifest: Path | None
+    tar: AnyPath | None
+    manifest: AnyPath | None
     tar_sha256: str | None = None
     manifest_sha256: str | None = None
     whole: str | None = None
 
     def line(self, number: int) -> str:
-        """What names a line of `manifest`, for a user."""
+        """The name of a line of `manifest`, for a user."""
         assert self.manifest is not None
         return f"{self.whole}: line {number} of shard {self.number}" if self.whole else f"{self.manifest.name}:{number}"
 
@@ -52,15 +53,6 @@ class ShardReport:
     lines_digest: int = 0
     """Sum of 64-bit hashes of the lines: equal for equal lines in any order."""
     problems: list[str] = field(default_factory=list)
-    has_crashed: bool = False
-    """Then nothing but the one problem was found."""
-
-
-def crashed(files: ShardFiles, cause: str) -> ShardReport:
-    """The report of a shard over which the decoder crashed; the others can still be checked."""
-    name = files.tar.name if files.tar is not None else TAR_NAME.format(files.number)
-    problem = f"{name}: its audio crashes the decoder ({cause}); it is not checked further"
-    return ShardReport(files.number, problems=[problem], has_crashed=True)
 
 
 def check_shard(files: ShardFiles) -> ShardReport:
@@ -84,15 +76,15 @@ def _check_tar(files: ShardFiles, report: ShardReport) -> dict[str, float] | Non
     lengths: dict[str, float] = {}
     name = files.tar.name
     for member, data in read_members(files.tar, name, files.tar_sha256, report.problems):
-        _check_member(name, member, data, lengths, report)
+        _check_member(files.tar, member, data, lengths, report)
     report.num_members = len(lengths)
     return lengths if files.tar.is_file() else None
 
 
 def _check_member(
-    tar_name: str, member: tarfile.TarInfo, data: bytes, lengths: dict[str, float], report: ShardReport
+    tar: AnyPath, member: tarfile.TarInfo, data: bytes, lengths: dict[str, float], report: ShardReport
 ) -> None:
-    where = f"{tar_name}: member {member.name}"
+    where = f"{tar.name}: member {member.name}"
     if not member.isreg():
         report.problems.append(f"{where} is not a regular file")
         return
@@ -104,10 +96,11 @@ def _check_member(
         report.problems.append(f"{where} occurs twice")
     lengths[member.name] = float("nan")
     try:
+        take_in_hand(member.name, tar)
         info = probe_bytes(data, member.name)
         check_decoded(data, info, member.name)
     except RecordRejected as rejected:
-        report.problems.append(f"{tar_name}: {rejected.detail}")
+        report.problems.append(f"{tar.name}: {rejected.detail}")
         return
     extension = member.name.rpartition(".")[2]
     if extension != info.format:
@@ -115,7 +108,9 @@ def _check_member(
     lengths[member.name] = info.duration
 
 
-def _check_manifest(manifest: Path, files: ShardFiles, lengths: dict[str, float] | None, report: ShardReport) -> None:
+def _check_manifest(
+    manifest: AnyPath, files: ShardFiles, lengths: dict[str, float] | None, report: ShardReport
+) -> None:
     name = files.whole or manifest.name
     digest = hashlib.sha256()
     seen: set[str] = set()
@@ -164,7 +159,7 @@ def _check_line(where: str, record: Record, lengths: dict[str, float], report: S
         )
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _lines(path: AnyPath) -> Iterator[bytes]:
     with open_regular(path) as file:
         yield from file
 

@@ -10,7 +10,8 @@ from typing import IO
 from prepcli.commands.verify.indexes import index_problems
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.shards import Hashed, add_shard
-from prepcli.commands.verify.tarred import ShardFiles, check_shard, crashed, line_hash
+from prepcli.commands.verify.tarred import ShardFiles, check_shard, line_hash
+from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.versions import undone_versions
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import numbered
@@ -27,10 +28,10 @@ from prepcli.formats.tarred import (
 )
 from prepcli.interface.bars import with_bar
 from prepcli.manifest.record import Record
-from prepcli.processes.pools import map_past_crashes
+from prepcli.storage.paths import AnyPath
 
 
-def lines_by_shard(whole: Path, prefix: str, problems: list[str]) -> tuple[Counter[int], Counter[int]]:
+def lines_by_shard(whole: AnyPath, prefix: str, problems: list[str]) -> tuple[Counter[int], Counter[int]]:
     """Number and summed hash of the lines of each shard in the manifest of the whole set; adds to `problems`."""
     totals: Counter[int] = Counter()
     digests: Counter[int] = Counter()
@@ -46,7 +47,7 @@ def lines_by_shard(whole: Path, prefix: str, problems: list[str]) -> tuple[Count
     return totals, digests
 
 
-def _with_shard(whole: Path) -> Iterator[tuple[bytes, int | None]]:
+def _with_shard(whole: AnyPath) -> Iterator[tuple[bytes, int | None]]:
     with open_regular(whole) as file:
         for line in file:
             try:
@@ -56,7 +57,7 @@ def _with_shard(whole: Path) -> Iterator[tuple[bytes, int | None]]:
             yield line, shard if isinstance(shard, int) else None
 
 
-def split_manifest(whole: Path, scratch: Path, shards: Iterable[int]) -> dict[int, Path]:
+def split_manifest(whole: AnyPath, scratch: Path, shards: Iterable[int]) -> dict[int, Path]:
     """Write the whole manifest's lines shard by shard, for sets without sharded manifests.
 
     Returns:
@@ -84,9 +85,9 @@ def split_manifest(whole: Path, scratch: Path, shards: Iterable[int]) -> dict[in
 
 
 def verify_tarred_set(
-    one: TarredSet, out: Path, sha256_in: Hashed, num_workers: int, is_finished: bool, report: VerifyReport
+    one: TarredSet, out: AnyPath, sha256_in: Hashed, num_workers: int, is_finished: bool, report: VerifyReport
 ) -> None:
-    """Check a tarred set; of one whose run has not ended, only the shards that are there."""
+    """Check a tarred set; if its run has not ended, only the existing shards."""
     folder = one.folder
     prefix = "" if folder == out else f"{folder.relative_to(out)}/"
 
@@ -104,7 +105,7 @@ def verify_tarred_set(
     with_tars = bool(numbers)
     in_config = config.get("num_shards") or 0
     expected = max(in_config, len(numbers), len(shard_manifests))
-    has_whole = is_finished or 0 < expected <= in_config  # the finishing step writes it, after all (further) shards
+    has_whole = is_finished or 0 < expected <= in_config  # the last step of a run writes it, after all (further) shards
     for kind, files in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
         if has_whole and files and files != list(range(expected)):
             missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(files)))
@@ -114,10 +115,10 @@ def verify_tarred_set(
     with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
         found = numbers or shard_manifests or sorted(totals)
         if shard_manifests:
-            manifests = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
+            manifests: dict[int, AnyPath] = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
         else:
-            # Lines of further shards come with the last step of the run.
-            manifests = split_manifest(whole, Path(scratch), found if has_whole else []) if whole.is_file() else {}
+            # The last step of the run writes the lines of further shards.
+            manifests = {**split_manifest(whole, Path(scratch), found if has_whole else [])} if whole.is_file() else {}
         shards = [
             ShardFiles(
                 number,
@@ -129,10 +130,10 @@ def verify_tarred_set(
             )
             for number in found
         ]
-        results = map_past_crashes(check_shard, shards, num_workers, crashed)
+        results = map_refusing_crashes(check_shard, shards, num_workers)
         for shard in with_bar(results, len(shards), "verify", "shards"):
             add_shard(shard, prefix, report)
-            if shard.has_crashed or not has_whole:
+            if not has_whole:
                 continue
             if (totals[shard.number], digests[shard.number]) != (shard.num_lines, shard.lines_digest):
                 report.problems.append(
@@ -145,7 +146,7 @@ def verify_tarred_set(
         report.problems.append(f"{prefix}{whole.name}: names shard {number}, which does not exist")
 
 
-def _dataset_config(folder: Path, version: int, prefix: str, report: VerifyReport) -> dict[str, int]:
+def _dataset_config(folder: AnyPath, version: int, prefix: str, report: VerifyReport) -> dict[str, int]:
     try:
         return read_metadata(folder / metadata_name(version)).get("dataset_config") or {}
     except (UsageError, OSError) as error:

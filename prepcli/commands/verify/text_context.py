@@ -1,8 +1,7 @@
-"""Checks that the cuts with text contexts are those of the set, in the same order and with the same texts."""
+"""Checks that cuts with text contexts match the cuts of the set, in the same order and with the same texts."""
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,24 +11,26 @@ from prepcli.errors import UsageError
 from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import TEXT_CONTEXT_CUTS, shard_text
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
+from prepcli.storage.paths import AnyPath
 
 _AGAIN = "run extend-text-context again with --overwrite"
 
 
 def cuts_made_of(runs: Sequence[PublishedRun]) -> dict[str, str]:
-    """The SHA-256 of the files of cuts that the run has read that made the texts, by name."""
+    """The SHA-256, by name, of the files of cuts from which a run made the text contexts."""
     plans = [run.plan for run in runs if run.plan.command == "extend-text-context"]
     return {posixpath.basename(file["path"]): file["sha256"] for plan in plans for file in plan.inputs}
 
 
-def text_context_problems(folder: Path, made_of: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with the cuts in `cuts_textContext`; nothing if a set has no such folder.
+def text_context_problems(folder: AnyPath, made_of: Mapping[str, str]) -> Iterator[str]:
+    """The problems of the cuts in `cuts_textContext`; nothing if the set has no such folder.
 
-    Their custom fields are their own, and everything else is that of the cuts of the set.
+    These cuts have their own custom fields; all other fields must equal those of the cuts of the set.
 
     Args:
         folder: the set.
-        made_of: what `cuts_made_of` gives.
+        made_of: result of `cuts_made_of`.
+
     """
     if not (folder / TEXT_CONTEXT_CUTS).is_dir():
         return
@@ -57,7 +58,7 @@ def text_context_problems(folder: Path, made_of: Mapping[str, str]) -> Iterator[
 
 
 class _Supervision(msgspec.Struct):
-    """What training reads of a supervision."""
+    """The fields of a supervision that training reads."""
 
     id: Any = None
     start: Any = None
@@ -74,5 +75,5 @@ class _Head(msgspec.Struct):
     supervisions: list[_Supervision] = []
 
 
-def _heads(path: Path) -> list[_Head]:
+def _heads(path: AnyPath) -> list[_Head]:
     return decode_cuts(path.read_bytes(), str(path), _Head)

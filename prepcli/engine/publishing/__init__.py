@@ -1,1 +1,1 @@
-"""How the files of a unit appear in OUT, and whose they are."""
+"""Publishes the files of units in OUT, and records which files are ours."""

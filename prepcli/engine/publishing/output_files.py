@@ -1,4 +1,4 @@
-"""Files of a unit while they are written: on a file system, or as uploads to an object store."""
+"""Files of a unit that are being written: on a file system, or as uploads to an object store."""
 
 import hashlib
 import os
@@ -12,32 +12,35 @@ import msgspec
 
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
 from prepcli.errors import naming
-from prepcli.storage import writing
+from prepcli.storage import client
 from prepcli.storage.access import call
+from prepcli.storage.paths import AnyPath
 
 WRITEBACK_BYTES = 4 << 20
 """Bytes of a file that may wait in the page cache before writeback is started."""
 WRITTEN_BYTES = 1 << 20
-"""Bytes of a file that are collected before they are written: the kernel takes half the time for them at once."""
+"""Bytes of a file that are collected before a write: a single large write takes half the kernel's time."""
 MAX_PARTS = 512
-"""Maximum number of such pieces; Linux takes up to 1,024."""
+"""Maximum number of pieces per write; Linux allows 1,024."""
 FLUSHING_THREADS = 4
-"""Threads that flush whole files during the work (measured: 5 % less time than at the end, for 2,703 of 230 kB)."""
+"""Threads that flush whole files during the work (measured: 5 % less time than at the end, for 2,703 files of 230
+kB)."""
 FLUSHED_TOGETHER = 8
-"""Number of whole files that a thread takes at a time; handing them over one by one interrupts the work as often."""
+"""Number of whole files that a thread takes at a time; handing over each alone would interrupt the work more often."""
 SENT_BYTES = 1 << 20
-"""Bytes of an upload that are collected before they are handed on."""
+"""Bytes of an upload that are collected before they are sent."""
 
 
 class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A published file; resuming and `verify` compare with it, and only a file that fits it is ever removed.
+    """A published file. Resuming and `verify` compare with it; only a file that matches it is ever removed.
 
     Attributes:
         sha256: the digest of its content.
         num_bytes: its size.
-        etag: in a store, the name that the store has for the content.
-        mtime_ns: on a file system, the time of its last change; 0 if an earlier version of prepcli has published it.
-        foreign: the file had this name and this content before, so the unit has not published it.
+        etag: in a store, the store's identifier of the content.
+        mtime_ns: on a file system, the time of its last change; 0 if an earlier version of prepcli published it.
+        foreign: the file already existed with this content, so the unit did not publish it.
+
     """
 
     sha256: str
@@ -47,8 +50,8 @@ class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
     foreign: bool = False
 
 
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, as `PublishedFile` has it."""
+def sha256_of(path: AnyPath) -> str:
+    """The SHA-256 of a file, in the form of `PublishedFile.sha256`."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -57,20 +60,20 @@ def sha256_of(path: Path) -> str:
 
 
 class ClosableFile(Protocol):
-    """A file of a unit; nothing of it is visible under its final name before `publish_as`."""
+    """A file of a unit; nothing of it is visible under its final name before `publish`."""
 
     def close(self) -> PublishedFile:
-        """Complete the content and return what was written."""
+        """Complete the content, and return the facts about the file."""
 
-    def publish_as(self, target: Path) -> str:
-        """Let the closed file appear under its final name, whole; returns the ETag of an object, and else ""."""
+    def publish(self) -> str:
+        """Make the whole closed file appear under its final name; returns the ETag of an object, else ""."""
 
     def discard(self) -> None:
         """Discard the file, unless it was published."""
 
 
 class OutputFile(ClosableFile, Protocol):
-    """A file that is written piece by piece; `num_bytes` so far."""
+    """A file that is written piece by piece; `num_bytes` counts the bytes so far."""
 
     num_bytes: int
 
@@ -79,10 +82,10 @@ class OutputFile(ClosableFile, Protocol):
 
 
 class HashedFile:
-    """A file being written; SHA-256 and size are computed on the way, so that nothing is read again."""
+    """A file being written; SHA-256 and size are computed during writing, so that the file is not read again."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, target: Path) -> None:
+        self._path, self._target = path, target
         self._file: FileIO = path.open("wb", buffering=0)
         self._hash = hashlib.sha256()
         self._waiting: list[bytes | memoryview] = []
@@ -97,18 +100,18 @@ class HashedFile:
         self._waiting.append(data)
         self.num_bytes += len(data)
         is_much = self.num_bytes - self._num_written >= WRITTEN_BYTES or len(self._waiting) >= MAX_PARTS
-        if is_much or type(data) is not bytes:  # other buffers may change after this call
+        if is_much or type(data) is not bytes:  # the caller may change other kinds of buffers later
             self._write()
         return len(data)
 
     def _write(self) -> None:
-        """Write what was collected, without joining it."""
+        """Write the collected pieces, without joining them."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
         with naming(self._path):
             written = os.writev(self._file.fileno(), waiting)
-            if written < self.num_bytes - self._num_written:  # the disk is full, or it was interrupted: go on or fail
+            if written < self.num_bytes - self._num_written:  # the disk is full, or a signal came: continue or fail
                 rest = memoryview(b"".join(waiting))[written:]
                 while rest:
                     rest = rest[self._file.write(rest) :]
@@ -117,12 +120,12 @@ class HashedFile:
             self._write_back()
 
     def _write_back(self) -> None:
-        """Start writeback now, during the work: the flush at the end then takes a fraction of the time."""
+        """Start writeback during the work: the flush at the end then takes a fraction of the time."""
         write_back(self._file.fileno())
         self._begun = self._num_written
 
     def close(self) -> PublishedFile:
-        """Flush to the disk and return what was written; a second call returns it again."""
+        """Flush to disk, and return the facts about the file; a second call returns them again."""
         if self._published is not None:
             return self._published
         self._write()
@@ -135,9 +138,9 @@ class HashedFile:
         self._published = PublishedFile(self._hash.hexdigest(), self.num_bytes, mtime_ns=mtime_ns)
         return self._published
 
-    def publish_as(self, target: Path) -> str:
+    def publish(self) -> str:
         """Rename the file."""
-        _move(self._path, target)
+        _move(self._path, self._target)
         return ""
 
     def discard(self) -> None:
@@ -146,7 +149,7 @@ class HashedFile:
 
 
 class Flusher:
-    """Flushes whole files to the disk in threads, a group at a time, while others are made."""
+    """Flushes whole files to disk in threads, a group at a time, while other files are made."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(FLUSHING_THREADS)
@@ -155,34 +158,34 @@ class Flusher:
         self._num_done = 0
 
     def add(self, path: Path) -> None:
-        """Take a file that has its content."""
+        """Add a file whose content is complete."""
         self._waiting.append(path)
         if len(self._waiting) == FLUSHED_TOGETHER:
             self._submit()
 
     def wait(self) -> None:
-        """Return when all files are on the disk; raises the error of one that is not."""
+        """Wait until all files are on disk; raises the error of a file that could not be flushed."""
         if self._waiting:
             self._submit()
         submitted = len(self._groups)
         for group in self._groups[self._num_done : submitted]:
             group.result()
-        self._num_done = submitted  # each of thousands of files waits
+        self._num_done = submitted  # called by each of thousands of files
 
     def _submit(self) -> None:
         waiting, self._waiting = self._waiting, []
         self._groups.append(self._threads.submit(_flush, waiting))
 
     def stop(self) -> None:
-        """End the threads; files that wait for one are not flushed any more."""
+        """End the threads; files that are still waiting are not flushed."""
         self._threads.shutdown(cancel_futures=True)
 
 
 class WrittenFile:
-    """A file that was written in one call. It holds no descriptor, so that a unit may have thousands of them."""
+    """A file that was written in one call. It has no open descriptor, so a unit may have thousands of such files."""
 
-    def __init__(self, path: Path, data: bytes, flusher: Flusher) -> None:
-        self._path = path
+    def __init__(self, path: Path, target: Path, data: bytes, flusher: Flusher) -> None:
+        self._path, self._target = path, target
         with naming(path):
             path.write_bytes(data)
         self._flusher = flusher
@@ -190,13 +193,13 @@ class WrittenFile:
         self._sha256, self._num_bytes = hashlib.sha256(data).hexdigest(), len(data)
 
     def close(self) -> PublishedFile:
-        """Wait for the flush of all whole files and return what was written."""
+        """Wait for the flush of all whole files, and return the facts about the file."""
         self._flusher.wait()
         return PublishedFile(self._sha256, self._num_bytes, mtime_ns=os.stat(self._path).st_mtime_ns)
 
-    def publish_as(self, target: Path) -> str:
+    def publish(self) -> str:
         """Rename the file."""
-        _move(self._path, target)
+        _move(self._path, self._target)
         return ""
 
     def discard(self) -> None:
@@ -204,10 +207,10 @@ class WrittenFile:
 
 
 class UploadedFile:
-    """An object of a store being written; it is sent while it is written, and appears when it is published."""
+    """An object of a store being written: its parts are sent during writing, and it appears when it is published."""
 
     def __init__(self, address: str) -> None:
-        self._upload = call(writing.open_upload, address)
+        self._upload = call(client.open_upload, address)
         self._hash = hashlib.sha256()
         self._waiting: list[bytes | memoryview] = []
         self._num_waiting = 0
@@ -227,24 +230,24 @@ class UploadedFile:
         data = b"".join(self._waiting)
         self._waiting, self._num_waiting = [], 0
         if data:
-            call(writing.write_upload, self._upload, data)
+            call(client.write_upload, self._upload, data)
 
     def close(self) -> PublishedFile:
-        """Hand on what is left and return what was written; the object does not appear yet."""
+        """Send the remaining bytes, and return the facts about the object; it does not appear yet."""
         self._send()
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)
 
-    def publish_as(self, target: Path) -> str:
-        """Complete the upload: the object appears, or replaces an earlier one."""
-        return call(writing.finish_upload, self._upload, self.num_bytes)
+    def publish(self) -> str:
+        """Complete the upload: the object appears, or replaces an earlier object."""
+        return call(client.finish_upload, self._upload, self.num_bytes)
 
     def discard(self) -> None:
         """Abort the upload, unless it was published."""
-        call(writing.abort_upload, self._upload)
+        call(client.abort_upload, self._upload)
 
 
 def _flush(paths: Sequence[Path]) -> None:
-    """Flush files to the disk, and take their pages out of the page cache."""
+    """Flush files to disk, and drop their pages from the page cache."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -256,10 +259,10 @@ def _flush(paths: Sequence[Path]) -> None:
 
 
 def write_back(descriptor: int) -> None:
-    """Start writeback of a file, and take what is on the disk already out of the page cache.
+    """Start writeback of a file, and drop pages that are already on disk from the page cache.
 
-    So the cache does not fill with output, and the next pages are those that were used a moment ago: on a virtual
-    machine they cost a third to a half of others, which the host must find.
+    So the cache does not fill with output, and new pages are recently used ones: on a virtual machine these take a
+    third to a half of the time of pages that the host must provide.
     """
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,8 +1,9 @@
-"""Which files below OUT are ours: no other file is ever removed or replaced.
+"""Records which files below OUT are ours: no other file is ever removed or replaced.
 
-Before the first file of a unit appears, the unit's marker is written to `owned/`; after the last one, it is renamed to
-`done/`. So a document in one of these folders names each file that a run has published, however that run has ended. A
-file is ours as long as it fits what is noted there: a regular file of that size and time, or else of that content.
+Before the first file of a unit appears, the unit's marker is written to `owned/` as a note; after the last file, the
+note is renamed to `done/`. So a document in one of these folders names each file that a run has published, however the
+run has ended. A file is ours as long as it matches its document: a regular file of the same size and time, or of the
+same content.
 """
 
 import contextlib
@@ -23,33 +24,34 @@ from prepcli.processes.owner import Owner, list_anew, owner_of
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.client import ObjectInfo
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import AnyPath, StorePath
 
 State = os.stat_result | ObjectInfo
 _RETIRED = "retired"
-"""Stands in the name of a document for its process, if none can add a file to those that it names."""
+"""Part of a document's name, in place of a process, if no process can add files to the document."""
 
 
 class Noted(msgspec.Struct, frozen=True):
-    """A marker or a note, as far as ownership is concerned; the names are relative to OUT."""
+    """The fields of a marker or a note that ownership needs; names are relative to OUT."""
 
     files: dict[str, PublishedFile] = {}
 
 
 class Owned:
-    """The files that the runs in a state folder have noted as theirs.
+    """The files that runs have recorded as theirs in a state folder.
 
     Attributes:
-        files: for each name below OUT, what was published there; several documents may name it.
-        documents: where that is noted.
-        ended: those of these documents whose processes have ended.
+        files: for each name below OUT, the files published there; several documents may have the name.
+        documents: the notes and markers with these names.
+        ended: the documents whose processes have ended.
+
     """
 
     def __init__(self, workspace: Workspace, unit: str | None = None) -> None:
         """Read all documents, or those of `unit`.
 
-        The notes come first: one that is renamed meanwhile is found in `done/`. The files of one that is listed late
-        would be taken for those of others.
+        Notes are read before markers: a note that is renamed during the reading is found in `done/`. Folders are
+        listed without caches, because files of a document that is missed would be taken for foreign ones.
         """
         self.files: dict[str, list[PublishedFile]] = {}
         self.documents: list[Path] = []
@@ -64,14 +66,14 @@ class Owned:
             if has_ended:
                 self.ended.append(path)
 
-    def fits(self, path: Path, name: str, state: State, *more: PublishedFile) -> bool:
-        """Whether a file is as it is noted, or as `more`; reads it if its time, or in a store its ETag, is another."""
+    def fits(self, path: AnyPath, name: str, state: State, *more: PublishedFile) -> bool:
+        """Whether a file matches its documents, or one of `more`; reads it if its time (in a store, ETag) differs."""
         records = [*self.files.get(name, ()), *more]
         return is_as_published(state, records) or _has_content(path, state, records)
 
 
 def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Path:
-    """Write on the disk which files a unit is about to publish; returns the path of the document.
+    """Record on disk which files a unit is about to publish; returns the path of the document.
 
     `folder` is the temporary directory of the unit.
     """
@@ -84,14 +86,14 @@ def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Pat
 def mark(
     workspace: Workspace, unit: str, document: object, names: Collection[str], noted: Path | None, folder: Path
 ) -> None:
-    """Write the marker of a unit whose files, `names`, have all appeared.
+    """Write the marker of a unit all of whose files, `names`, have appeared.
 
-    `noted` is its note, if that has the same content; `folder` is the temporary directory of the unit.
+    `noted`: its note, if the note has the same content. `folder`: the temporary directory of the unit.
     """
     path = workspace.done / f"{unit}.json"
     if not _read(path).files.keys() <= set(names):
         workspace.owned.mkdir(exist_ok=True)
-        # A copy, for by now it may be that of a run which has started again.
+        # A copy, because the note may already belong to a run that has started again.
         with contextlib.suppress(FileNotFoundError), atomic_file(_retired(workspace, unit), folder=folder) as file:
             file.write(path.read_bytes())
     if noted is not None:
@@ -105,7 +107,7 @@ def mark(
 
 
 def retire(workspace: Workspace, unit: str) -> None:
-    """Take the marker of a unit away, so that the unit is done again; its files are still ours."""
+    """Remove the marker of a unit, so that the unit is done again; its files remain ours."""
     workspace.owned.mkdir(exist_ok=True)
     with contextlib.suppress(FileNotFoundError):  # another rank was faster
         os.rename(workspace.done / f"{unit}.json", _retired(workspace, unit))
@@ -116,16 +118,17 @@ def _retired(workspace: Workspace, unit: str) -> Path:
 
 
 def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
-    """Make sure that a unit replaces no file of others; called before the first of its `files` appears.
+    """Make sure that a unit replaces no foreign file; called before the first of its `files` appears.
 
-    A file of ours that has changed since is moved to `OUT.prepcli/kept/`. One that this unit has not written, but that
-    has the very content, stays: it is of others, or of another unit.
+    A file of ours that has changed is moved to `OUT.prepcli/kept/`. A file with the right content that this unit did
+    not write stays: it is foreign, or belongs to another unit.
 
     Returns:
-        The files; `foreign` is set for those that are there already and must not be published.
+        The files; `foreign` is set for existing files that must not be published.
 
     Raises:
-        UsageError: there is a file of others, or in a store a changed one.
+        UsageError: a foreign file exists or, in a store, a changed one.
+
     """
     out, result = workspace.out, dict(files)
     there = {name: state for name in files if (state := workspace.found.state(name)) is not None}
@@ -135,7 +138,7 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
     for name, state in there.items():
         assert own is not None
         if isinstance(state, os.stat_result) and stat.S_ISDIR(state.st_mode):
-            continue  # publishing names what is in the way
+            continue  # publishing reports what is in the way
         if name in own.files and own.fits(out / name, name, state, files[name]):
             continue
         if name not in own.files and _has_content(out / name, state, [files[name]]):
@@ -154,11 +157,12 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
     return result
 
 
-def set_aside(workspace: Workspace, path: Path, name: str, why: str = "is not as prepcli has noted it") -> None:
-    """Move what is in the way, and may not be removed, to `OUT.prepcli/kept/`, under this name.
+def set_aside(workspace: Workspace, path: AnyPath, name: str, why: str = "is not as prepcli has noted it") -> None:
+    """Move a file that is in the way and must not be removed to `OUT.prepcli/kept/`, under this name.
 
     Raises:
-        UsageError: it is in a store, which cannot move objects.
+        UsageError: the file is in a store, which cannot move objects.
+
     """
     if isinstance(path, StorePath):
         raise UsageError(
@@ -175,9 +179,9 @@ def set_aside(workspace: Workspace, path: Path, name: str, why: str = "is not as
 
 
 def take_back(workspace: Workspace, files: Mapping[str, PublishedFile]) -> None:
-    """Remove the objects that this process has just published to a store: by now the output belongs to another run.
+    """Remove the objects that this process has just published to a store, because another run now has the output.
 
-    What that run has published stays: its objects have another ETag.
+    Objects that the other run has published stay: they have another ETag.
     """
     for name, file in files.items():
         path = workspace.out / name
@@ -187,13 +191,13 @@ def take_back(workspace: Workspace, files: Mapping[str, PublishedFile]) -> None:
 
 
 def write_editable(workspace: Workspace, name: str, data: bytes) -> Path:
-    """Write a file in OUT.prepcli that users may change; one that they have changed is kept. Returns its path."""
+    """Write a file in OUT.prepcli that users may change, and return its path; a file that they have changed is kept."""
     path, new = workspace.root / name, hashlib.sha256(data).hexdigest()
     now = sha256_of(path) if path.is_file() else ""
     if now not in ("", new, *_written(workspace, name)):
         set_aside(workspace, path, name)
     workspace.owned.mkdir(exist_ok=True)
-    with atomic_file(_digest_file(workspace, name)) as file:  # before the file: a kill must not make it one of users
+    with atomic_file(_digest_file(workspace, name)) as file:  # first, else after a kill it counts as changed by users
         file.write("".join(f"{digest}\n" for digest in (now, new)).encode())
     with atomic_file(path) as file:
         file.write(data)
@@ -201,7 +205,7 @@ def write_editable(workspace: Workspace, name: str, data: bytes) -> Path:
 
 
 def remove_editable(workspace: Workspace, name: str) -> None:
-    """Remove what `write_editable` has written, unless users have changed it."""
+    """Remove a file of `write_editable`, unless users have changed it."""
     path = workspace.root / name
     if path.is_file() and sha256_of(path) in _written(workspace, name):
         path.unlink()
@@ -211,7 +215,7 @@ def remove_editable(workspace: Workspace, name: str) -> None:
 
 
 def _written(workspace: Workspace, name: str) -> list[str]:
-    """The digests of what this file is if no user has changed it."""
+    """The digests that the file has if no user has changed it."""
     with contextlib.suppress(OSError):
         return _digest_file(workspace, name).read_text().split()
     return []
@@ -222,7 +226,7 @@ def _digest_file(workspace: Workspace, name: str) -> Path:
 
 
 def is_as_published(state: State, records: Iterable[PublishedFile]) -> bool:
-    """Whether a file has the size and time, or in a store the ETag, of one of the records, and was not protected."""
+    """Whether a file is not protected, and has the size and time (in a store, the ETag) of one of the records."""
     if isinstance(state, ObjectInfo):
         return any(state.etag == file.etag != "" for file in records)
     return _is_plain(state) and any(
@@ -230,25 +234,25 @@ def is_as_published(state: State, records: Iterable[PublishedFile]) -> bool:
     )
 
 
-def _has_content(path: Path, state: State, records: Iterable[PublishedFile]) -> bool:
+def _has_content(path: AnyPath, state: State, records: Iterable[PublishedFile]) -> bool:
     size = state.num_bytes if isinstance(state, ObjectInfo) else state.st_size
     digests = {file.sha256 for file in records if file.num_bytes == size}
     return bool(digests) and (isinstance(state, ObjectInfo) or _is_plain(state)) and _digest(path, state) in digests
 
 
-def _digest(path: Path, state: State) -> str:
-    """The SHA-256 of a file in this state; it is read once, though it may be asked for several times."""
+def _digest(path: AnyPath, state: State) -> str:
+    """The SHA-256 of a file in this state; cached, so that the file is read once."""
     key = path, state.etag if isinstance(state, ObjectInfo) else f"{state.st_size}.{state.st_mtime_ns}"
     if key not in _digests:
         _digests[key] = sha256_of(path)
     return _digests[key]
 
 
-_digests: dict[tuple[Path, str], str] = {}
+_digests: dict[tuple[AnyPath, str], str] = {}
 
 
 def _is_plain(state: os.stat_result) -> bool:
-    """Whether it is a regular file that nobody has write-protected."""
+    """Whether the file is a regular file without write protection."""
     return stat.S_ISREG(state.st_mode) and bool(state.st_mode & 0o222)
 
 
@@ -259,7 +263,7 @@ def _read(path: Path) -> Noted:
 def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
     """The documents that name files, and whether their processes have ended.
 
-    `done/` is listed when the caller has read all notes: one of them may be renamed to it before it is read.
+    `done/` is listed after the caller has read all notes, because a note may be renamed to it before it is read.
     """
     yield from _notes(workspace, unit)
     markers = _json_files(workspace.done) if unit is None else [workspace.done / f"{unit}.json"]
@@ -275,7 +279,7 @@ def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]
 
 
 def _json_files(folder: Path) -> list[Path]:
-    """The documents in a folder, sorted; none where another rank, which clears, has removed it."""
+    """The documents in a folder, sorted; none if another rank, which clears the output, has removed the folder."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(".json") and name[0] != "."]
     return []

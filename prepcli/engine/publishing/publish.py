@@ -1,10 +1,11 @@
-"""Publishing a unit: its files appear under their final names together, complete, or not at all."""
+"""Publishes a unit: its files appear under their final names together and complete, or not at all."""
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -24,17 +25,16 @@ from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.processes.workers import is_worker, no_interruption
-from prepcli.storage import client
-from prepcli.storage.access import call
 from prepcli.storage.paths import StorePath
 from prepcli.version import __version__
 
 MANY_FILES = 16
-"""Number of files that are flushed to the disk at once (measured: a third of the time for 64 of 400 kB)."""
+"""Number of files that are flushed at once (measured: a third of the time for 64 files of 400 kB)."""
 OBJECTS_AT_ONCE = 8
-"""Objects of a unit that are sent to a store, or completed there, at the same time."""
+"""Number of objects of a unit that are sent to a store, or completed there, at the same time."""
 
 _JOINED_BYTES = 1 << 20
+Item = TypeVar("Item")
 
 
 class Marker(msgspec.Struct, frozen=True):
@@ -53,16 +53,24 @@ class Marker(msgspec.Struct, frozen=True):
     prepcli: str = __version__
 
 
+def totals(markers: Iterable[Marker]) -> Counter[str]:
+    """The sums of the counts of units in `extra`, by name; 0 for other names."""
+    counts: Counter[str] = Counter()
+    for marker in markers:
+        counts.update(marker.extra)
+    return counts
+
+
 class AccountingError(Exception):
-    """Some records are neither in the output nor in the rejects: a bug that must never be ignored."""
+    """Some records are neither in the output nor in the rejects: a bug."""
 
 
 class UnitWriter:
     """Collects one unit's files and rejects in a temporary directory, and publishes them.
 
-    Files are renamed in the order in which they were opened: open the file that readers list by (a shard's manifest,
-    its cuts) last. Files given to `add_after` come behind all of these, and then the marker. Without the marker the
-    unit is done again; leaving the context without `publish` removes everything.
+    Files are renamed in the order in which they were opened: open the file by which readers find a shard (its manifest,
+    its cuts) last. Files of `add_after` follow, and then the marker. Without the marker the unit is done again; leaving
+    the context without `publish` removes all files.
 
     Example:
         with UnitWriter(workspace, digest, unit) as writer:
@@ -70,6 +78,7 @@ class UnitWriter:
             tar.write(...)
             writer.count(1, seconds=3.2)
             writer.publish()
+
     """
 
     def __init__(self, workspace: Workspace, digest: str, unit: Unit) -> None:
@@ -95,42 +104,44 @@ class UnitWriter:
         return self._tmp
 
     def open(self, name: str) -> OutputFile:
-        """A new file that will become `OUT/name`."""
+        """Open a new file that will become `OUT/name`."""
         target = self.workspace.out / name
         file: OutputFile
         with no_interruption():
             if isinstance(target, StorePath):
                 file = UploadedFile(str(target))
             else:
-                file = HashedFile(self._tmp / f"{len(self._files)}.out")
+                file = HashedFile(self._tmp / f"{len(self._files)}.out", target)
             self._files[name] = file
         return file
 
     def add(self, name: str, data: bytes) -> None:
-        """A whole file that will become `OUT/name`; for units with many small files."""
-        if isinstance(self.workspace.out, StorePath):
+        """Add a whole file that will become `OUT/name`; for units with many small files."""
+        target = self.workspace.out / name
+        if isinstance(target, StorePath):
             self.open(name).write(data)
             return
         with no_interruption():
             if self._flusher is None:
                 self._flusher = Flusher()
-            self._files[name] = WrittenFile(self._tmp / f"{len(self._files)}.out", data, self._flusher)
+            self._files[name] = WrittenFile(self._tmp / f"{len(self._files)}.out", target, data, self._flusher)
 
     def add_after(self, name: str, data: bytes | memoryview) -> None:
-        """A small file that will become `OUT/name` and describes other files of the unit, such as an index of one.
+        """Add a small file that will become `OUT/name` and describes other files of the unit, such as their index.
 
-        It is written when those are complete, and renamed after them, so it is never older than they are. An earlier
-        one is removed before they are renamed.
+        It is written when these files are complete and renamed after them, so it is never older. A file of an earlier
+        run with its name is removed before they are renamed.
         """
         self._after[name] = data
 
     def open_part(self, name: str) -> HashedFile:
-        """A new file that will become `OUT.prepcli/name`, for the job's finishing merge."""
-        file = self._work_files[name] = HashedFile(self._tmp / f"{len(self._work_files)}.part")
+        """Open a new file that will become `OUT.prepcli/name`, for the job's finishing merge."""
+        draft = self._tmp / f"{len(self._work_files)}.part"
+        file = self._work_files[name] = HashedFile(draft, self.workspace.root / name)
         return file
 
     def join(self, name: str, parts: Iterable[str]) -> None:
-        """Make `OUT/name` of parts (`open_part`) that units have published, one after the other."""
+        """Make `OUT/name` by concatenating parts (`open_part`) that units have published."""
         joined = self.open(name)
         for part in parts:
             with (self.workspace.root / part).open("rb") as file:
@@ -149,6 +160,38 @@ class UnitWriter:
         self._reject_file.write(reject_line(line, rejected, origin))
         self._rejects[rejected.reason.value] += 1
 
+    def write_each(
+        self,
+        items: Iterable[Item],
+        write: Callable[[Item], float | None],
+        original: Callable[[Item], tuple[bytes, Origin]],
+        advance: Callable[[Item, float], None] | None = None,
+    ) -> None:
+        """Write items one after the other; counts each written item, and rejects the others.
+
+        Args:
+            items: the records of the unit, or objects that stand for them.
+            write: writes an item and returns its seconds of audio, or None if another loop will count it. Raises
+                `RecordRejected`.
+            original: returns the line and the origin of an item that is rejected.
+            advance: shows progress by an item and its seconds (0 if it is rejected); None if another loop has done so.
+
+        """
+        for item in items:
+            try:
+                seconds = write(item)
+            except RecordRejected as rejected:
+                line, origin = original(item)
+                self.reject(line, rejected, origin)
+                seconds = 0.0
+            else:
+                if seconds is None:
+                    continue
+                self.records_out += 1
+                self.seconds += seconds
+            if advance is not None:
+                advance(item, seconds)
+
     @property
     def num_rejects(self) -> int:
         """Number of rejects so far."""
@@ -157,15 +200,15 @@ class UnitWriter:
     def publish(self) -> Marker:
         """Flush, fsync and rename the files into place, then write the marker.
 
-        Before the first rename, the marker is on the disk as a note (see `owned`), and before the note
-        becomes the marker, the files' names are on the disk. If the power fails, the marker may be lost: then the unit
-        is done again.
+        Before the first rename, the marker is on disk as a note (see `owned`); before the note becomes the marker, the
+        files' names are on disk. If a power failure loses the marker, the unit is done again.
 
         Raises:
             AccountingError: the unit's records do not add up.
-            UsageError: a file of others is in the way.
+            UsageError: a foreign file is in the way.
             OSError: the disk is full, a rename was refused, ...; no marker is written then.
             PrepcliError: another command has started again in the output directory.
+
         """
         if self.records_out + self.num_rejects != self.unit.num_records:
             raise AccountingError(
@@ -193,14 +236,14 @@ class UnitWriter:
         )
         noted = note(self.workspace, self.unit.id, marker, self.folder) if files else None
         published = self._publish_all(files)
-        for name in work_files:
-            self._work_files[name].publish_as(self.workspace.root / name)
+        for file in self._work_files.values():
+            file.publish()
         self._flush_names([name for name, file in files.items() if not file.foreign], work_files)
         if noted is not None:
             try:
                 self.workspace.check_claim()
             except PrepcliError:
-                # On a file system the other command has taken the drafts away, and removes what was noted before.
+                # On a file system, the other command has moved the drafts away, and removes the files recorded before.
                 if isinstance(self.workspace.out, StorePath):
                     take_back(self.workspace, published)
                     noted.unlink()
@@ -211,18 +254,18 @@ class UnitWriter:
         return marker
 
     def _refuse_same_names(self) -> None:
-        """Refuse names that differ only in case if the file system takes them for one."""
+        """Refuse names that differ only in case if the file system treats them as one name."""
         by_name: dict[str, str] = {}
         for name in self._files:
             other = by_name.setdefault(name.casefold(), name)
-            if other is not name and (self._tmp / "0.OUT").exists():  # the draft `0.out`
+            if other is not name and (self._tmp / "0.OUT").exists():  # the draft is `0.out`
                 raise UsageError(
                     f"{self.workspace.out / name} and {other} are one file on this file system, which does not tell "
                     "upper case from lower; choose an output on another one, or rename what they are made of"
                 )
 
     def _publish_all(self, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
-        """Let the files appear that are not there already; returns them with their ETags."""
+        """Publish the files that do not exist already; returns all files with their ETags."""
         own = [name for name, file in files.items() if not file.foreign]
         self._remove_after(own)
         names = [name for name in own if name not in self._after]
@@ -233,36 +276,28 @@ class UnitWriter:
         return published
 
     def _flush_names(self, names: Iterable[str], work_names: Iterable[str]) -> None:
-        """Let the names of published files last; a store does that by itself."""
+        """Flush the names of published files to disk; a store needs no flush."""
         workspace = self.workspace
-        local = () if isinstance(workspace.out, StorePath) else names
-        workspace.flush([*(workspace.out / name for name in local), *(workspace.root / name for name in work_names)])
+        local = [workspace.out / name for name in names] if isinstance(workspace.out, Path) else []
+        workspace.flush([*local, *(workspace.root / name for name in work_names)])
 
     def _remove_after(self, own: Sequence[str]) -> None:
-        """Remove what an earlier run has published after its files: it does not fit those of this one."""
-        out = self.workspace.out
-        names = [name for name in own if name in self._after]
-        if isinstance(out, StorePath):
-            if names:
-                call(client.delete_objects, tuple(str(out / name) for name in names))
-            return
-        for name in names:
-            (out / name).unlink(missing_ok=True)
+        """Remove files that an earlier run published by `add_after`: they do not match the files of this run."""
+        self.workspace.found.remove([name for name in own if name in self._after])
 
     def _publish(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Let files appear, in this order or, from a worker in a store, at the same time; yields names and ETags."""
-        out = self.workspace.out
-        if len(names) < 2 or not (is_worker() and isinstance(out, StorePath)):
-            yield from ((name, self._files[name].publish_as(out / name)) for name in names)
+        """Publish files in this order or, from a worker in a store, at the same time; yields names and ETags."""
+        if len(names) < 2 or not (is_worker() and isinstance(self.workspace.out, StorePath)):
+            yield from ((name, self._files[name].publish()) for name in names)
             return
         with ThreadPoolExecutor(min(len(names), OBJECTS_AT_ONCE)) as pool:
-            yield from zip(names, pool.map(lambda name: self._files[name].publish_as(out / name), names), strict=True)
+            yield from zip(names, pool.map(lambda name: self._files[name].publish(), names), strict=True)
 
     def __enter__(self) -> "UnitWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
-        with no_interruption():  # or a part of it would stay
+        with no_interruption():  # else a part of the files would stay
             for file in (*self._files.values(), *self._work_files.values()):
                 file.discard()
             if self._flusher is not None:
@@ -271,9 +306,9 @@ class UnitWriter:
 
 
 def _close_all(files: Mapping[str, ClosableFile]) -> dict[str, PublishedFile]:
-    """Close the files in parallel: waiting for the disk together takes a fraction of the time.
+    """Close the files in parallel: waiting for the disk once for all takes a fraction of the time.
 
-    Whole files are being flushed already; this waits for them.
+    The flush of whole files has begun earlier; this waits for it.
     """
     if sum(isinstance(file, HashedFile) for file in files.values()) < MANY_FILES:
         return {name: file.close() for name, file in files.items()}
@@ -282,7 +317,7 @@ def _close_all(files: Mapping[str, ClosableFile]) -> dict[str, PublishedFile]:
 
 
 def read_marker(workspace: Workspace, unit: Unit, digest: str, sizes: OutputSizes | None = None) -> Marker | None:
-    """The unit's marker, if it is of this plan and every file it names is still there with its size."""
+    """The unit's marker, if it belongs to this plan and all files it names exist with their size."""
     try:
         marker = read_document(workspace.done / f"{unit.id}.json", Marker)
     except OSError:

@@ -1,4 +1,4 @@
-"""Rejects: one line per unusable record, with the reason, in a file that is itself a manifest."""
+"""Rejects: a file that is itself a manifest, with one line per unusable record and the reason."""
 
 import contextlib
 import heapq
@@ -11,6 +11,13 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+
+RETRYABLE = (
+    RejectReason.MISSING_AUDIO.value,
+    RejectReason.UNREADABLE_AUDIO.value,
+    RejectReason.BEYOND_AUDIO.value,  # a file that was cut short, and is whole now
+    RejectReason.OUT_OF_MEMORY.value,  # another device may have enough
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,7 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     fields = None
     if rejected.reason is not RejectReason.BROKEN_JSON:
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            line.decode("utf-8")  # msgspec does not look into strings that it passes through
+            line.decode("utf-8")  # msgspec does not check strings that it copies
             fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     if fields is None:
         text = line.decode("utf-8", errors="backslashreplace").strip()
@@ -43,7 +50,7 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
 
 
 def _raw(value: Any) -> msgspec.Raw:
-    # A path from the file system may contain bytes that are not UTF-8 (surrogates in Python): they become '?'.
+    # A path from the file system may contain bytes that are not UTF-8 (surrogates in Python); they become '?'.
     if isinstance(value, str):
         value = value.encode("utf-8", errors="replace").decode("utf-8")
     return msgspec.Raw(msgspec.json.encode(value))
@@ -57,8 +64,8 @@ class _OriginFields(msgspec.Struct):
 def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifests: Iterable[str]) -> Iterator[bytes]:
     """All reject lines in the order of the inputs.
 
-    `planned` has that order already and may be long (a duration filter can exclude millions): it is streamed.
-    The rejects of units are bad data, bounded by `--max-rejects` in any useful run: they are sorted here.
+    `planned` already has this order and is streamed, because it may be long (a duration filter can exclude millions).
+    The rejects of units are sorted here: they are bad data, limited by `--max-rejects` in any useful run.
     """
     number = {path: index for index, path in enumerate(dict.fromkeys(manifests))}
     decoder = msgspec.json.Decoder(_OriginFields)
@@ -69,6 +76,11 @@ def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifest
 
     from_units = [line for path in unit_files for line in io.BytesIO(path.read_bytes())]
     yield from heapq.merge(planned, sorted(from_units, key=key), key=key)
+
+
+def num_retryable(rejects: Mapping[str, int]) -> int:
+    """The number of rejects that `--retry-rejects` tries again."""
+    return sum(rejects.get(reason, 0) for reason in RETRYABLE)
 
 
 def asked_for(reason: str) -> bool:
@@ -89,7 +101,7 @@ class _Reject(msgspec.Struct):
 
 
 def first_if_all_alike(rejects: Mapping[str, int], listed_in: str) -> str:
-    """Line and detail of the first bad record in the file `listed_in`, if all bad records have one reason."""
+    """Line and detail of the first bad record in the file `listed_in`, if all bad records have the same reason."""
     reasons = [reason for reason in rejects if not asked_for(reason)]
     if len(reasons) != 1:
         return ""
@@ -112,7 +124,7 @@ class Budget:
             raise UsageError(f"--max-rejects takes a share below 1 or a count, not {self.limit}")
 
     def exceeded(self, rejects: Mapping[str, int], records_in: int) -> bool:
-        """Whether the bad records are too many; those that the user's own options left out do not count."""
+        """Whether there are too many bad records; records that the user's options left out do not count."""
         bad = sum(count for reason, count in rejects.items() if not asked_for(reason))
         return bad > (self.limit * records_in if self.limit < 1 else self.limit)
 

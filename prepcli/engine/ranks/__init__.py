@@ -1,1 +1,1 @@
-"""Which rank does what: claims, launches, stages and stealing."""
+"""Divides the work among ranks: claims, launches, stages and stealing."""

@@ -1,72 +1,68 @@
-"""Claims: ranks tell each other through files what they are doing, and go on with the work of a rank that has died.
+"""Claims: files by which ranks show their current work, so that others continue the work of a rank that has died.
 
-A claim is a file that only one process can create. It says which process works on what. If that process ends, or its
-rank gives no sign of life, the next claim for the same work has the next number: nothing is ever taken away, so no two
-ranks can take over from the same one. A rank that was only slow works on as well; both publish the same bytes.
+A claim is a file that only one process can create; it names the process and its work. If the process ends, or its rank
+gives no sign of life, the next claim for the same work has the next number. No claim is ever taken away, so two ranks
+cannot both take over from the same one. A rank that was only slow also continues; both publish the same bytes.
 
-Signs of life are a counter in a file. Each observer measures with its own clock for how long it has not changed: the
-clocks of machines and file servers may differ by any amount.
+Signs of life are a counter in a file (`prepcli.processes.owner.Life`). Each observer measures with its own clock for
+how long it has not changed: the clocks of machines and file servers may differ by any amount.
 """
 
 import contextlib
 import itertools
+import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from prepcli.errors import naming
-from prepcli.processes.owner import Owner, heartbeat
+from prepcli.processes.owner import EMPTY_SECONDS, REPEAT_SECONDS, Life, Owner
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import TICK
 
-SILENT_SECONDS = 90.0
-"""Seconds without a sign of life after which a rank counts as dead: several times `BEAT_SECONDS`,
-because network file systems show a change some seconds later."""
-
-EMPTY_SECONDS = 15.0
-"""Seconds after which a claim without an owner counts as left by a process that was killed before it wrote its name,
-which it does at once; other machines see that some seconds later."""
-
 CLAIMS = "claims"
-"""The folder of claims, by its usual name."""
-BEAT = "beat~"
-"""Names of signs of life begin with this."""
+"""The name of the folder of claims."""
 
 
 class Claims:
     """The claims in a folder, as one rank sees them; its worker processes inherit the object."""
 
-    def __init__(self, folder: Path, rank: int, rank_id: str) -> None:
+    def __init__(self, folder: Path, rank: int, life: Life, silence: float = REPEAT_SECONDS) -> None:
+        """`life`: that of this rank; `silence`: seconds without a sign of life after which another counts as dead."""
         self._folder = folder
         self.rank = rank
-        self._owner = Owner.of_this_process(rank_id)
-        self._beats = 0
+        self._life = life
+        self._silence = silence
         self._seen: dict[str, tuple[bytes, float]] = {}  # signs of life: the last one, and when it was new to us
 
     def begin(self) -> None:
-        """Make the folder, and give the first sign of life."""
-        for _ in range(10):
-            # A rank that ends at this moment removes the folder and its parent if there is nothing in them. `mkdir`
-            # finds a folder, and looks what it is when it is gone: then it says that a file exists.
-            with contextlib.suppress(FileNotFoundError, FileExistsError):
+        """Make the folder."""
+        for left in reversed(range(10)):
+            # A rank that ends at this moment removes the folder and its parent if they are empty. `mkdir` may then find
+            # a folder that is gone when it checks its kind, and reports that a file exists.
+            try:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                self.beat()
                 return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self.beat()
+            except (FileNotFoundError, FileExistsError):
+                if not left:
+                    raise
 
-    def beat(self) -> None:
-        """Give a sign of life."""
-        self._beats += 1
-        path = self._folder / f"{BEAT}{self._owner.rank_id}"
-        with naming(path):
-            path.write_bytes(b"%d" % self._beats)
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Within the context this rank gives signs of life; at its end it gives up what it has claimed."""
+        self.begin()
+        with self._life.at_work():
+            try:
+                yield
+            finally:
+                self.give_up()
 
     def take(self, name: str) -> bool:
-        """Claim work; False if another rank, which seems to be alive, has claimed it."""
+        """Claim work; False if another rank that seems to be alive has claimed it."""
         for number in itertools.count():
             path = self._path(name, number)
             try:
@@ -76,17 +72,22 @@ class Claims:
                 if found != "dead":
                     return found == "own"
                 continue
-            except FileNotFoundError:  # another launch has removed the folder, or a rank that has ended the run
-                with contextlib.suppress(FileNotFoundError, FileExistsError):  # which may be removing its parents now
+            except FileNotFoundError:  # another launch, or a rank that has ended the run, has removed the folder
+                with contextlib.suppress(FileNotFoundError, FileExistsError):  # its parents may be just being removed
                     self._folder.mkdir(parents=True, exist_ok=True)
                 return False
             try:
                 with naming(path):
-                    os.write(file, f"{self.rank} {self._owner}".encode())
+                    os.write(file, f"{self.rank} {self._life.owner}".encode())
             finally:
                 os.close(file)
-            return True
+            if not self._path(name, number + 1).exists():  # else this process was stopped before it wrote its name
+                return True
         raise AssertionError("unreachable")
+
+    def count_as_dead(self, owner: Owner) -> None:
+        """Count a rank as dead from now on, unless it gives another sign of life."""
+        self._seen[owner.rank_id] = self._life.last_beat(owner), -math.inf
 
     def is_free(self, name: str) -> bool:
         """Whether `take` would succeed."""
@@ -98,7 +99,7 @@ class Claims:
         raise AssertionError("unreachable")
 
     def release(self, name: str) -> None:
-        """Remove the claims for work that is done, or that failed."""
+        """Remove the claims for work that is done, or has failed."""
         for number in itertools.count():
             try:
                 self._path(name, number).unlink()
@@ -111,10 +112,6 @@ class Claims:
             if _is_number(path.suffix[1:]) and self._state(path) == "own":
                 path.unlink(missing_ok=True)
 
-    def end(self) -> None:
-        """Remove the sign of life of this rank."""
-        (self._folder / f"{BEAT}{self._owner.rank_id}").unlink(missing_ok=True)
-
     def _path(self, name: str, number: int) -> Path:
         return self._folder / f"{name}.{number}"
 
@@ -124,19 +121,16 @@ class Claims:
         with contextlib.suppress(FileNotFoundError):
             holder = _holder(path.read_bytes())
         if holder is None:  # it is being written, or its writer was killed before the first byte
-            return "dead" if self._is_silent(path.name, b"", min(EMPTY_SECONDS, SILENT_SECONDS)) else "alive"
+            return "dead" if self._is_silent(path.name, b"", min(EMPTY_SECONDS, self._silence)) else "alive"
         owner = holder[1]
-        if owner.rank_id == self._owner.rank_id:
+        if owner.rank_id == self._life.owner.rank_id:
             return "own"
-        if owner.is_gone:
+        if owner.is_gone or self._is_silent(owner.rank_id, self._life.last_beat(owner), self._silence):
             return "dead"
-        beat = b""
-        with contextlib.suppress(FileNotFoundError):
-            beat = (self._folder / f"{BEAT}{owner.rank_id}").read_bytes()
-        return "dead" if self._is_silent(owner.rank_id, beat, SILENT_SECONDS) else "alive"
+        return "alive"
 
     def _is_silent(self, who: str, beat: bytes, seconds: float) -> bool:
-        """Whether the last sign of life has not changed for so long, by the clock of this process."""
+        """Whether the last sign of life has not changed for `seconds`, by the clock of this process."""
         now = time.monotonic()
         last = self._seen.get(who)
         if last is None or last[0] != beat:
@@ -146,12 +140,12 @@ class Claims:
 
 
 def holders(folder: Path) -> dict[str, int]:
-    """For each work that is claimed in a folder, the rank that has claimed it last."""
+    """For each claimed work in a folder, the rank that claimed it last."""
     return {name: rank for name, (rank, _) in owners(folder).items()}
 
 
 def owners(folder: Path) -> dict[str, tuple[int, Owner]]:
-    """For each work that is claimed in a folder, the rank and the process that have claimed it last."""
+    """For each claimed work in a folder, the rank and the process that claimed it last."""
     found: dict[str, tuple[int, tuple[int, Owner]]] = {}
     for path in _files(folder):
         name, _, number = path.name.rpartition(".")
@@ -163,7 +157,7 @@ def owners(folder: Path) -> dict[str, tuple[int, Owner]]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The claims in a folder, and what else is in it; none where a rank that has ended the run removes it now."""
+    """The files in a folder of claims; none if a rank that has ended the run is removing the folder."""
     with contextlib.suppress(FileNotFoundError):
         return list(folder.glob("*.*"))
     return []
@@ -180,11 +174,11 @@ def _holder(content: bytes) -> tuple[int, Owner] | None:
 
 
 class Named(Protocol):
-    """A task: its name is that of its claim."""
+    """A task, whose name is the name of its claim."""
 
     @property
     def name(self) -> str:
-        """A name that can be that of a file."""
+        """A name that is valid as a file name."""
 
 
 TaskT = TypeVar("TaskT", bound=Named)
@@ -198,21 +192,23 @@ def do_together(
     world_size: int = 1,
     num_workers: int = 1,
 ) -> None:
-    """Do all tasks together with the other ranks; returns when all are done, whoever did them.
+    """Do all tasks together with the other ranks; returns when all are done, by any rank.
 
-    Every rank begins at another place. At the end it waits for what others have claimed, and does what they leave.
+    Every rank begins at another place. At the end it waits for tasks that others have claimed, and does tasks that they
+    leave.
 
     Args:
-        tasks: what there is to do, the same for all ranks.
+        tasks: the tasks, the same for all ranks.
         do: does one task, in a worker process, and publishes the result as a whole; doing it twice is harmless.
         is_done: whether the result is published.
-        claims: those of this rank.
+        claims: the claims of this rank.
         world_size: the number of ranks.
         num_workers: the number of processes of this rank.
 
     Raises:
         IncompleteError: a worker process was killed.
-        Exception: what `do` raises.
+        Exception: any exception of `do`.
+
     """
     left = [task for task in tasks if not is_done(task)]
     if not left:
@@ -220,26 +216,21 @@ def do_together(
     begin = claims.rank * len(left) // world_size
     left = left[begin:] + left[:begin]
     attempt = partial(_attempt, do=do, is_done=is_done, claims=claims)
-    claims.begin()
-    try:
-        with heartbeat(claims.beat):
-            while left:
-                free = [task for task in left if claims.is_free(task.name)]
-                if not free:
-                    time.sleep(TICK)
-                for _ in map_in_order(attempt, free, num_workers):
-                    pass
-                left = [task for task in left if not is_done(task)]
-    finally:
-        claims.give_up()
-        claims.end()
+    with claims.at_work():
+        while left:
+            free = [task for task in left if claims.is_free(task.name)]
+            if not free:
+                time.sleep(TICK)
+            for _ in map_in_order(attempt, free, num_workers):
+                pass
+            left = [task for task in left if not is_done(task)]
 
 
 def _attempt(task: TaskT, do: Callable[[TaskT], object], is_done: Callable[[TaskT], bool], claims: Claims) -> None:
     if is_done(task) or not claims.take(task.name):
         return
     try:
-        if not is_done(task):  # by the one whose claim was there before
+        if not is_done(task):  # the rank that had claimed it before may have done it
             do(task)
     finally:
         claims.release(task.name)

@@ -1,4 +1,4 @@
-"""The ranks of a launch: the units that they share, and rank processes on this machine."""
+"""The ranks of a launch: divides units among them, and starts rank processes on this machine."""
 
 import contextlib
 import os
@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,11 +26,8 @@ from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS, TICK
 
 _ROOT = str(Path(__file__).parents[3])
 _RUN = "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; from prepcli.__main__ import main; main()"
-"""A rank process runs this prepcli. Nothing is imported from the current folder (`python -P` does the same,
-from Python 3.11 on), where a file may be called `typer.py`."""
-
-CLEAR_TIMEOUT = 600.0
-"""Seconds that a rank waits for the rank that clears the directory (`--overwrite`)."""
+"""A rank process runs this prepcli, and imports nothing from the current folder, which may have a file `typer.py`
+(`python -P` does the same, but only from Python 3.11 on)."""
 
 
 def shares(
@@ -43,11 +39,11 @@ def shares(
 ) -> list[list[Unit]]:
     """The units of every rank of this launch, including those that are done already.
 
-    Ranks may start minutes apart, so none may divide "what is missing now" by its own look. With a launch id, the
-    first rank to arrive writes once which units were missing, and all ranks of the launch divide those. Without one,
-    ranks divide all units. Either way each rank then skips what is done: no unit is left out or done twice.
+    Ranks may start minutes apart, so a rank must not divide the units that it finds missing itself. With a launch id,
+    the first rank stores the list of missing units, and all ranks of the launch divide this list. Without one, ranks
+    divide all units. Each rank then skips units that are done: no unit is left out or done twice.
 
-    `missing` may come from a listing, which is late on a network file system; `is_done` opens the marker of a unit.
+    `missing` may come from a listing, which lags on a network file system; `is_done` opens the marker of a unit.
     """
     if rank.world_size == 1:
         return pack(missing, 1)
@@ -82,17 +78,17 @@ def _agree(workspace: Workspace, rank: Rank, missing: list[str]) -> list[str]:
 
 
 def has_done(workspace: Workspace, rank: Rank, what: str) -> bool:
-    """Whether an earlier start of this job has done what is done once a job: `overwrite` or `retry`.
+    """Whether an earlier start of this job has done an action that is done once per job: `overwrite` or `retry`.
 
-    The number of starts alone does not tell: the first may have ended while it planned.
+    The number of starts does not show it: the first start may have ended while it planned.
     """
-    if rank.job_id is None:  # nothing names the job
+    if rank.job_id is None:  # the job has no id
         return rank.restarts > 0
     return rank.restarts > 0 and _done_file(workspace, rank.job_id, what).exists()
 
 
 def note_done(workspace: Workspace, rank: Rank, what: str) -> None:
-    """Note that this start has done it, for later starts of the same job."""
+    """Record that this start has done the action, for later starts of the same job."""
     if rank.job_id is not None:
         _done_file(workspace, rank.job_id, what).touch()
 
@@ -102,10 +98,11 @@ def _done_file(workspace: Workspace, job_id: str, what: str) -> Path:
 
 
 def check_writable(workspace: Workspace) -> None:
-    """Find out without writing whether a workspace cannot be prepared; before what takes long, such as a model.
+    """Check without writing whether a workspace can be prepared; called before slow steps, such as loading a model.
 
     Raises:
         UsageError: a directory, or the nearest one above it that exists, is a file or cannot be written.
+
     """
     for directory in (workspace.out, workspace.root):
         if check_store(directory):
@@ -118,59 +115,34 @@ def check_writable(workspace: Workspace) -> None:
 
 def has_begun_to_clear(workspace: Workspace, rank: Rank) -> bool:
     """Whether a rank of this launch has begun to empty the output; False for a single rank."""
-    return rank.world_size > 1 and _clear_claim(workspace, rank).exists()
+    return rank.world_size > 1 and _clearing_ranks(workspace, rank).exists()
 
 
-def _clear_claim(workspace: Workspace, rank: Rank) -> Path:
+def _clearing_ranks(workspace: Workspace, rank: Rank) -> Path:
     return workspace.launches / f"{_launch_name(rank)}.clear"
 
 
 def clear_once(workspace: Workspace, rank: Rank, job: AnyJob, plan: AnyPlan) -> None:
-    """Start again: the first rank of a launch empties the output; the others wait for it.
+    """Start again: one rank of a launch empties the output; the others wait for it.
 
     Raises:
         UsageError: this rank of the launch has run before, so another launch has the same id; or as `clear`.
-        IncompleteError: the rank that empties the output has failed, or did not finish in time.
     """
-    if rank.world_size == 1:
-        clear(workspace, job, plan)
-        note_done(workspace, rank, "overwrite")
-        return
-    workspace.launches.mkdir(parents=True, exist_ok=True)
-    claim = _clear_claim(workspace, rank)
-    cleared, failed = (claim.with_suffix(suffix) for suffix in (".cleared", ".failed"))
-    try:
-        claim.mkdir()
-        is_first = True
-    except FileExistsError:
-        is_first = False
-    try:
-        (claim / f"rank_{rank.rank}").touch(exist_ok=False)
-    except FileExistsError:
-        raise UsageError(
-            f"the launch id {rank.launch_id} was used before with --overwrite on {workspace.out}, which is therefore "
-            "not cleared again: give all ranks a new --launch-id to start again, or leave --overwrite out to continue"
-        ) from None
-    if not is_first:
-        deadline = time.monotonic() + CLEAR_TIMEOUT
-        while not cleared.exists():
-            if failed.exists():
-                raise IncompleteError(f"another rank could not clear {workspace.out}, and has said why")
-            if time.monotonic() > deadline:
-                raise IncompleteError(
-                    f"another rank began to clear {workspace.out} and has not finished after "
-                    f"{CLEAR_TIMEOUT:.0f} s; start again with another --launch-id"
-                ) from None
-            time.sleep(0.1)
-        return
-    try:
-        clear(workspace, job, plan)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            failed.touch()
-        raise
+    cleared = None
+    if rank.world_size > 1:
+        ranks = _clearing_ranks(workspace, rank)
+        ranks.mkdir(parents=True, exist_ok=True)
+        cleared = ranks.with_suffix(".cleared")
+        try:
+            (ranks / f"rank_{rank.rank}").touch(exist_ok=False)
+        except FileExistsError:
+            raise UsageError(
+                f"the launch id {rank.launch_id} was used before with --overwrite on {workspace.out}, which is "
+                "therefore not cleared again: give all ranks a new --launch-id to start again, or leave --overwrite "
+                "out to continue"
+            ) from None
+    clear(workspace, job, plan, cleared)
     note_done(workspace, rank, "overwrite")
-    cleared.touch()
 
 
 def spawn_ranks(
@@ -181,18 +153,19 @@ def spawn_ranks(
 ) -> int:
     """Run `prepcli ARGUMENTS` as `num_ranks` processes on this machine, one per device, and wait for them.
 
-    The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`, a run id of their own), and end when this
-    process does. Stop signals are passed on. A rank that crashes is started again, because its next start knows what
-    it was working on (`prepcli.engine.run.crashes`).
+    The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`, a run id of their own), and end with this
+    process. Stop signals are passed on. A rank that crashes is started again, because its next start knows the audio in
+    question (`prepcli.engine.run.crashes`).
 
     Args:
-        arguments: of the command line.
+        arguments: arguments of the command line.
         num_ranks: the number of processes.
-        stderrs: a file for what each rank prints on stderr.
-        parent: the rank that this process would be; a requeued job is one for its ranks as well.
+        stderrs: a file for the stderr of each rank.
+        parent: the rank that this process would be: its ranks also know that their job was requeued.
 
     Returns:
         One exit code for all: a failure (1, 2) before incomplete (4), before too many rejects (3), before 0.
+
     """
     launch_id = f"local-{uuid.uuid4().hex[:12]}"
     job_id, restarts = (parent.job_id, parent.restarts) if parent else (None, 0)
@@ -222,7 +195,7 @@ def spawn_ranks(
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     previous = {number: signal.signal(number, pass_on) for number in STOP_SIGNALS if in_main_thread}
-    # The ranks watch the reading end: it becomes readable when this process dies for any reason.
+    # The ranks watch the read end of a pipe, which becomes readable when this process dies for any reason.
     watched, held = os.pipe()
     codes: dict[int, int] = {}
     crashes = [0] * num_ranks
@@ -238,7 +211,7 @@ def spawn_ranks(
                     crashes[rank] += 1
                     tell(f"note: rank {rank} has crashed ({signal.Signals(-code).name}); starting it again")
                     processes[rank] = start(rank, crashes[rank])
-                    if received:  # meanwhile
+                    if received:  # a signal has arrived during the start
                         processes[rank].send_signal(received[-1])
     finally:
         for number, handler in previous.items():

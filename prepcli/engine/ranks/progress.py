@@ -17,22 +17,20 @@ import msgspec
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.interface.bars import progress_bar
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import Owner, start_time, this_place
+from prepcli.processes.owner import REPEAT_SECONDS, Owner
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import no_interruption
 
 FILE_INTERVAL = 2.0
 """Seconds between two writes of a rank's progress file."""
 LINE_INTERVAL = 60.0
-"""Seconds between two lines where stderr is not a terminal."""
-STALE_AFTER = 60.0
-"""Seconds without an update after which a rank with the state `running` counts as dead."""
+"""Seconds between two lines if stderr is not a terminal."""
 
 
 class RankProgress(msgspec.Struct):
     """`progress/rank_<r>.json`. `state`: running, done, interrupted or failed; times are seconds since the epoch.
 
-    `place` and `process_started` are those of `prepcli.processes.owner.Owner`.
+    `rank_id`, `place` and `process_started` are those of `prepcli.processes.owner.Owner`.
     """
 
     rank: int
@@ -55,32 +53,26 @@ class RankProgress(msgspec.Struct):
     place: str = ""
     process_started: int = 0
     knows_seconds: bool = True
+    rank_id: str = ""
 
     @property
     def work(self) -> tuple[float, float]:
-        """What is done and the total: seconds of audio, or records if the plan does not know seconds."""
+        """The work that is done, and the total: seconds of audio, or records if the plan does not know seconds."""
         if self.knows_seconds:
             return self.seconds_done, self.seconds_total
         return self.records_done, self.records_total
 
     @property
     def process(self) -> Owner:
-        """The process that writes this."""
-        return Owner("", self.place, self.pid, self.process_started)
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the rank says it is running, but its process is seen to have ended, or was silent for too long."""
-        if self.state != "running":
-            return False
-        return bool(self.process.is_gone) or time.time() - self.updated > STALE_AFTER
+        """The process that writes this file."""
+        return Owner(self.rank_id, self.place, self.pid, self.process_started)
 
 
 class SharedCounter:
     """Records and seconds done by a rank's processes, added up in the process that made it.
 
-    The others send what they did through a pipe, in pieces that are written whole or not at all. A lock around shared
-    memory would do too, until a worker is killed while it holds it: then everybody waits for ever.
+    Other processes send their counts through a pipe, in pieces that are written atomically. With a lock around shared
+    memory, all processes would wait forever after a worker is killed while it holds the lock.
     """
 
     _PIECE = struct.Struct("=qd")
@@ -92,7 +84,7 @@ class SharedCounter:
         self._seconds = 0.0
 
     def add(self, records: int, seconds: float) -> None:
-        """Add; called in any of the processes, a few times per second."""
+        """Add counts; called in any of the processes, a few times per second."""
         if os.getpid() == self._owner:
             self._records += records
             self._seconds += seconds
@@ -100,8 +92,8 @@ class SharedCounter:
             self._send.send_bytes(self._PIECE.pack(records, seconds))
 
     def read(self) -> tuple[int, float]:
-        """Records, seconds; called in the process that made the counter."""
-        # A signal within a piece would leave half of it, and the next to read would wait for what its middle promises.
+        """Return the total records and seconds; called in the process that made the counter."""
+        # A signal during a read would leave half of a piece, and the next read would wait for bytes that never come.
         with no_interruption():
             while self._receive.poll():
                 records, seconds = self._PIECE.unpack(self._receive.recv_bytes())
@@ -113,7 +105,7 @@ class SharedCounter:
 class Reporter:
     """Writes this rank's progress file, and shows the bar (rank 0) or plain lines (no terminal).
 
-    `records_before` are the records that earlier runs have done, `records_all` those of the whole job.
+    `records_before`: number of records of earlier runs. `records_all`: number of records of the whole job.
     """
 
     def __init__(
@@ -138,19 +130,19 @@ class Reporter:
             self._bar = progress_bar(
                 total=records_all,
                 initial=records_before,
-                bar_format="{desc}: {percentage:3.0f}%|{bar}| {unit}",  # the unit is all that `describe` says
+                bar_format="{desc}: {percentage:3.0f}%|{bar}| {unit}",  # `unit` holds the whole text of `describe`
                 unit="",
                 delay=0.5,
                 desc=command,
             )
 
     def update(self, force: bool = False) -> None:
-        """Show and store how far we are; cheap enough to call several times a second."""
+        """Show and store the progress; cheap enough to call several times a second."""
         now = time.monotonic()
         if force or now - self._last_file >= FILE_INTERVAL:
             self._last_file = now
             self.own.updated = time.time()
-            # Linux counts ru_maxrss in KiB; children include the workers that have ended.
+            # Linux measures ru_maxrss in KiB; children include workers that have ended.
             usage = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
             self.own.max_rss_mb = round(max(usage) / 1024, 1)
             write_json(progress_file(self._workspace, self._rank.rank), self.own, durable=False)
@@ -163,11 +155,6 @@ class Reporter:
         elif not sys.stderr.isatty() and now - self._last_line >= LINE_INTERVAL:
             self._last_line = now
             self._print_line()
-
-    def beat(self) -> None:
-        """Store a sign of life of the rank even if its work has not called `update` for a while; from any thread."""
-        self.own.updated = time.time()
-        write_json(progress_file(self._workspace, self._rank.rank), self.own, durable=False)
 
     def close(self, state: str, message: str = "") -> None:
         """Store the last state of this rank and end the bar."""
@@ -199,9 +186,9 @@ class Reporter:
 
 
 def describe(records_done: int, records_all: int, ranks: Sequence[RankProgress], now: float) -> str:
-    """How far a launch is: records, time left (that of the slowest rank), hours of audio, rate, and rejects."""
+    """The progress of a launch: records, time left (of the slowest rank), hours of audio, rate, and rejects."""
     seconds_done = sum(rank.seconds_done for rank in ranks)
-    # The first is this process, whose file is a little older than what it knows.
+    # The first rank is this process, whose file is slightly older than its counts.
     ends = [now, *(rank.updated for rank in ranks[1:])]
     times = [max(end - rank.started, 1e-6) for rank, end in zip(ranks, ends, strict=True)]
     left = [
@@ -220,15 +207,15 @@ def describe(records_done: int, records_all: int, ranks: Sequence[RankProgress],
     )
 
 
-def new_progress(rank: Rank) -> RankProgress:
-    """A progress record of this process with nothing done yet."""
+def new_progress(rank: Rank, owner: Owner) -> RankProgress:
+    """A progress record of the process `owner` with nothing done yet."""
     now = time.time()
     return RankProgress(
         rank=rank.rank,
         world_size=rank.world_size,
         launch_id=rank.launch_id,
         host=socket.gethostname(),
-        pid=os.getpid(),
+        pid=owner.pid,
         state="running",
         units_total=0,
         units_done=0,
@@ -239,8 +226,9 @@ def new_progress(rank: Rank) -> RankProgress:
         rejects=0,
         started=now,
         updated=now,
-        place=this_place(),
-        process_started=start_time(os.getpid()) or 0,
+        place=owner.place,
+        process_started=owner.started,
+        rank_id=owner.rank_id,
     )
 
 
@@ -256,15 +244,15 @@ def read_progress(workspace: Workspace) -> list[RankProgress]:
 
 
 def note_late_rank(workspace: Workspace, rank: Rank) -> None:
-    """Note this rank, which came when everything was done, beside the other ranks of its launch.
+    """Add this rank, which came when all was done, to the progress files of its launch.
 
-    Otherwise `status` would show it as one that has not started.
+    Otherwise `status` would show it as a rank that has not started.
     """
     launch = (rank.launch_id, rank.world_size)
     found = read_progress(workspace) if rank.world_size > 1 else []
     of_launch = {one.rank for one in found if (one.launch_id, one.world_size) == launch}
     if of_launch and rank.rank not in of_launch:
-        own = new_progress(rank)
+        own = new_progress(rank, workspace.life.owner)
         own.state = "done"
         with contextlib.suppress(OSError):  # a finished output may be read-only
             write_json(progress_file(workspace, rank.rank), own, durable=False)
@@ -273,20 +261,19 @@ def note_late_rank(workspace: Workspace, rank: Rank) -> None:
 def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | None:
     """The progress of another living process with the same rank, or None."""
     other = read_document(progress_file(workspace, rank.rank), RankProgress)
-    if other is None:
-        return None
-    return other if is_alive(other) else None
+    return other if other is not None and is_alive(workspace, other, REPEAT_SECONDS) else None
 
 
-def is_alive(progress: RankProgress) -> bool:
-    """Whether another process than this one is at work as this rank.
+def is_alive(workspace: Workspace, progress: RankProgress, silence: float) -> bool:
+    """Whether another process than this one is at work as this rank; `silence` is that of `Life.has_ended`."""
+    is_own = progress.process.is_same_process(workspace.life.owner)
+    return not is_own and is_running(workspace, progress, silence)
 
-    A process of this machine is looked up by its PID; any other counts as living if its last update is recent.
-    """
-    if progress.state != "running" or progress.process.is_same_process(Owner.of_this_process("")):
-        return False
-    gone = progress.process.is_gone
-    return not (progress.is_stale if gone is None else gone)
+
+def is_running(workspace: Workspace, progress: RankProgress, silence: float = REPEAT_SECONDS) -> bool:
+    """Whether a rank says that it is running, and has not ended without a word."""
+    file = progress_file(workspace, progress.rank)
+    return progress.state == "running" and not workspace.life.has_ended(progress.process, silence, file)
 
 
 def format_seconds(seconds: float) -> str:

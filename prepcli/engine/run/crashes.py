@@ -1,13 +1,17 @@
-"""Audio that crashes the decoder: its record becomes a reject, because every further attempt would crash too.
+"""Rejects records whose audio crashes the decoder, because every further attempt would crash too.
 
-A first crash says only which unit was in hand. That unit is then done with notes (`prepcli.processes.in_hand`), so
-that the second crash tells the audio, and the third attempt rejects its record. A process that was killed (SIGKILL: no
-memory left, or a person) has not crashed: that says nothing about a record.
+A first crash shows only the unit that was being done. This unit is then done with notes (`prepcli.processes.in_hand`),
+so that the second crash shows the audio, and the third attempt rejects its record. A job keeps the notes in
+OUT.prepcli, another command (`map_refusing_crashes`) as long as the call lasts. A process that was killed (SIGKILL: by
+lack of memory, or by a person) has not crashed: this does not show that a record is bad.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,30 +21,30 @@ from prepcli.engine.state.plan import UnitT
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.interface.calls import tell
 from prepcli.processes.in_hand import noting, read_note
-from prepcli.processes.pools import CRASHES, WorkerDiedError
+from prepcli.processes.pools import Result, Task, WorkerDiedError, map_in_order
 
 MAX_CRASHES = 20
-"""Maximum number of crashes per run that are examined; more are not caused by single records."""
+"""Maximum number of crashes per run that are examined; more crashes are not caused by single records."""
 DECODING = "decoding"
-"""The name used instead of a unit's if workers decode batches of several units."""
+"""The name used instead of a unit's name if workers decode batches of several units."""
 _NOTE = "in_hand"
 
 
 class Crashes(msgspec.Struct):
-    """`crashes/<unit>.json`: how often audio was in hand when a worker crashed; `unknown` where nobody took notes."""
+    """The content of `crashes/<unit>.json`: crashes by the audio in hand; `unknown`: crashes without notes."""
 
     unknown: int = 0
     deaths: dict[str, int] = {}
 
     @property
     def refused(self) -> frozenset[str]:
-        """What has crashed twice. The crash that nobody took notes of is that of the first audio that crashed."""
+        """The audio that has crashed twice. A crash without notes is counted for the first audio that crashed."""
         names = list(self.deaths)
         counts = {name: count + (name == names[0] and self.unknown > 0) for name, count in self.deaths.items()}
         return frozenset(name for name, count in counts.items() if count >= 2)
 
     def add(self, name: str | None) -> bool:
-        """Count a crash; whether the next attempt can tell more, or do better."""
+        """Count a crash. Returns True if another attempt can identify or skip the audio."""
         if name:
             self.deaths[name] = self.deaths.get(name, 0) + 1
             return True
@@ -53,7 +57,7 @@ def _file(workspace: Workspace, unit: str) -> Path:
 
 
 def crashes_folder(workspace: Workspace) -> Path:
-    """Where the notes about crashes are."""
+    """The folder of the notes about crashes."""
     return workspace.root / "crashes"
 
 
@@ -77,14 +81,15 @@ def survive_crashes(
     workspace: Workspace,
     units: Sequence[UnitT],
     attempt: Callable[[list[UnitT]], Iterator[Marker]],
-    otherwise: str | None = None,
-) -> Iterator[Marker]:
+    shared_notes: str = "",
+) -> Generator[Marker, None, None]:
     """Do `units` by calling `attempt` with those that are left, again after each crash that notes can explain.
 
-    An attempt that ends may have left out units that other ranks do. `otherwise`: as in `note_crash`.
+    An attempt that ends may have left out units that other ranks do. `shared_notes`: as in `note_crash`.
 
     Raises:
-        IncompleteError: a worker was killed, or workers crash for a reason that no note tells.
+        IncompleteError: a worker was killed, or workers crash for a reason that no note shows.
+
     """
     left = {unit.id: unit for unit in units}
     num_crashes = 0
@@ -96,23 +101,23 @@ def survive_crashes(
             return
         except WorkerDiedError as error:
             num_crashes += 1
-            if not note_crash(workspace, error, otherwise) or num_crashes >= MAX_CRASHES:
+            if not note_crash(workspace, error, shared_notes) or num_crashes >= MAX_CRASHES:
                 raise
             tell(f"note: {str(error).partition(';')[0]}; trying again, to find the record")
 
 
-def note_crash(workspace: Workspace, error: WorkerDiedError, otherwise: str | None = None) -> bool:
-    """Write down what dead workers had in hand (`otherwise`: where they have no folder that tells the unit).
+def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str = "") -> bool:
+    """Write down what dead workers had in hand; if no folder tells the unit, under the name `shared_notes`.
 
-    Returns whether another attempt can tell more, or do better.
+    Returns True if another attempt can identify or skip the audio.
     """
-    if not set(error.dead.values()) <= CRASHES:
+    if not error.is_crash:
         return False
     found = [
         (folder.name.split("~")[0], read_note(folder / _NOTE)) for folder in workspace.folders_of(list(error.dead))
     ]
-    if not found and otherwise:
-        found = [(otherwise, None)]
+    if not found and shared_notes:
+        found = [(shared_notes, None)]
     helps = False
     for unit, note in found:
         crashes = read_document(_file(workspace, unit), Crashes) or Crashes()
@@ -122,3 +127,39 @@ def note_crash(workspace: Workspace, error: WorkerDiedError, otherwise: str | No
     with contextlib.suppress(OSError):
         workspace.remove_stale_tmp()
     return helps
+
+
+def map_refusing_crashes(
+    function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int = 1
+) -> Iterator[Result]:
+    """`map_in_order`, but even a single process is a worker process; `take_in_hand` rejects audio that crashed one.
+
+    Args:
+        function: a module-level function that calls `take_in_hand` with the audio before it is read.
+        tasks: its arguments.
+        num_workers: the maximum number of worker processes.
+
+    Raises:
+        IncompleteError: a worker was killed, or workers crash for a reason that no note shows.
+
+    """
+    done = num_crashes = 0
+    crashes = Crashes()
+    with tempfile.TemporaryDirectory(prefix="prepcli-notes-") as folder:
+        while done < len(tasks):
+            # The first crash only shows that notes are needed.
+            called = partial(_with_notes, Path(folder), frozenset(crashes.deaths), function)
+            try:
+                for result in map_in_order(called if num_crashes else function, tasks[done:], num_workers, True):
+                    done += 1
+                    yield result
+            except WorkerDiedError as error:
+                num_crashes += 1
+                helps = [crashes.add(read_note(Path(folder, str(pid)))) for pid in error.dead]
+                if not error.is_crash or not any(helps) or num_crashes > MAX_CRASHES:
+                    raise
+
+
+def _with_notes(folder: Path, refused: frozenset[str], function: Callable[[Task], Result], task: Task) -> Result:
+    with noting(folder / str(os.getpid()), refused):
+        return function(task)

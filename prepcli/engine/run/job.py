@@ -1,65 +1,33 @@
 """The interface between a command and the engine. The engine knows nothing about speech, a job nothing about ranks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from multiprocessing.context import BaseContext
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic
 
-from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
-from prepcli.engine.ranks.claims import Claims
-from prepcli.engine.ranks.progress import SharedCounter
-from prepcli.engine.state.plan import Contents, Plan, Unit, UnitT
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.unit import Advance, Execution, do_in_workers
+from prepcli.engine.state.plan import Contents, Plan, UnitT
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace
-
-Advance = Callable[[int, float], None]
-"""Called by a job while it works, with the records and the seconds of audio done since the last call."""
+from prepcli.processes.ranks import Rank
+from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
-    """What a job needs to process units: the workspace, the number of processes, and the progress.
+class RunOptions:
+    """Options of every job, next to the job's own settings. None of them shapes the output."""
 
-    `tick` must be called a few times a second; `counter` adds up records and seconds done in any process. With `claims`
-    other ranks may do units as well: each must be claimed when it begins.
-    """
-
-    workspace: Workspace
-    digest: str
-    num_workers: int
-    context: BaseContext
-    counter: SharedCounter
-    tick: Callable[[], None]
-    claims: Claims | None = None
-
-    def advance(self, records: int, seconds: float) -> None:
-        """The `Advance` of a job that works in this process: it counts and shows progress."""
-        self.counter.add(records, seconds)
-        self.tick()
-
-    def is_left(self, unit: Unit) -> bool:
-        """Whether no other rank does the unit, or has done it; without claims it is this rank's."""
-        return self.claims is None or (
-            self.claims.is_free(unit.id) and read_marker(self.workspace, unit, self.digest) is None
-        )
-
-    def claim(self, unit: Unit) -> bool:
-        """Claim a unit, for a job that works in this process; False if another rank does it, or has done it."""
-        if self.claims is None:
-            return True
-        if not self.claims.take(unit.id):
-            return False
-        if read_marker(self.workspace, unit, self.digest) is None:
-            return True
-        self.claims.release(unit.id)  # its claim was given back when it was published
-        return False
-
-    def release(self, unit: Unit) -> None:
-        """Give a claim back, when the unit is published."""
-        if self.claims is not None:
-            self.claims.release(unit.id)
+    rank: Rank = field(default_factory=Rank)
+    num_workers: int = 1
+    overwrite: bool = False
+    retry_rejects: bool = False
+    dry_run: bool = False
+    verify_inputs: bool = False
+    steal: bool = True
+    budget: Budget = field(default_factory=Budget)
 
 
 class Job(ABC, Generic[UnitT, Contents]):
@@ -67,8 +35,7 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     A job object holds options and does not change; what follows from the inputs is in the plan, which the engine hands
     to all other methods. Units, and what is made of each, must depend on the inputs and the settings only: that is what
-    makes the output the same for any number of ranks and workers. Most jobs are a `UnitJob`
-    (`prepcli.engine.run.workers`).
+    makes the output the same for any number of ranks and workers. Most jobs are a `UnitJob`.
 
     Attributes:
         reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
@@ -77,6 +44,8 @@ class Job(ABC, Generic[UnitT, Contents]):
             OUT.
         shares_out: whether OUT may hold files of others: no note says so.
         claims_units: whether `execute` claims units, so that ranks can take units of each other.
+        shared_notes: the name of the notes about crashes of workers that work on several units at once; empty if
+            each has its own unit (`prepcli.engine.run.crashes`).
         telemetry: names in what `finish` returns that tell how the run went; the summary has them with `--verbose`.
         defaults: what settings mean that are not given, for messages (`prepcli.options.shown_defaults`).
     """
@@ -86,6 +55,7 @@ class Job(ABC, Generic[UnitT, Contents]):
     elsewhere: str = ""
     shares_out: bool = False
     claims_units: bool = False
+    shared_notes: str = ""
     telemetry: Collection[str] = ()
     defaults: Mapping[str, str] = {}
 
@@ -98,10 +68,11 @@ class Job(ABC, Generic[UnitT, Contents]):
     def plan(self, workspace: Workspace) -> Plan[UnitT, Contents]:
         """Read the inputs and divide the work into units; called once in the main process of every rank.
 
-        `workspace` may be written to as far as planning needs it; in a dry run it is a temporary one.
+        Planning may write to `workspace`; in a dry run, that is a temporary one.
 
         Raises:
             UsageError: the inputs or the options are invalid; nothing has been written to OUT yet.
+
         """
 
     @abstractmethod
@@ -112,29 +83,29 @@ class Job(ABC, Generic[UnitT, Contents]):
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
         """Globs below OUT for the names by which readers find the parts of the set, as narrow as can be.
 
-        A new set does not begin beside files of others that match. Names that are known only to the set's own lists
+        A new set does not begin next to foreign files that match. Names that readers find only by the set's own lists
         need no pattern. `NUMBER` (`prepcli.storage.paths`) stands for the number of a shard.
         """
 
     def made_of(self, found: OutputSizes, name: str) -> Iterable[str]:
-        """The names of files that follow from the published file `name` alone, whoever has made them: its indexes.
+        """The names of files that follow from the published file `name` alone, from any program: its indexes.
 
-        They are removed with it. `found` is what is in OUT.
+        They are removed with the file. `found` has the files in OUT.
         """
         return ()
 
-    def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | Path]:
+    def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
         """Files that the job reads and must never replace; files that cannot be in OUT may be left out."""
         return [file.path for file in plan.inputs]
 
-    def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | Path]:
-        """More of these, one or several per record; asked for only if files of this job are to be removed."""
+    def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
+        """Further such files, one or several per record; asked for only if files of this job are to be removed."""
         return ()
 
     def missing_sample(self, plan: Plan[UnitT, Contents]) -> str | None:
-        """A message if, of a sample of the files that the units read, not one is there; None otherwise.
+        """A message if all files of a sample of those that the units read are missing; None otherwise.
 
-        Called before the work and in a dry run: a wrong folder is found at once.
+        Called before the work and in a dry run, so that a wrong folder is found at once.
         """
         return None
 
@@ -143,36 +114,58 @@ class Job(ABC, Generic[UnitT, Contents]):
         return iter(())
 
     def prepare(self) -> None:
-        """Prepare for units, and check what only an attempt can show, such as whether the model loads.
+        """Prepare for units, and check by an attempt, for example, whether the model loads.
 
         Called if there is work, before anything is written; a second call does nothing.
 
         Raises:
             UsageError: the run cannot succeed.
+
         """
 
     def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
-        """Check that the finished units were made from the present input, where the digest does not cover it.
+        """Check that the finished units were made from the current input, if the digest does not cover it.
 
         Raises:
-            UsageError: they were made from other input.
+            UsageError: a unit was made from other input.
+
         """
 
     @abstractmethod
     def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
-        """Process `units` (longest first) and yield the marker of each when it is published.
+        """Process `units` (longest first), and yield the marker of each after it is published.
+
+        It may leave out units that other ranks do. If a worker crashes, it is called again with those that are left.
 
         Raises:
             IncompleteError: a worker process was killed.
+
         """
 
     def finish(self, plan: Plan[UnitT, Contents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the files of the units when all are done; may run more than once, with the same result.
 
-        `markers` come in the order of the plan's units. Returns what `report.json` should say beside the
-        counts: a `Path` is also one of the report's outputs.
+        `markers` come in the order of the plan's units. Returns the keys of `report.json` in addition to the counts;
+        each `Path` is also an output of the report.
         """
         return {}
+
+
+class UnitJob(Job[UnitT, Contents]):
+    """A job whose units go to worker processes one by one; the workers inherit the job and its plan."""
+
+    claims_units = True
+
+    @abstractmethod
+    def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
+        """Process one unit in a worker process: write its files, count or reject each of its records.
+
+        Bad data is a reject. Any exception that leaves this method stops the run; nothing of the unit is published.
+        """
+
+    def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
+        """Call `process` in worker processes."""
+        return do_in_workers(partial(self.process, plan), units, execution)
 
 
 AnyJob = Job[Any, Any]

@@ -9,7 +9,7 @@ from prepcli.interface.shared_options import Json, MaxRejects, NumWorkers, Progr
 from prepcli.processes.workers import available_processors
 
 if TYPE_CHECKING:
-    from prepcli.engine.run.share import RunOptions
+    from prepcli.engine.run.job import RunOptions
 
 Devices = Annotated[
     str,
@@ -93,10 +93,11 @@ class JobOptions:
         """The options in the form of the engine.
 
         Raises:
-            UsageError: they contradict each other or the launcher's environment.
+            UsageError: the options contradict each other or the launcher's environment.
+
         """
         from prepcli.engine.publishing.rejects import Budget
-        from prepcli.engine.run.share import RunOptions
+        from prepcli.engine.run.job import RunOptions
         from prepcli.processes.ranks import detect_rank
 
         return RunOptions(
@@ -104,6 +105,7 @@ class JobOptions:
             num_workers=self.num_workers or available_processors(),
             overwrite=self.overwrite,
             retry_rejects=self.retry_rejects,
+            dry_run=self.dry_run,
             verify_inputs=self.verify_inputs,
             steal=not self.no_steal,
             budget=Budget(self.max_rejects),

@@ -1,4 +1,4 @@
-"""The end of a run in figures: `report.json`, the summary on screen, and the commands that continue and retry."""
+"""The figures of a finished run: `report.json`, the summary on screen, and the commands that continue and retry."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from prepcli.engine.publishing.publish import AccountingError, Marker
-from prepcli.engine.publishing.rejects import Budget, asked_for, first_if_all_alike
-from prepcli.engine.run.retry import num_retryable, retry_line
+from prepcli.engine.publishing.rejects import Budget, asked_for, first_if_all_alike, num_retryable
 from prepcli.engine.state.plan import AnyPlan
 from prepcli.errors import RejectReason
 from prepcli.interface.calls import command_line
@@ -19,14 +18,14 @@ from prepcli.version import __version__
 class Report(msgspec.Struct):
     """The result of a run. `records_in` = `records_out` + `rejects`, checked; `skipped` records have a true `_skipme`.
 
-    `status`: done, too_many_rejects, incomplete (units are missing) or nothing_to_do (it was finished before).
+    `status`: done, too_many_rejects, incomplete (units are missing) or nothing_to_do (the run was finished before).
     `seconds` are seconds of audio in the output, `num_bytes` the size of its files. `outputs` are the absolute paths of
-    what was made, to paste into a training config; `details` are those and further facts, of which `telemetry`
-    names those that tell how the run went. A dry run has the status `dry_run` and its plan in `details`.
+    the results, to paste into a training config; `details` are these paths and further facts; `telemetry` names the
+    details with figures about the run. A dry run has the status `dry_run` and its plan in `details`.
 
-    `left_out` counts those of `rejects` that the user's options asked for; the others may be at most `max_rejects`.
-    `retry_with` is the command that tries records again whose audio was missing or unusable, where there are any;
-    `rejects_alike` is the detail of the first reject, where all have the same reason.
+    `left_out` counts the rejects that the user's options asked for; the number of others may be at most `max_rejects`.
+    `retry_with` is the command that tries records with missing or unusable audio again, if there are any;
+    `rejects_alike` is the detail of the first reject, if all have the same reason.
     """
 
     command: str
@@ -64,7 +63,7 @@ class Report(msgspec.Struct):
         return as_text(lines)
 
     def __format__(self, spec: str) -> str:
-        """The text; with the spec `verbose` the one that the option `--verbose` prints."""
+        """The text; with the spec `verbose`, the text for the option `--verbose`."""
         if spec != "verbose" or self.status == "dry_run":
             return str(self)
         return as_text(summary_lines(self, verbose=True))
@@ -124,16 +123,16 @@ def build_report(
 
 
 def judge(report: Report, budget: Budget) -> None:
-    """Say whether a run has too many rejects, and which commands continue it and retry its rejects."""
+    """Set whether a run has too many rejects, and the commands that continue it and retry its rejects."""
     report.max_rejects = str(budget)
     if report.status == "incomplete":
-        report.continue_with = command_line(of_rank=False)  # this rank's share is done
+        report.continue_with = command_line(of_rank=False)  # the share of this rank is done
         return
     if budget.exceeded(report.rejects_by_reason, report.records_in):
         report.status = "too_many_rejects"
     report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath)
     if num_retryable(report.rejects_by_reason):
-        report.retry_with = f"{command_line(of_rank=False)} --retry-rejects"  # a launch id is for one launch
+        report.retry_with = f"{command_line(of_rank=False)} --retry-rejects"  # a launch id is valid for one launch
 
 
 _MEASURING = ("fix-durations", "make-manifest", "download")
@@ -142,9 +141,9 @@ _WRONG_DURATIONS = (RejectReason.BEYOND_AUDIO.value, RejectReason.DURATION_MISMA
 
 
 def summary_lines(report: Report, verbose: bool = False) -> list[str]:
-    """The summary for people: a few aligned lines, results first; `verbose` adds how the run went."""
+    """The summary for people: a few aligned lines, results first; `verbose` adds figures about the run."""
     rows: list[tuple[str, str]] = []
-    if report.units or report.records_in:  # not if files were only removed
+    if report.units or report.records_in:  # empty if files were only removed
         rows = [
             ("records", f"{report.records_out:,} of {report.records_in:,}" + _skipped(report.skipped)),
             ("audio", f"{report.seconds / 3600:,.2f} hours, {format_bytes(report.num_bytes)} written"),
@@ -169,7 +168,7 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
         "dry_run": f"{report.command}: the plan (nothing is written), {report.out}",
     }.get(report.status, f"{report.command}: not complete yet, {report.out}")
     lines = [title, *(f"  {name:<{width}}  {value}" for name, value in rows)]
-    for name, text in blocks:  # such as YAML, whose lines are pasted as they are
+    for name, text in blocks:  # such as YAML, whose lines are pasted unchanged
         lines += [f"  {name}", *(f"    {line}" for line in text.splitlines())]
     if report.retry_with:
         lines.append(retry_line(report.retry_with, report.rejects_by_reason))
@@ -179,6 +178,15 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
     if report.continue_with:
         lines.append(f"  continue with: {printable_command(report.continue_with)}")
     return lines
+
+
+def retry_line(command: str, rejects: Mapping[str, int]) -> str:
+    """The line that says how to try rejects again; it counts them, unless all may succeed then."""
+    again, total = num_retryable(rejects), sum(count for reason, count in rejects.items() if not asked_for(reason))
+    if again == rejects.get(RejectReason.OUT_OF_MEMORY.value):
+        return f"  when there is more memory, retry with: {printable_command(command)}"
+    audio = "audio" if again == total else f"audio of {again:,} of the {total:,} rejects"
+    return f"  when the {audio} is repaired, retry with: {printable_command(command)}"
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:
@@ -204,7 +212,7 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def reject_rows(rejects: Mapping[str, int], listed_in: str = "") -> list[tuple[str, str]]:
-    """Rows for rejects, and apart from them for records that the user's options left out; none for none of a kind."""
+    """Rows for rejects and for records that the user's options left out; no row for a kind without records."""
     rows = []
     for name, words, is_asked_for in (("left out", "by your settings ", True), ("rejects", "", False)):
         found = {reason: count for reason, count in sorted(rejects.items()) if asked_for(reason) == is_asked_for}

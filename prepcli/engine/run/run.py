@@ -1,76 +1,123 @@
-"""The engine: plan, do this rank's units, and finish when no unit of any rank is missing."""
+"""A run: plan the units, claim the output, do this rank's share, and finish when no unit of any rank is missing."""
 
 import contextlib
+import errno
 import os
+import tempfile
 import time
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from prepcli.engine.publishing.publish import AccountingError, Marker, UnitWriter, read_marker
-from prepcli.engine.publishing.rejects import merge_rejects
-from prepcli.engine.ranks.launch import clear_once, has_agreed, has_done, note_done, shares
+from prepcli.engine.publishing.rejects import Budget, merge_rejects, num_retryable
+from prepcli.engine.ranks.launch import has_agreed, has_done, note_done, shares
 from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
 from prepcli.engine.ranks.stealing import Crew, remove_dead_claims
-from prepcli.engine.run.failures import describe_failure
-from prepcli.engine.run.job import AnyJob
-from prepcli.engine.run.kept_inputs import check_inputs, refuse_to_lose_inputs
+from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, build_report, judge
-from prepcli.engine.run.retry import retry_rejects
-from prepcli.engine.run.share import RunOptions, load_markers, process_share
-from prepcli.engine.run.starting import (
-    check_restart,
-    check_sample,
-    note_other_files,
-    plan_document,
-    replace_failed,
-)
-from prepcli.engine.state.clearing import check_stock, clear, is_being_cleared, take_stock
+from prepcli.engine.run.share import do_share, drop_markers
+from prepcli.engine.run.starting import check_inputs, check_sample, claim_output, refuse_other_command
+from prepcli.engine.state.clearing import clear_refused
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
-from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, differences, plan_digest
-from prepcli.engine.state.store_output import OutputSizes
-from prepcli.engine.state.stored_units import has_units, write_units
+from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, Unit, pack, plan_digest, spread
+from prepcli.engine.state.store_output import OutputSizes, begin_listing
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.errors import PrepcliError, UsageError, wrong_path
-from prepcli.interface.calls import tell
-from prepcli.processes.owner import heartbeat, list_anew
+from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError, wrong_path
+from prepcli.interface.calls import command_line, tell
+from prepcli.interface.printing import printable_command
+from prepcli.processes.owner import list_anew
+from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import stop_on_signals
-from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready
-from prepcli.storage.paths import absolute
+from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready, is_own_rank
+from prepcli.storage.paths import AnyPath, absolute
 
-__all__ = ["Run", "RunOptions", "run_job"]
+After = Callable[[Report], object]
+"""Called with the report of a finished run."""
+CONTINUE = ". Continue with: "
+"""Comes before the command that continues, at the end of a message."""
+
+
+def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After | None = None) -> Report:
+    """Run `job` as the rank in `options`, or only plan it in a dry run.
+
+    An exception that is not a `PrepcliError` is a bug or a fault of the machine: its traceback is kept in
+    `OUT.prepcli/traceback_<rank>.txt`, and the run can be continued.
+
+    Args:
+        job: what to do.
+        workspace: the output.
+        options: how; none of them shapes the output.
+        after: called with the report of a finished run, unless this is a rank that a command has started itself.
+
+    Raises:
+        UsageError: the output is of other inputs, settings or commands, or the state folder of a run.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; it has the report.
+        IncompleteError: interrupted, or a worker was killed; it says how to continue.
+        PrepcliError: the disk is full, ...
+    """
+    _refuse_state(workspace)
+    if options.dry_run:
+        return dry_run_report(job, workspace.named, options.rank, options.budget)
+    begin_listing(workspace.out)
+    lifeline = os.environ.get(LIFELINE)
+    if lifeline:
+        exit_when_ready(int(lifeline))
+    try:
+        with stop_on_signals(), workspace.life.at_work():
+            try:
+                report = Run(job, workspace, options).execute()
+            except BaseException as error:
+                with contextlib.suppress(OSError):
+                    workspace.remove_own_tmp()
+                    workspace.remove_stale_tmp()
+                if isinstance(error, PrepcliError) or not isinstance(error, Exception):
+                    raise
+                workspace.check_claim()  # a file may be missing because another command has cleared the directory
+                raise PrepcliError(_describe_failure(error, workspace, options.rank)) from error
+    except IncompleteError as error:
+        raise with_continuation(error, job.command, workspace) from None
+    except UsageError:
+        if options.rank.world_size == 1:  # another rank may be about to write to it
+            clear_refused(workspace)
+        raise
+    return conclude(report, options.budget, after)
 
 
 class Run:
-    """One rank's run of a job."""
+    """One rank's run of a job.
 
-    def __init__(self, job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPlan | None = None) -> None:
+    Attributes:
+        markers: those of units that are known to be done, by this rank or others.
+    """
+
+    def __init__(self, job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
         self.job = job
         self.workspace = workspace
         self.options = options
         workspace.rank, workspace.verify_inputs = options.rank, options.verify_inputs
-        self._refuse_other_command()
-        self.plan = job.plan(workspace) if plan is None else plan
-        self.settings = job.settings(self.plan)
-        self.digest = plan_digest(job.command, self.settings, self.plan)
+        try:
+            refuse_other_command(job, workspace, options)
+            self.plan: AnyPlan = job.plan(workspace)
+            self.settings: dict[str, Any] = job.settings(self.plan)
+            self.digest = plan_digest(job.command, self.settings, self.plan)
+        except OSError as error:  # a folder or a file that cannot be read
+            raise wrong_path(error) or error from None
         self.markers: dict[str, Marker] = {}
 
     def execute(self) -> Report:
-        """Do the missing units of this rank's share.
-
-        Raises:
-            UsageError: the output directory belongs to other inputs or settings.
-            IncompleteError: interrupted, or a worker was killed.
-            OSError: the disk is full, ...
-        """
+        """Do the missing units of this rank's share, and finish if none is missing."""
         self._check_sample()
-        self._claim_output()
-        self._load_markers()
+        claim_output(self)
+        self.load_markers(listed=True)
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], self.workspace)
         self._retry_rejects()
         if self._was_finished():
             note_late_rank(self.workspace, self.options.rank)
             with contextlib.suppress(OSError):  # a finished output may be read-only
                 self.workspace.remove_stale_tmp()
-                remove_dead_claims(self.workspace.root)
+                remove_dead_claims(self.workspace)
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
         self._warn_if_running()
@@ -81,130 +128,64 @@ class Run:
         takes_units = self.options.steal and rank.world_size > 1 and rank.launch_id is not None
         crew = Crew(self.workspace, rank, divided) if takes_units and self.job.claims_units else None
         with crew.at_work() if crew else contextlib.nullcontext():
-            process_share(self.job, self.plan, self.workspace, self.digest, self.options, own, self.markers, crew)
+            do_share(self, own, crew)
             check_inputs(self.plan)
-            load_markers(self.plan, self.workspace, self.digest, self.markers)  # what others have done meanwhile
+            self.load_markers()  # what others have done meanwhile
             if len(self.markers) < len(self.plan.units):
                 return self._report("incomplete")
             return self._finish_once(crew)
 
+    def load_markers(self, listed: bool = False) -> None:
+        """Add the markers of units that are done, by this rank or others.
+
+        `listed`: only those that are listed in their folder, which spares a million attempts to open others, and with
+        the files that `workspace.found` has seen. A network file system may list a new one late: that does no harm
+        before the work, but at its end no rank would finish.
+        """
+        workspace = self.workspace
+        sizes = workspace.found if listed else OutputSizes(workspace.out)
+        there = _names_in(workspace.done) if listed else None
+        for unit in self.plan.units:
+            if unit.id not in self.markers and (there is None or f"{unit.id}.json" in there):
+                marker = read_marker(workspace, unit, self.digest, sizes)
+                if marker is not None:
+                    self.markers[unit.id] = marker
+
     def _check_sample(self) -> None:
-        """Before anything is written, if there is something to do."""
+        """Check a sample of the audio before anything is written, if there is work."""
         options = self.options
         if not options.overwrite:
-            self._load_markers()
+            self.load_markers(listed=True)
         if options.overwrite or options.retry_rejects or not self._was_finished():
             check_sample(self.job, self.plan, options.budget)
 
-    def _claim_output(self) -> None:
-        """Write the plan, or check that the one that is there is ours; with `--overwrite`, clear first."""
-        workspace = self.workspace
-        has_cleared = self._clear_if_asked()
-        plan = read_document(workspace.plan_file, StoredPlan)
-        if plan is not None and plan.digest != self.digest:
-            plan = replace_failed(plan, self.job, self.plan, self.settings, workspace, self.options.rank)
-            has_cleared |= plan is None
-        if has_cleared:
-            self.markers.clear()  # read before, with files that are gone now
-        if plan is None:
-            self._refuse_foreign()
-            if not has_cleared:
-                note_other_files(self.job, workspace)
-            self.job.prepare()
-            workspace.prepare()
-            plan = workspace.claim(plan_document(self.job, self.plan, self.settings, self.digest, workspace))
-        if plan is not None and plan.digest != self.digest:
-            raise UsageError(self._made_differently(plan))
-        workspace.prepare()
-        if plan is not None and not has_units(workspace, plan):  # somebody has removed them
-            write_units(workspace, self.digest, self.plan.units)
-        workspace.hold(self.digest)
-        workspace.found.list_store()
-
-    def _clear_if_asked(self) -> bool:
-        """Start again with `--overwrite`, or if that was interrupted; returns whether something was removed."""
-        options, rank, workspace = self.options, self.options.rank, self.workspace
-        is_asked = options.overwrite
-        if is_asked and has_done(workspace, rank, "overwrite"):
-            tell(f"requeued ({rank.restarts} times): continuing; --overwrite applied to the first start only")
-            is_asked = False
-        if not (is_asked or is_being_cleared(workspace, self.job.command)):
-            refuse_to_lose_inputs(self.job, self.plan, workspace)
-            return False
-        if is_asked and rank.world_size > 1 and rank.launch_id is None:
-            raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
-        check_restart(self.job, self.plan, workspace, rank)
-        if is_asked:
-            self.job.prepare()
-            workspace.prepare()
-            clear_once(workspace, rank, self.job, self.plan)
-        else:
-            clear(workspace, self.job, self.plan)
-        return True
-
-    def _refuse_foreign(self) -> None:
-        """Refuse to begin in an OUT with files of which there is no plan."""
-        workspace = self.workspace
-        stock = take_stock(workspace, self.job, self.plan)
-        if not (stock.ours or stock.mistakable):
-            return
-        self._load_markers()  # of this very plan: without plan.json they still tell whose the output is
-        if self.markers or read_document(workspace.plan_file, StoredPlan) is not None:  # somebody has just begun
-            return
-        workspace.refuse_holder()
-        check_stock(stock, workspace, self.job)
-        raise UsageError(
-            f"{workspace.out} holds {len(stock.ours):,} file(s) of an earlier run, such as {stock.ours[0]}, but "
-            f"{workspace.plan_file} is not there; choose {self._elsewhere()}, or give --overwrite to remove them"
-        )
-
-    def _refuse_other_command(self) -> None:
-        """Before planning, which may take long and leaves an index among the records of the other command."""
-        stored = None if self.options.overwrite else read_document(self.workspace.plan_file, StoredPlan)
-        if stored is not None and stored.command != self.job.command:
-            raise UsageError(
-                f"{self.workspace.named} was made differently: by {stored.command}, not {self.job.command}. Choose "
-                f"{self._elsewhere()}, or remove {self.workspace.named} and {self.workspace.root} first"
-            )
-
-    def _made_differently(self, plan: StoredPlan) -> str:
-        return self._refusal(
-            "; ".join(differences(plan, self.job.command, self.settings, self.plan, self.job.defaults))
-        )
-
-    def _refusal(self, what: str) -> str:
-        elsewhere = self._elsewhere()
-        if not self.options.overwrite:
-            kept = self.job.kept_by_overwrite
-            advice = f"Choose {elsewhere}, or give --overwrite to start again{kept and f' ({kept})'}"
-        elif has_done(self.workspace, self.options.rank, "overwrite"):
-            advice = f"Choose {elsewhere}, or start a new job, whose first start will clear this one"
-        else:
-            advice = (
-                "Another command, or another rank of this launch, has just begun there: let that finish, choose "
-                f"{elsewhere}, or start all ranks with the same options and a new --launch-id"
-            )
-        return f"{self.workspace.named} was made differently: {what}. {advice}"
-
-    def _elsewhere(self) -> str:
-        is_file = self.workspace.named != self.workspace.out
-        return self.job.elsewhere or ("another file" if is_file else "another directory")
-
     def _retry_rejects(self) -> None:
-        rank = self.options.rank
-        if self.options.retry_rejects and has_done(self.workspace, rank, "retry"):
+        """With `--retry-rejects`, remove the markers of units with such rejects, before any rank does a unit.
+
+        Whatever ends the run then, the units are missing, and any later run does them. If the ranks of this launch
+        have agreed on what is missing, another rank has taken the markers away.
+
+        Raises:
+            UsageError: several ranks without a launch id; they would remove units that others have just repeated.
+        """
+        rank, workspace = self.options.rank, self.workspace
+        if not self.options.retry_rejects:
+            return
+        if has_done(workspace, rank, "retry"):
             tell(f"requeued ({rank.restarts} times): continuing; --retry-rejects applied to the first start only")
             self.markers.clear()  # another rank of this start may just have taken some away
-            self._load_markers()
-        elif self.options.retry_rejects:
-            list_anew(self.workspace.done)  # what is listed late would not be tried again
-            self._load_markers()
-            retry_rejects(self.workspace, rank, self.markers, lambda: has_agreed(self.workspace, rank))
-            note_done(self.workspace, rank, "retry")
-            self._load_markers()
-
-    def _load_markers(self) -> None:
-        load_markers(self.plan, self.workspace, self.digest, self.markers, listed=True)
+        else:
+            list_anew(workspace.done)  # what is listed late would not be tried again
+            self.load_markers(listed=True)
+            if rank.world_size > 1 and rank.launch_id is None:
+                raise UsageError("--retry-rejects with several ranks needs --launch-id, the same for all of them")
+            again = [unit for unit, marker in self.markers.items() if num_retryable(marker.rejects)]
+            if again and not has_agreed(workspace, rank):
+                drop_markers(workspace, self.markers, again)
+            for unit in again:  # if another rank was first: they must be read again
+                self.markers.pop(unit, None)
+            note_done(workspace, rank, "retry")
+        self.load_markers(listed=True)
 
     def _is_done(self, unit: Unit) -> bool:
         """Whether a unit is done, even if its marker is not listed yet."""
@@ -214,7 +195,7 @@ class Run:
         return marker is not None
 
     def _was_finished(self) -> bool:
-        """Whether the output was whole when this run began."""
+        """Whether the output was complete when this run began."""
         return self._is_finished(self.workspace.found)
 
     def _is_finished(self, sizes: OutputSizes | None = None) -> bool:
@@ -233,7 +214,7 @@ class Run:
             )
 
     def _finish_once(self, crew: Crew | None) -> Report:
-        """Finish, or wait for the rank of this launch that does."""
+        """Finish, or wait for the rank of this launch that finishes."""
         if crew is None:
             return self._finish()
         while not (crew.claims.take(FINISH_UNIT.id) or self._is_finished()):
@@ -247,13 +228,13 @@ class Run:
         return report
 
     def _finish(self) -> Report:
-        """Merge what the units left; done by whoever sees the last marker, and harmless when done twice."""
+        """Merge the files of the units; done by the rank that sees the last marker, and harmless if done twice."""
         markers = [self.markers[unit.id] for unit in self.plan.units]
         refuse_names_that_are_one(self.workspace.out, (name for marker in markers for name in marker.files))
         report = self._report("done")
-        with heartbeat(self.workspace.beat), UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
+        with UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
             found = self.job.finish(self.plan, markers, writer)
-            report.outputs = {name: absolute(path) for name, path in found.items() if isinstance(path, Path)}
+            report.outputs = {name: absolute(path) for name, path in found.items() if isinstance(path, AnyPath)}
             report.details = found | report.outputs
             reject_files = [
                 self.workspace.root / name
@@ -274,7 +255,7 @@ class Run:
             report.num_bytes += sum(file.num_bytes for file in final.files.values())
             judge(report, self.options.budget)
             self.workspace.check_claim()
-            self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # and all other markers
+            self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # and with it all other markers
             write_json(self.workspace.report_file, report, folder=writer.folder)
         self.workspace.remove_stale_tmp()
         return report
@@ -289,7 +270,7 @@ class Run:
             report.details, report.outputs = stored.details, stored.outputs
             report.num_bytes = stored.num_bytes
         judge(report, self.options.budget)
-        if stored is not None and report.max_rejects != stored.max_rejects:  # `status` tells what was asked last
+        if stored is not None and report.max_rejects != stored.max_rejects:  # `status` shows the value of the last run
             stored.max_rejects = report.max_rejects
             stored.status = "done" if report.status == status else report.status
             with contextlib.suppress(OSError):  # a finished output may be read-only
@@ -297,33 +278,151 @@ class Run:
         return report
 
 
-def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPlan | None = None) -> Report:
-    """Run `job` as the rank in `options`; see `Run.execute` for what is raised.
-
-    `plan` is the job's plan where it has been made already.
-
-    An exception that is not a `PrepcliError` is a bug or a fault of the machine: its traceback is kept in
-    `OUT.prepcli/traceback_<rank>.txt`, and the run can be continued.
-    """
-    lifeline = os.environ.get(LIFELINE)
-    if lifeline:
-        exit_when_ready(int(lifeline))
-    with stop_on_signals():
-        try:
-            return _planned(job, workspace, options, plan).execute()
-        except BaseException as error:
-            with contextlib.suppress(OSError):
-                workspace.remove_own_tmp()
-                workspace.remove_stale_tmp()
-            if isinstance(error, PrepcliError) or not isinstance(error, Exception):
-                raise
-            workspace.check_claim()  # a file may be missing because another command has cleared the directory
-            raise PrepcliError(describe_failure(error, workspace, options.rank)) from error
-
-
-def _planned(job: AnyJob, workspace: Workspace, options: RunOptions, plan: AnyPlan | None) -> Run:
-    """The run with its plan; raises `UsageError` for a folder or a file that cannot be read."""
+def _names_in(folder: Path) -> set[str]:
     try:
-        return Run(job, workspace, options, plan)
-    except OSError as error:
-        raise wrong_path(error) or error from None
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
+
+
+def _refuse_state(workspace: Workspace) -> None:
+    """Refuse to write data into the state folder of a run: completion in a shell offers both names."""
+    out = workspace.named
+    if out.suffix == ".prepcli" and (out / "plan.json").is_file():
+        raise UsageError(f"{out} holds the state of the run of {out.with_suffix('')}; choose another output")
+
+
+def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:
+    """Return the error with the command that continues, also in its report."""
+    if error.continue_with is not None:
+        return error
+    continue_with = command_line()
+    found = type(error)(f"{error}{CONTINUE}{printable_command(continue_with)}")
+    found.document = {
+        "command": command,
+        "status": "incomplete",
+        "out": str(workspace.named),
+        "message": str(error),
+        "continue_with": continue_with,
+    }
+    return found
+
+
+def conclude(report: Report, budget: "Budget", after: After | None = None) -> Report:
+    """The report of a run, unless it has too many rejects; outside of our ranks, `after` is called first.
+
+    Raises:
+        TooManyRejectsError: with the report.
+    """
+    if after is not None and report.status != "incomplete" and not is_own_rank():
+        after(report)
+    if report.status == "too_many_rejects":
+        raise TooManyRejectsError(
+            f"{report.rejects:,} of {report.records_in:,} records were rejected, more than --max-rejects "
+            f"allows ({budget}); see {report.rejects_filepath}",
+            report,
+        )
+    return report
+
+
+def _describe_failure(error: Exception, workspace: Workspace, rank: Rank) -> str:
+    """The failure and the advice in one line; the traceback is kept in the workspace."""
+    name = workspace.root / f"traceback_{rank.rank}.txt"
+    kept = ""
+    with contextlib.suppress(OSError):
+        name.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        kept = f" (traceback in {name})"
+    if isinstance(error, OSError):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        found = error.filename or (workspace.root if full else None)
+        where = f"{found}: " if found else ""
+        return (
+            f"{where}{error.strerror or error}; nothing half written was published. Correct it and run the same "
+            f"command again to continue{kept}"
+        )
+    if isinstance(error, MemoryError):
+        return (
+            f"not enough memory: {' '.join(str(error).split()) or 'out of memory'}. Run the same command again to "
+            "continue, with more memory, a smaller --num-workers, or (where a model runs) a smaller --batch-duration"
+            f"{kept}"
+        )
+    return f"a bug in prepcli: {type(error).__name__}: {error}{kept}; please report it"
+
+
+@contextlib.contextmanager
+def temporary_workspace(out: AnyPath) -> Iterator[Workspace]:
+    """A workspace for planning only: nothing is written next to `out`, and compressed manifests are not unpacked.
+
+    An index that an earlier run has left is used.
+    """
+    with tempfile.TemporaryDirectory(prefix="prepcli-") as root:
+        workspace = Workspace(out, Path(root), spools=False)
+        workspace.index = Workspace(out).index
+        yield workspace
+
+
+def dry_run(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
+    """The facts of a plan: units, hours, and seconds of audio per rank with their spread.
+
+    If the plan does not know seconds, these are None, and the records of each rank are there instead.
+    """
+    world_spread = spread(pack(plan.units, rank.world_size))
+    largest = max(plan.units, key=lambda unit: unit.cost, default=None)
+    document: dict[str, Any] = {
+        "command": job.command,
+        "status": "dry_run",
+        "records_in": plan.records_in,
+        "records_planned": sum(unit.num_records for unit in plan.units),
+        "rejects_by_reason": plan.planned_rejects,
+        "skipped": plan.num_skipped,
+        "units": len(plan.units),
+        "seconds": round(plan.total_cost, 3) if plan.knows_seconds else None,
+        "hours": round(plan.total_cost / 3600, 3) if plan.knows_seconds else None,
+        "world_size": rank.world_size,
+        "seconds_per_rank": [round(cost, 3) for cost in world_spread.costs] if plan.knows_seconds else None,
+        "records_per_rank": None if plan.knows_seconds else [int(cost) for cost in world_spread.costs],
+        "spread_max_over_mean": round(world_spread.max_over_mean, 4),
+        "notes": list(plan.notes),
+    }
+    if largest is not None and rank.world_size > 1 and largest.cost > plan.total_cost / rank.world_size:
+        size = f"{largest.cost / 3600:.2f} h" if plan.knows_seconds else f"{largest.num_records:,} records"
+        document["notes"].append(
+            f"unit {largest.id} alone ({size}) is more than a rank's mean share: "
+            "more ranks will not make this run faster"
+        )
+    return document
+
+
+def dry_run_report(job: AnyJob, out: AnyPath, rank: Rank, budget: Budget | None = None) -> Report:
+    """The plan as a report, with all of it in `details`; nothing is written.
+
+    Args:
+        job: what would be done.
+        out: where.
+        rank: this process, and how many ranks there would be.
+        budget: how many rejects are allowed.
+
+    Raises:
+        UsageError: the inputs or the options cannot work, or audio is missing.
+    """
+    with temporary_workspace(out) as workspace:
+        made = job.plan(workspace)
+    check_sample(job, made, budget or Budget())
+    plan = dry_run(job, made, rank)
+    return Report(
+        command=job.command,
+        status="dry_run",
+        out=str(out),
+        records_in=plan["records_in"],
+        records_out=0,
+        rejects=sum(plan["rejects_by_reason"].values()),
+        rejects_by_reason=plan["rejects_by_reason"],
+        skipped=plan["skipped"],
+        units=plan["units"],
+        units_done=0,
+        seconds=plan["seconds"] or 0.0,
+        num_bytes=0,
+        digest="",
+        notes=plan["notes"],
+        details=plan,
+    )

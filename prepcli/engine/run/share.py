@@ -1,83 +1,43 @@
-"""The work of one rank: the units of its share, then units that other ranks have not begun."""
+"""The share of a rank: its units, then units that other ranks have not begun."""
 
 import contextlib
-import os
 import time
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from prepcli.engine.publishing.owned import retire
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.progress import RankProgress, Reporter, SharedCounter, new_progress
 from prepcli.engine.ranks.stealing import Crew
-from prepcli.engine.run.job import AnyJob, Execution
-from prepcli.engine.run.retry import MissingAudioError, MissingAudioWatch
-from prepcli.engine.state.plan import AnyPlan, Unit
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.run.crashes import survive_crashes
+from prepcli.engine.run.unit import Execution
+from prepcli.engine.state.plan import FINISH_UNIT, Unit
 from prepcli.engine.state.workspace import Workspace
-from prepcli.processes.owner import heartbeat
-from prepcli.processes.ranks import Rank
+from prepcli.errors import PrepcliError, RejectReason
 from prepcli.processes.signals import InterruptedBySignal
 from prepcli.processes.workers import TICK, worker_context
 
+if TYPE_CHECKING:
+    from prepcli.engine.run.run import Run
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Options of every job, beside the job's own settings. None of them shapes the output."""
-
-    rank: Rank = field(default_factory=Rank)
-    num_workers: int = 1
-    overwrite: bool = False
-    retry_rejects: bool = False
-    verify_inputs: bool = False
-    steal: bool = True
-    budget: Budget = field(default_factory=Budget)
+MIN_RECORDS = 50
+"""Minimum number of records before a run stops because more than half of their audio is missing."""
 
 
-def load_markers(
-    plan: AnyPlan, workspace: Workspace, digest: str, markers: dict[str, Marker], listed: bool = False
-) -> None:
-    """Add the markers of units that are done, by this rank or others, to `markers`.
-
-    `listed`: only those that are listed in their folder, which spares a million attempts to open others, and with the
-    files that `workspace.found` has seen. A network file system may list a new one late: that does no harm before
-    the work, but at its end nobody would finish.
-    """
-    sizes = workspace.found if listed else OutputSizes(workspace.out)
-    there = _names_in(workspace.done) if listed else None
-    for unit in plan.units:
-        if unit.id not in markers and (there is None or f"{unit.id}.json" in there):
-            marker = read_marker(workspace, unit, digest, sizes)
-            if marker is not None:
-                markers[unit.id] = marker
-
-
-def _names_in(folder: Path) -> set[str]:
-    try:
-        return set(os.listdir(folder))
-    except OSError:
-        return set()
-
-
-def process_share(
-    job: AnyJob,
-    plan: AnyPlan,
-    workspace: Workspace,
-    digest: str,
-    options: RunOptions,
-    units: Sequence[Unit],
-    markers: dict[str, Marker],
-    crew: Crew | None,
-) -> None:
+def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
     """Do `units`; with a `crew` also those of others, until all units of the launch are done.
 
-    `markers` gets the marker of each unit that is done.
+    `run.markers` gets the marker of each unit that is done.
 
     Raises:
         IncompleteError: interrupted, or a worker was killed.
+
     """
-    own = new_progress(options.rank)
+    job, plan, workspace, options, markers = run.job, run.plan, run.workspace, run.options, run.markers
+    own = new_progress(options.rank, workspace.life.owner)
     own.launch_id, own.knows_seconds = options.rank.launch_id, plan.knows_seconds
     _add_to_total(own, units)
     before = sum(unit.num_records for unit in plan.units if unit.id in markers)
@@ -93,11 +53,12 @@ def process_share(
 
     watch = MissingAudioWatch(workspace, options.budget, plan.records_in)
     claims = crew.claims if crew else None
-    execution = Execution(workspace, digest, options.num_workers, context, counter, tick, claims)
+    execution = Execution(workspace, run.digest, options.num_workers, context, counter, tick, claims)
 
     def execute(some: Sequence[Unit]) -> None:
         job.prepare()
-        with contextlib.closing(_generator(job.execute(plan, some, execution))) as done:
+        attempts = survive_crashes(workspace, some, lambda left: job.execute(plan, left, execution), job.shared_notes)
+        with contextlib.closing(attempts) as done:
             try:
                 for marker in done:
                     markers[marker.unit] = marker
@@ -107,27 +68,25 @@ def process_share(
                         watch.look(marker, markers)
             except MissingAudioError:
                 done.close()  # ends the workers, which may have published more meanwhile
-                watch.drop_others(some, digest, markers)
+                watch.drop_others(some, run.digest, markers)
                 raise
 
     state, message = "failed", ""
     try:
         reporter.update(force=True)
-        # Ended before `close` below, or it could write "running" over the last state.
-        with heartbeat(workspace.beat, reporter.beat) if units or crew else contextlib.nullcontext():
-            if units:
-                execute(units)
-            while crew is not None:
-                _reset_total(own)
-                load_markers(plan, workspace, digest, markers)
-                if len(markers) == len(plan.units):
-                    break
-                free = crew.takeable(markers)
-                if free:
-                    execute(free)
-                else:
-                    time.sleep(TICK)
-                tick()
+        if units:
+            execute(units)
+        while crew is not None:
+            _reset_total(own)
+            run.load_markers()
+            if len(markers) == len(plan.units):
+                break
+            free = crew.takeable(markers)
+            if free:
+                execute(free)
+            else:
+                time.sleep(TICK)
+            tick()
         state = "done"
     except BaseException as error:
         state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
@@ -136,12 +95,8 @@ def process_share(
     finally:
         own.records_done, own.seconds_done = counter.read()
         _grow_total(own)
-        with contextlib.suppress(OSError):  # a full disk must not hide the error that matters
+        with contextlib.suppress(OSError):  # a full disk must not hide the more important error
             reporter.close(state, message)
-
-
-def _generator(markers: Iterator[Marker]) -> Generator[Marker, None, None]:
-    yield from markers
 
 
 def _add_to_total(own: RankProgress, units: Sequence[Unit]) -> None:
@@ -151,12 +106,74 @@ def _add_to_total(own: RankProgress, units: Sequence[Unit]) -> None:
 
 
 def _reset_total(own: RankProgress) -> None:
-    """After the own share: units that others have taken are theirs, and what was taken of others is done."""
+    """Set the total to the work done: other ranks do the rest of this share, and units taken from others are done."""
     own.units_total, own.records_total, own.seconds_total = own.units_done, own.records_done, own.seconds_done
 
 
 def _grow_total(own: RankProgress) -> None:
-    """While units of others are done, the total grows with what is done."""
+    """Let the total grow with the work done while this rank does units of others."""
     own.units_total = max(own.units_total, own.units_done)
     own.records_total = max(own.records_total, own.records_done)
     own.seconds_total = max(own.seconds_total, own.seconds_done)
+
+
+def drop_markers(workspace: Workspace, markers: dict[str, Marker], units: Iterable[str]) -> None:
+    """Take away the markers of these units and of the finishing merge."""
+    for unit in [FINISH_UNIT.id, *units]:
+        markers.pop(unit, None)
+        retire(workspace, unit)
+
+
+class MissingAudioError(PrepcliError):
+    """More than half of the audio is missing: probably an unmounted folder, not bad records."""
+
+
+class MissingAudioWatch:
+    """Watches the rejects of a run's units, and stops a run whose audio is mostly missing."""
+
+    def __init__(self, workspace: Workspace, budget: Budget, records_in: int) -> None:
+        self._workspace = workspace
+        self._budget = budget
+        self._records_in = records_in
+        self._missing: dict[str, int] = {}
+        self._records = 0
+
+    def look(self, marker: Marker, markers: dict[str, Marker]) -> None:
+        """Add a unit that has just been processed.
+
+        Raises:
+            MissingAudioError: more than half of the audio so far is missing, and more than `--max-rejects` allows. The
+                units concerned count as not done, so that the next run does them.
+        """
+        reason = RejectReason.MISSING_AUDIO.value
+        self._records += marker.records_out + sum(marker.rejects.values())
+        if reason in marker.rejects:
+            self._missing[marker.unit] = marker.rejects[reason]
+        missing = sum(self._missing.values())
+        if self._records < MIN_RECORDS or 2 * missing <= self._records:
+            return
+        if not self._budget.exceeded({reason: missing}, self._records_in):
+            return
+        example = self._example(marker)
+        drop_markers(self._workspace, markers, self._missing)
+        raise MissingAudioError(
+            f"the audio of {missing:,} of the first {self._records:,} records is missing{example}: the folder is "
+            "probably not mounted. Nothing is lost: run the same command again when it is back. To list the records as "
+            "rejects instead, give a larger --max-rejects"
+        )
+
+    def drop_others(self, units: Iterable[Unit], digest: str, markers: dict[str, Marker]) -> None:
+        """Drop the markers of those `units` as well that were processed while the run was being stopped."""
+        late = {unit.id: read_marker(self._workspace, unit, digest) for unit in units if unit.id not in markers}
+        reason = RejectReason.MISSING_AUDIO.value
+        drop_markers(self._workspace, markers, [name for name, one in late.items() if one and reason in one.rejects])
+
+    def _example(self, marker: Marker) -> str:
+        """The detail of the first such reject of the unit."""
+        for name in marker.work_files:
+            if name.startswith("rejects/"):
+                for line in (self._workspace.root / name).read_bytes().splitlines():
+                    fields: dict[str, Any] = msgspec.json.decode(line)
+                    if fields["reject_reason"] == RejectReason.MISSING_AUDIO.value:
+                        return f" ({fields['reject_detail']})"
+        return ""

@@ -1,33 +1,137 @@
-"""Before the work begins: is the folder right, what else is in OUT, and may an earlier plan be replaced?"""
+"""Before the work begins: the output is claimed for this run, unless it is of another one or an input lies in it."""
 
 import os
-from itertools import islice
+import stat
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.ranks.launch import clear_once, has_begun_to_clear
-from prepcli.engine.ranks.progress import STALE_AFTER, is_alive, progress_file, read_progress
-from prepcli.engine.ranks.stages import changed_within
-from prepcli.engine.run.job import AnyJob
-from prepcli.engine.run.kept_inputs import refuse_to_lose_inputs
-from prepcli.engine.state.clearing import MAX_LISTED, check_stock, take_stock
+from prepcli.engine.ranks.launch import clear_once, has_begun_to_clear, has_done
+from prepcli.engine.ranks.progress import is_alive, read_progress
+from prepcli.engine.run.job import AnyJob, RunOptions
+from prepcli.engine.state.clearing import MAX_LISTED, Stock, check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.state.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differences
-from prepcli.engine.state.stored_units import write_units
-from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.engine.state.stored_units import has_units, write_units
+from prepcli.engine.state.workspace import CLEARED_FILES, CLEARED_FOLDERS, EDITABLE_FILES, Workspace, read_document
 from prepcli.errors import RejectReason, UsageError
 from prepcli.interface.calls import command_line, tell
-from prepcli.processes.owner import Owner
-from prepcli.processes.ranks import Rank
-from prepcli.storage.paths import StorePath, absolute
+from prepcli.processes.owner import DELETE_SECONDS
+from prepcli.storage.addresses import is_address
+from prepcli.storage.input_files import check_unchanged, same_file
+from prepcli.storage.paths import AnyPath, StorePath, absolute, real_path
+
+if TYPE_CHECKING:
+    from prepcli.engine.run.run import Run
+
+
+def claim_output(run: "Run") -> None:
+    """Write the plan, or check that the one that is there is ours; with `--overwrite`, clear first."""
+    workspace = run.workspace
+    has_cleared = _clear_if_asked(run)
+    plan = read_document(workspace.plan_file, StoredPlan)
+    if plan is not None and plan.digest != run.digest:
+        plan = _replace_failed(run, plan)
+        has_cleared |= plan is None
+    if has_cleared:
+        run.markers.clear()  # read before, with files that are gone now
+    if plan is None:
+        _refuse_foreign(run)
+        if not has_cleared:
+            _note_other_files(run)
+        run.job.prepare()
+        workspace.prepare()
+        plan = workspace.claim(_plan_document(run))
+    if plan is not None and plan.digest != run.digest:
+        raise UsageError(_made_differently(run, plan))
+    workspace.prepare()
+    if plan is not None and not has_units(workspace, plan):  # they were removed
+        write_units(workspace, run.digest, run.plan.units)
+    workspace.hold(run.digest)
+    workspace.found.list_store()
+
+
+def refuse_other_command(job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
+    """Before planning, which may take long and leaves an index among the records of the other command."""
+    stored = None if options.overwrite else read_document(workspace.plan_file, StoredPlan)
+    if stored is not None and stored.command != job.command:
+        raise UsageError(
+            f"{workspace.named} was made differently: by {stored.command}, not {job.command}. Choose "
+            f"{_elsewhere(job, workspace)}, or remove {workspace.named} and {workspace.root} first"
+        )
+
+
+def _clear_if_asked(run: "Run") -> bool:
+    """Start again with `--overwrite`, or if that was interrupted; returns whether something was removed."""
+    options, rank, workspace = run.options, run.options.rank, run.workspace
+    is_asked = options.overwrite
+    if is_asked and has_done(workspace, rank, "overwrite"):
+        tell(f"requeued ({rank.restarts} times): continuing; --overwrite applied to the first start only")
+        is_asked = False
+    if not (is_asked or is_being_cleared(workspace, run.job.command)):
+        _refuse_to_lose_inputs(run)
+        return False
+    if is_asked and rank.world_size > 1 and rank.launch_id is None:
+        raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
+    _check_restart(run)
+    if is_asked:
+        run.job.prepare()
+        workspace.prepare()
+        clear_once(workspace, rank, run.job, run.plan)
+    else:
+        clear(workspace, run.job, run.plan)
+    return True
+
+
+def _refuse_foreign(run: "Run") -> None:
+    """Refuse to begin in an OUT with files of which there is no plan."""
+    workspace = run.workspace
+    stock = take_stock(workspace, run.job, run.plan)
+    if not (stock.ours or stock.mistakable):
+        return
+    run.load_markers(listed=True)  # of this very plan: without plan.json they still tell whose the output is
+    if run.markers or read_document(workspace.plan_file, StoredPlan) is not None:  # another process has just begun
+        return
+    workspace.refuse_holder()
+    check_stock(stock, workspace, run.job)
+    raise UsageError(
+        f"{workspace.out} holds {len(stock.ours):,} file(s) of an earlier run, such as {stock.ours[0]}, but "
+        f"{workspace.plan_file} is not there; choose {_elsewhere(run.job, workspace)}, or give --overwrite to remove "
+        "them"
+    )
+
+
+def _made_differently(run: "Run", stored: StoredPlan) -> str:
+    elsewhere = _elsewhere(run.job, run.workspace)
+    if not run.options.overwrite:
+        kept = run.job.kept_by_overwrite
+        advice = f"Choose {elsewhere}, or give --overwrite to start again{kept and f' ({kept})'}"
+    elif has_done(run.workspace, run.options.rank, "overwrite"):
+        advice = f"Choose {elsewhere}, or start a new job, whose first start will clear this one"
+    else:
+        advice = (
+            "Another command, or another rank of this launch, has just begun there: let that finish, choose "
+            f"{elsewhere}, or start all ranks with the same options and a new --launch-id"
+        )
+    return f"{run.workspace.named} was made differently: {_differences(run, stored)}. {advice}"
+
+
+def _differences(run: "Run", stored: StoredPlan) -> str:
+    return "; ".join(differences(stored, run.job.command, run.settings, run.plan, run.job.defaults))
+
+
+def _elsewhere(job: AnyJob, workspace: Workspace) -> str:
+    return job.elsewhere or ("another file" if workspace.named != workspace.out else "another directory")
 
 
 def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
-    """Stop before the work if a sample of the files that it reads is missing, unless so many rejects are allowed.
+    """Stop before the work if a sample of its input files is missing, unless `budget` allows that many rejects.
 
     Raises:
-        UsageError: with a path that was tried.
+        UsageError: the files are missing; the message has the path of one.
+
     """
     all_missing = {RejectReason.MISSING_AUDIO.value: plan.records_in}
     if plan.units and budget.exceeded(all_missing, plan.records_in):
@@ -36,10 +140,11 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
             raise UsageError(message)
 
 
-def note_other_files(job: AnyJob, workspace: Workspace) -> None:
+def _note_other_files(run: "Run") -> None:
     """Say, when a run begins in an OUT with files of others, that they stay; called before anything is written."""
+    workspace = run.workspace
     adds_to_another = workspace.root != workspace.main_root  # a codec's codes, for example
-    if job.shares_out or adds_to_another:
+    if run.job.shares_out or adds_to_another:
         return
     if isinstance(workspace.out, StorePath):
         names = sorted({name.partition("/")[0] for name in workspace.found.names()})[:MAX_LISTED]
@@ -57,77 +162,67 @@ def note_other_files(job: AnyJob, workspace: Workspace) -> None:
 
 
 def _is_without_files(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is a folder with no file in it, at any depth; a run that was cleared leaves such."""
+    """Whether the entry is a folder without any file, at any depth; clearing a run leaves such folders."""
     return entry.is_dir(follow_symlinks=False) and not any(files for _, _, files in os.walk(entry.path))
 
 
-def check_restart(job: AnyJob, plan: AnyPlan, workspace: Workspace, rank: Rank) -> None:
+def _check_restart(run: "Run") -> None:
     """Check that a job may remove what earlier runs have written, before anything is.
 
     Raises:
-        UsageError: an input is among it, or files stay that would be taken for a part of the new set.
+        UsageError: an input is among the files, or files remain that readers would take for a part of the new set.
+
     """
+    workspace, rank = run.workspace, run.options.rank
     if has_begun_to_clear(workspace, rank):
         return
     workspace.refuse_holder()
     try:
-        stock = take_stock(workspace, job, plan)
-        refuse_to_lose_inputs(job, plan, workspace, stock)
-        check_stock(stock, workspace, job)
+        stock = take_stock(workspace, run.job, run.plan)
+        _refuse_to_lose_inputs(run, stock)
+        check_stock(stock, workspace, run.job)
     except UsageError:
-        if not has_begun_to_clear(workspace, rank):  # else what was found was half of it
+        if not has_begun_to_clear(workspace, rank):  # else files are already being removed
             raise
 
 
-def replace_failed(
-    stored: StoredPlan, job: AnyJob, plan: AnyPlan, settings: dict[str, Any], workspace: Workspace, rank: Rank
-) -> StoredPlan | None:
+def _replace_failed(run: "Run", stored: StoredPlan) -> StoredPlan | None:
     """Clear the output of a run with other settings or inputs in which no record has succeeded.
 
-    Such a run leaves nothing that anybody could want, and most often a wrong setting is the reason. Of another command
-    it is left alone, and while it is at work; several ranks can agree to start again only by their launch id.
+    Such a run leaves nothing that anybody could want, and most often a wrong setting is the reason. It stays if it is
+    of another command, or at work; several ranks can agree to start again only by their launch id.
 
     Returns:
-        The plan that is there now: `stored` where nothing was cleared.
+        The plan that is there now: `stored` if nothing was cleared.
     """
+    job, workspace, rank = run.job, run.workspace, run.options.rank
     if stored.command != job.command or (rank.world_size > 1 and rank.launch_id is None):
         return stored
     markers = [read_document(path, Marker) for path in sorted(workspace.done.glob("*.json"))]
     if any(marker is None or marker.records_out for marker in markers) or _is_at_work(stored, workspace):
         return stored
-    check_restart(job, plan, workspace, rank)
+    _check_restart(run)
     job.prepare()
-    what = "; ".join(differences(stored, job.command, settings, plan, job.defaults))
-    tell(f"note: no record has succeeded in {workspace.out} before: starting again ({what})")
-    clear_once(workspace, rank, job, plan)
+    tell(f"note: no record has succeeded in {workspace.out} before: starting again ({_differences(run, stored)})")
+    clear_once(workspace, rank, job, run.plan)
     return read_document(workspace.plan_file, StoredPlan)
 
 
 def _is_at_work(stored: StoredPlan, workspace: Workspace) -> bool:
-    """Whether a rank is at work on this plan, or about to be: its progress file comes a moment after the plan."""
+    """Whether a rank is at work on this plan; those of earlier versions say so only in their progress files."""
     ranks = read_progress(workspace)
-    for one in ranks:
-        # The clock of another machine may be any: of its processes the time of their files counts.
-        is_new = one.process.is_gone is None and changed_within(STALE_AFTER, [progress_file(workspace, one.rank)])
-        if is_alive(one) or (one.state == "running" and is_new):
-            return True
-    begun_by = Owner.parse(stored.begun_by)
-    if begun_by is None or begun_by.is_same_process(Owner.of_this_process("")):
-        return False
-    if any(begun_by.is_same_process(rank.process) for rank in ranks):  # it has ended its work
-        return False
-    gone = begun_by.is_gone
-    return changed_within(STALE_AFTER, [workspace.plan_file]) if gone is None else not gone
+    return workspace.life.others(DELETE_SECONDS, stored.digest) or any(
+        is_alive(workspace, one, DELETE_SECONDS) for one in ranks
+    )
 
 
-def plan_document(
-    job: AnyJob, plan: AnyPlan, settings: dict[str, Any], digest: str, workspace: Workspace
-) -> StoredPlan:
-    """What `plan.json` tells of the run that begins now; its units are written, for readers of it need them."""
+def _plan_document(run: "Run") -> StoredPlan:
+    """Return what `plan.json` says of the run that begins now, and write its units, which readers of it need."""
+    plan, workspace = run.plan, run.workspace
     return StoredPlan(
-        command=job.command,
-        digest=digest,
-        settings=settings,
+        command=run.job.command,
+        digest=run.digest,
+        settings=run.settings,
         inputs=[{"path": file.path, "sha256": file.sha256} for file in plan.inputs],
         records_in=plan.records_in,
         skipped=plan.num_skipped,
@@ -137,9 +232,107 @@ def plan_document(
         run_with=command_line(of_rank=False),
         run_in=str(Path.cwd()),
         num_units=len(plan.units),
-        units_bytes=write_units(workspace, digest, plan.units),
+        units_bytes=write_units(workspace, run.digest, plan.units),
         writes_file=workspace.named != workspace.out,
         out=absolute(workspace.named),
         format=PLAN_FORMAT,
-        begun_by=str(Owner.of_this_process(workspace.rank_id)),
     )
+
+
+class _Place(NamedTuple):
+    """An input: its path as it was given, absolute, and without symbolic links; and the number of its names."""
+
+    path: str
+    absolute: str
+    real: str
+    num_links: int
+
+
+def _refuse_to_lose_inputs(run: "Run", removed: Stock | None = None) -> None:
+    """Compare the files that the run would replace, or remove, with its inputs, before any change.
+
+    Raises:
+        UsageError: an input is among them, by name or through a link.
+    """
+    job, plan, workspace = run.job, run.plan, run.workspace
+    inputs = [str(path) for path in job.input_files(plan)]
+    places = list(_places(inputs))
+    lost = _first_among_records(workspace.root, places)
+    if lost is not None:
+        raise UsageError(
+            f"the input {lost} belongs to the state of {workspace.out} in {workspace.root}, which this run would "
+            "replace; choose another output directory, or copy the input first"
+        )
+    is_new = removed is not None or read_document(workspace.plan_file, StoredPlan) is None
+    if not (is_new or _may_be_in(workspace.out, places)):
+        return  # a run that is continued need not look at each of its files
+    outputs: Iterable[AnyPath] = workspace.outputs(job.output_patterns(plan))
+    every: Iterable[str] = inputs
+    if removed is not None:
+        outputs = [workspace.out / name for name in (*removed.ours, *removed.mistakable)]
+        every = chain(inputs, map(str, job.files_of_records(plan)))
+    found = _same_object(outputs, every) if isinstance(workspace.out, StorePath) else same_file(outputs, every)
+    if found is not None:
+        output, path = found
+        same = "" if str(output) == path else f" (it is {output})"
+        verb = "replace" if removed is None else "remove"
+        raise UsageError(
+            f"the input {path}{same} lies where this command writes its output, which would {verb} it; choose "
+            "another output directory"
+        )
+
+
+def _same_object(outputs: Iterable[AnyPath], inputs: Iterable[str]) -> tuple[AnyPath, str] | None:
+    """`same_file` for outputs in an object store."""
+    by_address = {str(path): path for path in outputs}
+    return next(((by_address[path], path) for path in map(absolute, inputs) if path in by_address), None)
+
+
+def _places(paths: Iterable[str]) -> Iterator[_Place]:
+    """The places of inputs; of thousands in one folder, the folder is resolved once."""
+    folders: dict[str, tuple[str, str]] = {}
+    for path in paths:
+        if is_address(path):
+            yield _Place(path, absolute(path), absolute(path), 1)
+            continue
+        folder, name = os.path.split(path)
+        if folder not in folders:
+            folders[folder] = (os.path.abspath(folder), os.path.realpath(folder))
+        place, real = (os.path.join(one, name) for one in folders[folder])
+        try:
+            found = os.lstat(real)
+        except OSError:
+            found = None
+        if found is not None and stat.S_ISREG(found.st_mode):
+            yield _Place(path, place, real, found.st_nlink)
+        else:
+            num_links = os.stat(path).st_nlink if os.path.exists(path) else 0
+            yield _Place(path, os.path.abspath(path), os.path.realpath(path), num_links)
+
+
+def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
+    """The first input in OUT.prepcli that a run replaces and that `--overwrite` removes."""
+    roots = os.path.abspath(root) + os.sep, os.path.realpath(root) + os.sep
+    for place in places:
+        for name, above in zip((place.absolute, place.real), roots, strict=True):
+            below = name.removeprefix(above).split(os.sep) if name.startswith(above) else [""]
+            if below[0] in CLEARED_FOLDERS or (len(below) == 1 and below[0] in (*CLEARED_FILES, *EDITABLE_FILES)):
+                return place.path
+    return None
+
+
+def _may_be_in(out: AnyPath, places: Iterable[_Place]) -> bool:
+    """Whether some input can be a file in `out`: it is in that folder, or has several names."""
+    folder = real_path(out) + os.sep
+    return any(one.real.startswith(folder) or one.absolute.startswith(folder) or one.num_links > 1 for one in places)
+
+
+def check_inputs(plan: AnyPlan) -> None:
+    """Check that the inputs are unchanged since the plan was made.
+
+    Raises:
+        InputChangedError: one of them has changed.
+    """
+    for file in plan.inputs:
+        if file.state is not None:
+            check_unchanged(file.path, file.state, same_content=file.has_same_content if file.digest_of else None)

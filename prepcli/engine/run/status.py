@@ -1,4 +1,4 @@
-"""The status of a run from the files beside its output: progress, slowest rank, and how to continue."""
+"""The status of a run, from the files next to its output: progress, slowest rank, and how to continue."""
 
 import time
 from collections import Counter
@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 
 from prepcli.engine.publishing.publish import Marker, read_marker
-from prepcli.engine.publishing.rejects import asked_for
-from prepcli.engine.ranks.progress import STALE_AFTER, RankProgress, read_progress
-from prepcli.engine.ranks.stages import StageProgress, changed_within, stage_of
+from prepcli.engine.publishing.rejects import asked_for, num_retryable
+from prepcli.engine.ranks.progress import RankProgress, is_running, read_progress
+from prepcli.engine.ranks.stages import StageProgress, stage_of
 from prepcli.engine.ranks.stealing import units_in_hand
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.retry import num_retryable
 from prepcli.engine.run.status_text import text_of
 from prepcli.engine.state.file_output import workspace_of
 from prepcli.engine.state.plan import FINISH_UNIT
@@ -23,17 +22,16 @@ from prepcli.engine.state.versions import version_roots
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError
+from prepcli.processes.owner import REPEAT_SECONDS
 from prepcli.storage.addresses import is_address
-
-MERGE_SECONDS = 600.0
-"""Seconds that the last rank may be silent while it merges the units' files, before it counts as dead."""
+from prepcli.storage.paths import AnyPath
 
 
 class RankStatus(msgspec.Struct):
     """One rank of the newest launch. `state` may also be `silent` (no sign of life) or `not_started`.
 
-    `working_on` are the units that it has begun, of its own share or of another's, if ranks may take units; while the
-    ranks plan, the tasks of the stage.
+    `working_on`: the units that it is doing, from its own share or from another's; while the ranks plan, the tasks of
+    the stage.
     """
 
     rank: int
@@ -48,15 +46,15 @@ class RankStatus(msgspec.Struct):
 
 
 class Status(msgspec.Struct):
-    """How far a run is. Rates are over the ranks that are running now; `eta_seconds` is the slowest rank's.
+    """The progress of a run. Rates cover the ranks that are running now; `eta_seconds` is that of the slowest rank.
 
     `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
     `stage_total` tasks are done), running, finished, stopped, finishing (all units are done, and their parts are being
-    merged) or not_started (no trace of it, or no more than a plan that has just been made). `part` names a run that
+    merged) or not_started (no trace of it). `part` names a run that
     added to `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command
-    that tries records with missing or unreadable audio again, where there are any. `max_rejects` is what `--max-
-    rejects` allowed the run, if it has finished; `too_many_rejects` says that it has more. `left_out` counts those of
-    `rejects` that the user's options asked for.
+    that tries records with missing or unreadable audio again, if there are any. `max_rejects` is the limit from
+    `--max-rejects`, if the run has finished; `too_many_rejects`: whether it has more. `left_out` counts the `rejects`
+    that the user's options asked for.
     """
 
     out: str
@@ -86,12 +84,12 @@ class Status(msgspec.Struct):
     stage_total: int = 0
 
     def __str__(self) -> str:
-        """The lines that the command line prints of one run."""
+        """The lines that the command prints for one run."""
         return text_of([self])
 
 
 class Statuses(list[Status]):
-    """The runs of one output or of several: a list with the text and the document that the command line prints."""
+    """The runs of one or several outputs: a list with the text and the document that the command prints."""
 
     def __str__(self) -> str:
         return text_of(self)
@@ -105,7 +103,8 @@ def read_status(workspace: Workspace) -> Status:
     """Read plan, markers and progress files.
 
     Raises:
-        UsageError: no run of prepcli is recorded beside this output.
+        UsageError: there is no state of a run next to this output.
+
     """
     plan = find_plan(workspace)
     stage = stage_of(workspace) if plan is None else None
@@ -118,7 +117,7 @@ def read_status(workspace: Workspace) -> Status:
         raise UsageError(
             f"no run of prepcli is known for {workspace.named}: {workspace.plan_file} is not there; give {advice}"
         )
-    # Before the markers: a rank that has ended has written all of its markers.
+    # Progress is read before the markers: a rank that has ended has written all of its markers.
     ranks = _newest_launch(read_progress(workspace))
     units = read_units(workspace, plan)
     sizes = OutputSizes(workspace.out)
@@ -127,19 +126,19 @@ def read_status(workspace: Workspace) -> Status:
     rejects = Counter(plan.planned_rejects)
     for marker in markers:
         rejects.update(marker.rejects)
-    running = [rank for rank in ranks if rank.state == "running" and not rank.is_stale]
+    running = [rank for rank in ranks if is_running(workspace, rank)]
     missing = [unit_id for unit_id, marker in found.items() if marker is None]
     report = read_document(workspace.report_file, Report)
     merged = read_marker(workspace, FINISH_UNIT, plan.digest) if not missing else None
     finished = merged is not None and report is not None and report.digest == plan.digest
     if finished:
         state = "finished"
-    elif running:
-        state = "running"
+    elif running or workspace.life.others(REPEAT_SECONDS, plan.digest):
+        state = "running" if running or missing else "finishing"
     else:
-        state = _waiting(workspace, ranks) if missing else _merging(ranks)
+        state = "stopped"
     run_again = plan.run_again(workspace.named)
-    retryable = num_retryable(rejects)  # those of the plan as well: audio that was missing while it was indexed
+    retryable = num_retryable(rejects)  # including those of the plan: audio that was missing during indexing
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
         out=str(workspace.named),
@@ -171,7 +170,7 @@ def read_status(workspace: Workspace) -> Status:
     )
 
 
-def not_started(out: Path) -> Status:
+def not_started(out: AnyPath) -> Status:
     """The status of a run without any files yet."""
     return Status(
         out=str(out),
@@ -205,20 +204,6 @@ def _planning(workspace: Workspace, stage: StageProgress) -> Status:
     return found
 
 
-def _waiting(workspace: Workspace, ranks: list[RankProgress]) -> str:
-    """The state when units are missing and no rank is active: the first rank has just planned, or all have ended."""
-    planned = workspace.plan_file.stat().st_mtime
-    heard_of_since = any(rank.updated >= planned for rank in ranks)
-    is_new = changed_within(STALE_AFTER, [workspace.plan_file])
-    return "not_started" if is_new and not heard_of_since else "stopped"
-
-
-def _merging(ranks: list[RankProgress]) -> str:
-    """The state when all units are done without a report: the last rank is writing it, or it has died."""
-    newest = max((rank.updated for rank in ranks if rank.state == "done"), default=0.0)
-    return "finishing" if time.time() - newest < MERGE_SECONDS else "stopped"
-
-
 def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
     """The ranks of the most recent launch; files of earlier, larger launches are left out."""
     if not ranks:
@@ -240,7 +225,7 @@ def _rank_rows(workspace: Workspace, ranks: list[RankProgress]) -> list[RankStat
         rows.append(
             RankStatus(
                 rank=number,
-                state="silent" if rank.is_stale else rank.state,
+                state="silent" if rank.state == "running" and not is_running(workspace, rank) else rank.state,
                 units_done=rank.units_done,
                 units_total=rank.units_total,
                 share_done=rank.records_done / rank.records_total if rank.records_total else 1.0,
@@ -263,10 +248,10 @@ def _seconds_to_go(rank: RankProgress) -> float:
     return left / rate - (time.time() - rank.updated) if rate > 0 else float("inf") if left > 0 else 0.0
 
 
-def workspaces_of(out: Path, work_dir: Path | None = None) -> list[Workspace]:
-    """The run that made `out`, a directory or a file, and those that added to it.
+def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]:
+    """The workspaces of the run that made `out`, a directory or a file, and of the runs that added to it.
 
-    These are concatenations, a codec's codes, text contexts, and the data sets of a corpus.
+    Runs that add to an output are concatenations, a codec's codes, text contexts, and the data sets of a corpus.
 
     Raises:
         UsageError: nothing of a corpus is unpacked yet.

@@ -12,7 +12,7 @@ HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "re
 
 
 def text_of(found: "Sequence[Status]") -> str:
-    """The runs of one output in lines, those of several as a table."""
+    """The lines for the runs of one output, or a table for several outputs."""
     if len({one.out for one in found}) == 1:
         lines = [line for number, one in enumerate(found) for line in ([""] * (number > 0) + lines_of(one))]
     else:
@@ -111,7 +111,7 @@ def lines_of(status: "Status") -> list[str]:
             for rank in status.ranks
         ]
     if status.retry_with:
-        from prepcli.engine.run.retry import retry_line
+        from prepcli.engine.run.report import retry_line
 
         lines.append(retry_line(status.retry_with, status.rejects))
     if status.continue_with:
@@ -137,7 +137,7 @@ def _working_on(rank: "RankStatus") -> str:
 
 
 def _reject_lines(status: "Status") -> list[str]:
-    """Bad records, with their share and their most frequent reasons, and apart from them what the settings left out."""
+    """Bad records, with their share and most frequent reasons, and separately the records that settings left out."""
     from prepcli.engine.publishing.rejects import asked_for, commonest
 
     lines = []

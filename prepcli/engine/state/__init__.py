@@ -1,1 +1,1 @@
-"""What lies in `OUT.prepcli`, and in OUT."""
+"""The content of `OUT.prepcli` and of OUT."""

@@ -1,4 +1,4 @@
-"""Starting again: removing what earlier runs have written, and nothing else; also if that was interrupted before."""
+"""Starts again: removes the files of earlier runs and no others; continues a removal that was interrupted."""
 
 import contextlib
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from prepcli.engine.publishing.owned import Owned, remove_editable
+from prepcli.engine.ranks.claims import CLAIMS, Claims, owners
 from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
@@ -23,41 +24,44 @@ from prepcli.engine.state.workspace import (
     EDITABLE_FILES,
     Workspace,
     first_of,
-    publish_json_once,
     read_document,
     write_json,
 )
 from prepcli.errors import UsageError
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import Owner
+from prepcli.processes.owner import DELETE_SECONDS, Owner
+from prepcli.processes.workers import TICK
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.paths import StorePath
 
 MAX_LISTED = 10_000
-"""How many names in OUT are looked at for a note: a folder may hold millions."""
+"""Maximum number of names in OUT that are read for a note: a folder may hold millions."""
+_CLEAR = "clear"
+"""The claim of the process that clears."""
 MAX_SHOWN = 10
-"""How many names a message shows."""
+"""Maximum number of names in a message."""
 
 
 class _Clearing(msgspec.Struct):
-    """`clearing.json`, there until all is cleared: which process is at it, "" for none, and for which command."""
+    """`clearing.json`, there until all is cleared: for which command. `owner`: in earlier versions, who is at it."""
 
-    owner: str
     command: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What is in OUT when a job starts again.
+    """The files in OUT when a job starts again.
 
     Attributes:
         ours: the names of the files that earlier runs have written and that are unchanged, and of their indexes.
-        changed: the names of those that have changed since.
-        mistakable: other names that readers would take for a part of the new set.
+        changed: the names of files of earlier runs that have changed since.
+        mistakable: other files that readers would take for a part of the new set.
         documents: all documents that name files.
-        ended: those of them whose processes have ended.
-        found: what is in OUT.
+        ended: the documents whose processes have ended.
+        found: the files in OUT.
+
     """
 
     found: OutputSizes
@@ -69,9 +73,9 @@ class Stock:
 
 
 def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
-    """Find out which files in OUT a job may remove."""
+    """Find the files in OUT that a job may remove."""
     found = workspace.found
-    # Before the notes are read: a run that publishes at this moment notes its files before they appear.
+    # Listed before the notes are read: a run that publishes at this moment notes its files before they appear.
     parts = {path.relative_to(workspace.out).as_posix() for path in found.matching(job.output_patterns(plan))}
     owned = Owned(workspace)
     ours: dict[str, None] = {}
@@ -86,10 +90,11 @@ def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
 
 
 def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
-    """Check that a new set can begin when `ours` are gone; before anything is removed.
+    """Check that a new set can begin after `ours` are removed; called before any removal.
 
     Raises:
-        UsageError: files of others, or of another command, stay; the message lists them.
+        UsageError: foreign files, or files of another command, stay; the message lists them.
+
     """
     out, command, elsewhere = workspace.named, _command(workspace), job.elsewhere or "another output"
     if stock.ours and command not in ("", job.command):
@@ -113,45 +118,70 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
     )
 
 
-def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
-    """Remove the files of earlier runs, and their records, after `check_stock`; tells before what goes and what stays.
+def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None = None) -> None:
+    """Remove the files of earlier runs, and then their state; prints first which files go and which stay.
 
-    Raises:
-        UsageError: another process is clearing.
+    Only one process does at a time; others wait. One that is stopped, and goes on when another has taken over, would
+    remove new files: it counts as dead after `DELETE_SECONDS`.
+
+    Args:
+        workspace: of what is cleared.
+        job: what will be done.
+        plan: its plan.
+        cleared: the file that says that it was done, if one of several ranks does.
+
     """
-    root = workspace.root
-    root.mkdir(parents=True, exist_ok=True)
-    run = _run(workspace)
-    # Until all is gone, no run may take what is left for its own.
-    own = _begin(workspace, job.command)
-    try:
-        # The plan goes first: a run that is still at work sees that, and publishes nothing more.
-        _remove_plan(workspace)
-        aside = _take_drafts(workspace)
-        for name in EDITABLE_FILES:
-            remove_editable(workspace, name)
-        workspace.found = OutputSizes(workspace.out)
-        stock = take_stock(workspace, job, plan)
-        _tell(stock, workspace, job, run)
-        if isinstance(workspace.out, StorePath):
-            call(client.delete_objects, tuple(str(workspace.out / name) for name in stock.ours))
-        else:
-            for name in stock.ours:
-                (workspace.out / name).unlink(missing_ok=True)
-        for path in stock.ended if isinstance(workspace.out, StorePath) else stock.documents:
-            path.unlink(missing_ok=True)
-        for folder in (*(root / name for name in CLEARED_FOLDERS), *aside):
-            shutil.rmtree(folder, ignore_errors=True)
-        # That of a rank which had not found `clearing.json`; before anything is published it looks again.
-        _remove_plan(workspace)
-        workspace.clearing_file.unlink(missing_ok=True)
-        shutil.rmtree(first_of(workspace.clearing_file), ignore_errors=True)
-    except BaseException:
-        own.owner = ""
-        with contextlib.suppress(OSError):
-            write_json(workspace.clearing_file, own)
-        raise
+    workspace.root.mkdir(parents=True, exist_ok=True)
+    claims = Claims(workspace.root / CLAIMS, workspace.rank.rank, workspace.life, DELETE_SECONDS)
+    owner = _last_owner(workspace)
+    if owner is not None and workspace.life.has_ended(owner, DELETE_SECONDS):
+        claims.count_as_dead(owner)
+    is_told = False
+    with claims.at_work():
+        while not claims.take(_CLEAR):
+            if not is_told and cleared is None:
+                tell(f"note: another command is clearing {workspace.named} (--overwrite); waiting until it has ended")
+            is_told = True
+            time.sleep(TICK)
+        if cleared is None or not cleared.exists():
+            _clear(workspace, job, plan)
+            if cleared is not None:
+                cleared.touch()
+            claims.release(_CLEAR)
     workspace.prepare()
+
+
+def _clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
+    root, run = workspace.root, _run(workspace)
+    # Until all is removed, no run may take the remaining files for its own.
+    write_json(workspace.clearing_file, _Clearing(job.command))
+    # Remove the plan of a rank that had not seen `clearing.json`; such a rank checks again before it publishes.
+    _remove_plan(workspace)
+    aside = _take_drafts(workspace)
+    for name in EDITABLE_FILES:
+        remove_editable(workspace, name)
+    workspace.found = OutputSizes(workspace.out)
+    stock = take_stock(workspace, job, plan)
+    _tell(stock, workspace, job, run)
+    if isinstance(workspace.out, StorePath):
+        call(client.delete_objects, tuple(str(workspace.out / name) for name in stock.ours))
+    else:
+        for name in stock.ours:
+            (workspace.out / name).unlink(missing_ok=True)
+    for path in stock.ended if isinstance(workspace.out, StorePath) else stock.documents:
+        path.unlink(missing_ok=True)
+    units_claims = (root / CLAIMS).glob("*/")  # ranks that wait go on with their signs of life
+    for folder in (*(root / name for name in CLEARED_FOLDERS), *units_claims, *aside):
+        shutil.rmtree(folder, ignore_errors=True)
+    # Remove the plan of a rank that had not seen `clearing.json`; such a rank checks again before it publishes.
+    _remove_plan(workspace)
+    workspace.clearing_file.unlink(missing_ok=True)
+
+
+def _last_owner(workspace: Workspace) -> Owner | None:
+    """The process that was the last to begin to clear, and has not ended it."""
+    _, owner = owners(workspace.root / CLAIMS).get(_CLEAR, (0, None))
+    return owner
 
 
 def _remove_plan(workspace: Workspace) -> None:
@@ -162,28 +192,14 @@ def _remove_plan(workspace: Workspace) -> None:
 
 
 def _take_drafts(workspace: Workspace) -> list[Path]:
-    """Move `tmp/` away; returns where it is now, and where earlier calls have left some of it.
+    """Move `tmp/` away; returns its new place, and the places of drafts from earlier calls.
 
-    A rank of the earlier run that is just about to publish a draft, or to note it, cannot do so after this: whatever
-    it has published is noted, and in OUT. It may be stopped at any point for any time before.
+    After this, a rank of the earlier run cannot publish or note a draft: all files that it has published are noted, and
+    in OUT. The rank may have been stopped at any point, for any time.
     """
     with contextlib.suppress(FileNotFoundError):
         os.rename(workspace.tmp, workspace.tmp.with_name(f"{workspace.tmp.name}~{uuid.uuid4().hex}"))
     return sorted(workspace.root.glob(f"{workspace.tmp.name}~*"))
-
-
-def _begin(workspace: Workspace, command: str) -> _Clearing:
-    """Write `clearing.json`, unless another process is at it."""
-    own = _Clearing(str(Owner.of_this_process(workspace.rank_id)), command)
-    stored = publish_json_once(workspace.clearing_file, own, _Clearing)
-    if stored is not None and stored.owner != own.owner:
-        owner = Owner.parse(stored.owner)
-        if owner is not None and owner.is_gone is False and not owner.is_same_process(Owner.parse(own.owner) or owner):
-            raise UsageError(
-                f"another command is clearing {workspace.named} (--overwrite) at this moment; let it finish"
-            )
-        write_json(workspace.clearing_file, own)
-    return own
 
 
 def is_being_cleared(workspace: Workspace, command: str) -> bool:
@@ -191,15 +207,16 @@ def is_being_cleared(workspace: Workspace, command: str) -> bool:
 
     Raises:
         UsageError: another process may be clearing at this moment, or another command has been interrupted.
+
     """
     left = read_document(workspace.clearing_file, _Clearing)
     if left is None:
         return False
-    owner = Owner.parse(left.owner)
-    if left.owner and (owner is None or not owner.is_gone):
+    owner = _last_owner(workspace) or Owner.parse(left.owner)
+    if owner is not None and not workspace.life.has_ended(owner, DELETE_SECONDS, workspace.clearing_file):
         raise UsageError(
-            f"another command is clearing {workspace.out} (--overwrite), or was stopped on another machine while it "
-            "did; let it finish, or give --overwrite to clear it from the beginning"
+            f"another command is clearing {workspace.out} (--overwrite), or was stopped on another machine within the "
+            "last hour while it did; let it finish, or give --overwrite to clear it after that"
         )
     if left.command not in ("", command):
         raise UsageError(
@@ -210,7 +227,7 @@ def is_being_cleared(workspace: Workspace, command: str) -> bool:
 
 
 def _command(workspace: Workspace) -> str | None:
-    """The command whose files the records name; None if they do not tell."""
+    """The command whose files the state records; None if it is unknown."""
     document = (
         read_document(workspace.plan_file, StoredPlan)
         or read_document(workspace.clearing_file, _Clearing)
@@ -220,7 +237,7 @@ def _command(workspace: Workspace) -> str | None:
 
 
 def _run(workspace: Workspace) -> str:
-    """The run whose files the records name, in words."""
+    """The run whose files the state records, in words."""
     stored = read_document(workspace.plan_file, StoredPlan)
     if stored is None:
         return "an earlier run"
@@ -229,7 +246,7 @@ def _run(workspace: Workspace) -> str:
 
 
 def _tell(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> None:
-    """Say what is removed, and what stays."""
+    """Print which files are removed, and which stay."""
     if not (stock.ours or stock.changed):
         return
     stay = ""
@@ -246,18 +263,18 @@ def _tell(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> None:
 
 
 def clear_refused(workspace: Workspace) -> None:
-    """Remove what planning has written for a command that was refused, if there was no state folder before.
+    """Remove the files that planning has written for a refused command, if there was no state folder before.
 
-    Only what the next command makes again without loss: another may have begun in the same folder.
+    Removes only files that the next command makes again without loss: another command may have begun in the folder.
     """
     if not workspace.is_unused:
         return
     for name in ("index", "spool"):
         shutil.rmtree(workspace.root / name, ignore_errors=True)
-    with contextlib.suppress(OSError):  # what cannot be removed was the reason
+    with contextlib.suppress(OSError):  # the cause of the refusal may be that files cannot be removed
         (workspace.root / "claim.json").unlink(missing_ok=True)
     folders = (workspace.done, workspace.progress, workspace.tmp, workspace.launches, workspace.owned, workspace.root)
     above = (workspace.main_root,) if workspace.main_root in workspace.root.parents else ()
     for folder in (*folders, *above):
-        with contextlib.suppress(OSError):  # it is not there, or has records of others
+        with contextlib.suppress(OSError):  # the folder is missing, or has files of others
             folder.rmdir()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def note_damaged(path: Path) -> None:
-    """Print the note once, even if several parts of a command read the file."""
+    """Print the note once per file, even if several parts of a command read the file."""
     if path not in _damaged:
         _damaged.add(path)
         print(

@@ -1,32 +1,33 @@
-"""A run whose output is one file: its workspace stands beside the file, `OUT.json.prepcli/` beside `OUT.json`."""
+"""A run whose output is one file: its workspace is next to the file, `OUT.json.prepcli/` next to `OUT.json`."""
 
 from pathlib import Path
 
 from prepcli.engine.state.in_the_way import resolved
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.storage.paths import AnyPath
 
 
 class FileWorkspace(Workspace):
-    """The workspace of a run that writes one file, and perhaps others into a folder beside it.
+    """The workspace of a run that writes one file and, possibly, others into a folder next to it.
 
     `out` is the folder of the file, because published names are relative to it; `named` is the file.
     """
 
     def __init__(self, file: Path, root: Path | None = None, spools: bool = True) -> None:
-        """`root` and `spools` are those of `Workspace`."""
+        """`root` and `spools` are arguments of `Workspace`."""
         file = real_file(file)
         super().__init__(file.parent, root or Workspace(file).root, spools)
         self.named = file
 
 
 def real_file(out: Path) -> Path:
-    """The file that is written for `out`: where that is a link, the link stays, and its target is replaced."""
+    """The file to write for `out`: for a link, its target, so that the link stays."""
     return resolved(out) if out.is_symlink() else out
 
 
-def workspace_of(out: Path, work_dir: Path | None = None) -> Workspace:
-    """The workspace of the run that made `out`, a directory or a file; `work_dir` is that of `Workspace`."""
+def workspace_of(out: AnyPath, work_dir: Path | None = None) -> Workspace:
+    """The workspace of the run that made `out`, a directory or a file; `work_dir` as in `Workspace`."""
     workspace = Workspace(out, work_dir=work_dir)
     plan = read_document(workspace.plan_file, StoredPlan)
-    return FileWorkspace(out) if plan is not None and plan.writes_file else workspace
+    return FileWorkspace(out) if isinstance(out, Path) and plan is not None and plan.writes_file else workspace

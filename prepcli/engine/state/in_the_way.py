@@ -1,4 +1,4 @@
-"""Something else stands where a file belongs: the error names what is in the way, and what to do."""
+"""Errors for an existing entry in the place of a file: they name the entry, and what to do."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -6,17 +6,18 @@ from pathlib import Path
 
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.storage.one_name import are_one_file, same_when_folded
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import AnyPath, StorePath
 
 
 @contextmanager
 def naming_what_is_in_the_way(path: Path) -> Iterator[None]:
     """Name `path` in the errors of reading, replacing or removing the file at it.
 
-    The error of a rename names the file that could not be moved, which the user does not know.
+    The error of a rename would name the source, which the user does not know.
 
     Raises:
         UsageError: `path` is a directory, or a folder above it is a file.
+
     """
     try:
         yield
@@ -37,8 +38,8 @@ def refuse_directories(*files: Path) -> None:
                 raise IsADirectoryError
 
 
-def refuse_names_that_are_one(out: Path, names: Iterable[str]) -> None:
-    """Raise `PrepcliError` if a published file has replaced another, as the file system took their names for one."""
+def refuse_names_that_are_one(out: AnyPath, names: Iterable[str]) -> None:
+    """Raise `PrepcliError` if one published file has replaced another: the file system treats their names as one."""
     if isinstance(out, StorePath):
         return
     for one, other in same_when_folded(names):
@@ -53,7 +54,7 @@ def resolved(out: Path) -> Path:
     """The target of a link; raises `UsageError` if it leads to itself."""
     try:
         return out.resolve()
-    except (OSError, RuntimeError) as error:  # RuntimeError: Python's own, up to 3.12
+    except (OSError, RuntimeError) as error:  # RuntimeError: raised by Python up to 3.12
         raise UsageError(f"{out} is a link that leads to itself; remove it, or give another path") from error
 
 

@@ -1,4 +1,4 @@
-"""The plan: the units of work, their cost, and their distribution over the ranks."""
+"""The plan: the units of work, their costs, and their distribution over the ranks."""
 
 import hashlib
 import heapq
@@ -6,17 +6,16 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import FileState
-from prepcli.storage.paths import absolute, exists
+from prepcli.storage.paths import AnyPath, absolute, exists
 
 PLAN_FORMAT = 2
-"""Of `plan.json`, and of what a digest covers; runs of another format are not continued."""
+"""Version of `plan.json`, and of the content of a digest; runs of another version are not continued."""
 UNITS_FOLDER = "units"
 """The folder in OUT.prepcli with the units of its plan (`prepcli.engine.state.stored_units`)."""
 _CHUNK = 1 << 14
@@ -26,11 +25,11 @@ _CHUNK = 1 << 14
 class Unit:
     """The smallest piece of work that is done, published and resumed as a whole.
 
-    A job has a subclass with what the unit stands for: its shard, its records. Those fields are not part of the plan's
-    digest and of `plan.json`. They are sent to worker processes, so they must be small.
+    A job has a subclass with fields for the shard or the records of the unit. These fields are part neither of the
+    plan's digest nor of `plan.json`. They are sent to worker processes, so they must be small.
 
     `id` names the unit in `done/` and in progress lines; `cost` is seconds of audio, or records (`Plan.knows_seconds`);
-    `num_records` is how many records it must account for (records out + rejects).
+    `num_records` is the number of records that it must account for (records out + rejects).
     """
 
     id: str
@@ -40,11 +39,11 @@ class Unit:
 
 UnitT = TypeVar("UnitT", bound=Unit)
 Contents = TypeVar("Contents")
-"""What a job needs to process the units of its plan, in addition to the units."""
+"""Data besides the units that a job needs to process the units of its plan."""
 
 
 FINISH_UNIT = Unit("finish", 0.0, 0)
-"""The unit under which the finishing merge publishes its files; it is not among the plan's."""
+"""The unit under which the finishing merge publishes its files; the plan does not list it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class InputFile:
     """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not.
 
     `state` is the state of the file before it was read; None for a file that belongs to the run. `digest_of` computes
-    `sha256` of the file at a path again, where `state` alone leaves a doubt.
+    `sha256` of the file at a path again, if `state` alone is not conclusive.
     """
 
     path: str
@@ -61,16 +60,16 @@ class InputFile:
     digest_of: Callable[[str], str] | None = None
 
     def has_same_content(self) -> bool:
-        """Whether the file is still the same; reads it."""
+        """Whether the content of the file is unchanged; reads the file."""
         return self.digest_of is not None and self.digest_of(self.path) == self.sha256
 
 
 @dataclass
 class Plan(Generic[UnitT, Contents]):
-    """All units of a job. It follows from the inputs and the settings alone, never from ranks or workers.
+    """All units of a job. The plan depends on the inputs and the settings alone, never on ranks or workers.
 
     `records_in` counts the records of the inputs without those that `_skipme` skips (`num_skipped`); `planned_rejects`
-    counts, by reason, the records that were found unusable while planning. Worker processes inherit `contents`. The
+    counts, by reason, the records that were found unusable during planning. Worker processes inherit `contents`. The
     plan of a job that measures the audio, or reads none, does not know seconds: the cost of a unit is then its records.
     """
 
@@ -94,12 +93,11 @@ AnyPlan = Plan[Any, Any]
 
 
 class StoredPlan(msgspec.Struct):
-    """`OUT.prepcli/plan.json`: what the run that made OUT has planned, and how it was called.
+    """`OUT.prepcli/plan.json`: the plan of the run that made OUT, and its command.
 
     `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
     the folder, `out` the absolute path of OUT at that time. `knows_seconds` is that of the plan. `writes_file`: OUT is
     a file (see `engine.file_output`). The units are in a file of `units_bytes` (`prepcli.engine.state.stored_units`).
-    `begun_by` is the process that wrote this (`prepcli.processes.owner.Owner`).
     """
 
     command: str
@@ -117,11 +115,10 @@ class StoredPlan(msgspec.Struct):
     writes_file: bool = False
     out: str = ""
     format: int = 1
-    begun_by: str = ""
     knows_seconds: bool = True
 
-    def run_again(self, out: str | Path) -> str:
-        """The command that continues the run, for a shell; `out` is where OUT is now, as it may have been moved."""
+    def run_again(self, out: str | AnyPath) -> str:
+        """The command that continues the run, for a shell; `out` is the current place of OUT, which may be new."""
         now = absolute(out)
         if not self.out or now == self.out or is_address(out) or exists(self.out):
             return f"cd {shlex.quote(self.run_in)} && {self.run_with}"
@@ -131,7 +128,7 @@ class StoredPlan(msgspec.Struct):
 
 
 def plan_digest(command: str, settings: dict[str, Any], plan: AnyPlan) -> str:
-    """SHA-256 (hex) over everything that shapes the output; two plans with one digest give the same bytes."""
+    """SHA-256 (hex) of everything that shapes the output; two plans with equal digests give the same bytes."""
     content = {
         "format": PLAN_FORMAT,
         "command": command,
@@ -139,7 +136,7 @@ def plan_digest(command: str, settings: dict[str, Any], plan: AnyPlan) -> str:
         "inputs": [file.sha256 for file in plan.inputs],
     }
     digest = hashlib.sha256(msgspec.json.encode(content, order="sorted"))
-    for start in range(0, len(plan.units), _CHUNK):  # a text of millions of units would need much memory
+    for start in range(0, len(plan.units), _CHUNK):  # in pieces: a text of millions of units would need much memory
         units = plan.units[start : start + _CHUNK]
         digest.update(msgspec.json.encode([[unit.id, unit.num_records] for unit in units]))
     return digest.hexdigest()
@@ -150,7 +147,7 @@ def differences(
 ) -> Iterator[str]:
     """The differences between a run and the stored plan `earlier`, as phrases for a message.
 
-    `defaults` says what settings mean that are not given.
+    `defaults`: the meaning of settings that are not given.
     """
     if earlier.command != command:
         yield f"by {earlier.command}, not {command}"
@@ -171,7 +168,7 @@ def differences(
         if file.sha256 not in digests:
             found = True
             is_other = len(paths) == len(plan.inputs) == 1 and os.path.abspath(file.path) != paths[0]
-            if is_other and file.state is not None:  # not a file that the run itself has made
+            if is_other and file.state is not None:  # not a file that the run itself made
                 yield f"the input was {paths[0]}, now {file.path}"
             else:
                 yield f"{file.path} has another content"
@@ -189,8 +186,8 @@ def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
     """Distribute units over `num_bins` by cost: longest first, each to the least loaded bin.
 
     The greedy rule (longest processing time first) is at most 4/3 - 1/(3 bins) of the best makespan (Graham, 1969,
-    "Bounds on multiprocessing timing anomalies"). Ties go by id, so every rank computes the same shares. Within a
-    bin the units stay longest first, which also keeps the tail of a run short.
+    "Bounds on multiprocessing timing anomalies"). Ties are broken by id, so every rank computes the same shares. Within
+    a bin the units stay longest first, which also keeps the tail of a run short.
     """
     bins: list[list[UnitT]] = [[] for _ in range(num_bins)]
     loads = [(0.0, index) for index in range(num_bins)]
@@ -203,14 +200,14 @@ def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The balance of the ranks: the cost of each one's units, and the largest share divided by the mean share."""
+    """The balance of the ranks: the cost of the units of each, and the largest share divided by the mean share."""
 
     costs: list[float]
     max_over_mean: float
 
 
 def spread(shares: Iterable[Sequence[Unit]]) -> Spread:
-    """Loads of the ranks' shares; a `max_over_mean` of 1.0 is perfect; at 2.0 the ranks are idle half of the time."""
+    """The balance of the shares: a `max_over_mean` of 1.0 is perfect; at 2.0 the ranks are idle half of the time."""
     costs = [sum(unit.cost for unit in share) for share in shares]
     mean = sum(costs) / len(costs)
     return Spread(costs, max(costs) / mean if mean else 1.0)

@@ -1,8 +1,8 @@
-"""One state folder per output in a store: of commands with different folders, one is refused.
+"""Allows one state folder per output in a store: of two commands with different folders, one is refused.
 
-A store has no lock that works among racing writers. So each state folder announces itself with an object of its
-own, `OUT.prepcli/claims/<id>.candidate`, looks who else has, and the smallest id goes on to `<id>.held`. It holds the
-output when nobody is left who could have missed that. Listings must show what was written before.
+A store has no lock that works with racing writers. So each state folder writes its own object,
+`OUT.prepcli/claims/<id>.candidate`, and lists the others; the smallest id then writes `<id>.held`. It holds the output
+when no candidate is left that could have missed this. Listings must show all earlier writes.
 """
 
 import contextlib
@@ -16,19 +16,18 @@ import msgspec
 
 from prepcli.engine.state.store_output import check_writing
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.processes.owner import REPEAT_SECONDS
 from prepcli.storage import client
 from prepcli.storage.access import call, later
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.paths import StorePath
 
 _CANDIDATE, _HELD = ".candidate", ".held"
-_STALE_SECONDS = 60.0
-"""Seconds after which a candidate was killed before it held the output, or withdrew."""
 _WAIT = 0.2
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Who claims an output: an id, and where its records are."""
+    """A claim on an output: an id, and the path of the state folder."""
 
     id: str
     folder: str
@@ -44,7 +43,7 @@ class StoreClaim:
     """The claim of a state folder on an output."""
 
     def __init__(self, out: StorePath, own: Claim, part: Path = Path()) -> None:
-        """`part`: what a run adds to an output of others, as a path below `OUT.prepcli`."""
+        """`part`: the part that a run adds to an existing output, as a path below `OUT.prepcli`."""
         self._out = out
         self._folder = f"{out}.prepcli/{part / 'claims'}"
         self._own = own
@@ -52,30 +51,32 @@ class StoreClaim:
     def take(self, is_new: bool = False) -> None:
         """Hold the output, and check that objects can be written there.
 
-        `is_new`: the claim was made just now, so nobody can have taken it already.
+        `is_new`: the claim was made just now, so it cannot be taken already.
 
         Raises:
-            UsageError: another state folder holds it, or writing is denied.
+            UsageError: another state folder holds the output, or writing is denied.
+
         """
         if not is_new and self._own.id + _HELD in self._listed():
-            check_writing(self._out)  # else the claim itself shows that it is allowed
+            check_writing(self._out)  # if there is no new claim, whose writing would show it
             return
         self._put(_CANDIDATE)
-        found = self._listed()  # one listing for both: another has a candidate until it holds the output
+        found = self._listed()  # one listing for both kinds: another folder is a candidate until it holds the output
         self._give_way_to(self._first(found, _HELD) or self._first(found, _CANDIDATE, smaller=True))
         self._put(_HELD)
         self._wait_for_others()
         later(client.delete_objects, (self._name(_CANDIDATE),))
 
     def refuse_holder(self) -> None:
-        """Raise `UsageError` if another state folder holds the output; it says which."""
+        """Raise `UsageError` if another state folder holds the output; the message names the folder."""
         self._refuse_to(self._first(self._listed(), _HELD))
 
     def check(self) -> None:
         """Check that the output is still held.
 
         Raises:
-            PrepcliError: somebody has removed the claim.
+            PrepcliError: the claim was removed.
+
         """
         try:
             call(client.object_info, self._name(_HELD))
@@ -86,14 +87,14 @@ class StoreClaim:
             ) from None
 
     def _wait_for_others(self) -> None:
-        """Until every other candidate has withdrawn; of two that hold the output, the smaller id stays.
+        """Wait until every other candidate has withdrawn; of two that hold the output, the smaller id stays.
 
-        One that has not withdrawn after a while was killed as a candidate, or is at work with the output that it holds.
+        A candidate that does not withdraw for some time was killed, or already holds the output and is at work.
         """
         begun = time.monotonic()
         while True:
             found = self._listed()
-            is_late = time.monotonic() - begun > _STALE_SECONDS
+            is_late = time.monotonic() - begun > REPEAT_SECONDS
             self._give_way_to(self._first(found, _HELD, smaller=not is_late))
             if is_late or not (self._first(found, _HELD) or self._first(found, _CANDIDATE)):
                 return
@@ -124,11 +125,11 @@ class StoreClaim:
         )
 
     def _first(self, found: Mapping[str, ObjectInfo], kind: str, smaller: bool = False) -> str | None:
-        """The claim of another of one kind, if there is one; stale candidates do not count."""
+        """The first claim of another folder of one kind, or None; stale candidates do not count."""
         now = max((one.mtime_ns for one in found.values()), default=0)
         for name, one in found.items():
             other = name.removesuffix(kind)
-            is_stale = kind == _CANDIDATE and now - one.mtime_ns > _STALE_SECONDS * 1e9
+            is_stale = kind == _CANDIDATE and now - one.mtime_ns > REPEAT_SECONDS * 1e9
             if other not in (name, self._own.id) and not is_stale and not (smaller and other > self._own.id):
                 return name
         return None

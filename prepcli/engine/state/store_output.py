@@ -1,4 +1,4 @@
-"""An output in an object store: what is there, and whether it can be listed and written."""
+"""An output in an object store: its files, and whether it can be listed and written."""
 
 import contextlib
 import os
@@ -9,21 +9,21 @@ from prepcli.storage import client
 from prepcli.storage.access import begin, call
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.client import ObjectInfo
-from prepcli.storage.paths import StorePath, globbed, matching
+from prepcli.storage.paths import AnyPath, StorePath, globbed, matching
 
 _checked: set[StorePath] = set()
-"""Outputs that `check_writing` has found right."""
+"""Outputs that `check_writing` has checked."""
 
 
 class OutputSizes:
-    """The sizes of the files in a folder; of a store, all are listed with the first question."""
+    """The sizes of the files in a folder; for a store, the first question lists all files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
         self._listed: dict[str, ObjectInfo] | None = None
 
     def of(self, name: str) -> int:
-        """The size of a file in bytes; raises `OSError` if there is none."""
+        """The size of a file in bytes; raises `OSError` if it does not exist."""
         if isinstance(self.folder, StorePath):
             listed = self._infos()
             if name in listed:  # a listing may lag behind
@@ -31,16 +31,19 @@ class OutputSizes:
         return (self.folder / name).stat().st_size
 
     def check_listing(self) -> None:
-        """Check that a store's folder can be listed, unless it was; raises `UsageError` as `check_store` does."""
+        """Check that a store's folder can be listed, unless it was listed.
+
+        Raises `UsageError` as `check_store` does.
+        """
         if self._listed is None and isinstance(self.folder, StorePath):
             call(client.check_bucket, str(self.folder))
 
     def list_store(self) -> None:
-        """List a store's folder now, unless it was, so that worker processes inherit the list."""
+        """List a store's folder now, unless it was listed already, so that worker processes inherit the list."""
         if isinstance(self.folder, StorePath):
             self._infos()
 
-    def matching(self, patterns: Sequence[str]) -> Iterator[Path]:
+    def matching(self, patterns: Sequence[str]) -> Iterator[AnyPath]:
         """The files in the folder whose names match one of the globs."""
         if isinstance(self.folder, StorePath):
             yield from (self.folder / name for name in matching(self.names(), patterns))
@@ -89,8 +92,16 @@ class OutputSizes:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files, as far as they are there."""
+        if isinstance(self.folder, Path):
+            for name in names:
+                (self.folder / name).unlink(missing_ok=True)
+        elif names:
+            call(client.delete_objects, tuple(str(self.folder / name) for name in names))
+
     def has(self, name: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         if isinstance(self.folder, StorePath):
             try:
                 return self.of(name) >= 0
@@ -99,17 +110,18 @@ class OutputSizes:
         return (self.folder / name).is_file()
 
 
-def begin_listing(out: Path) -> None:
-    """Ask for what is in an output in a store, while the work is planned; `OutputSizes` takes the answer."""
+def begin_listing(out: AnyPath) -> None:
+    """Request the listing of an output in a store while the work is planned; `OutputSizes` takes the answer."""
     if isinstance(out, StorePath):
         begin(client.list_objects, str(out))
 
 
-def check_store(out: Path) -> bool:
+def check_store(out: AnyPath) -> bool:
     """Check that objects can be listed and written at an output in a store; returns whether it is in one.
 
     Raises:
-        UsageError: there is no such bucket, or access is denied.
+        UsageError: the bucket does not exist, or access is denied.
+
     """
     if not isinstance(out, StorePath):
         return False

@@ -1,4 +1,7 @@
-"""The units of a plan as a file beside `plan.json`, which stays small: a line `[id, seconds, records]` for each."""
+"""The units of a plan, in a file next to `plan.json`, with a line `[id, seconds, records]` for each.
+
+`plan.json` stays small.
+"""
 
 import os
 from collections.abc import Sequence
@@ -11,7 +14,7 @@ from prepcli.engine.state.workspace import Workspace, atomic_file, read_document
 from prepcli.errors import UsageError, naming
 
 _CHUNK = 1 << 14
-"""Units that are written at a time."""
+"""Number of units that are written at a time."""
 _ATTEMPTS = 10
 
 
@@ -24,7 +27,7 @@ class _Row(msgspec.Struct, array_like=True):
 def write_units(workspace: Workspace, digest: str, units: Sequence[Unit]) -> int:
     """Write the units of the plan with this digest; returns the size of the file.
 
-    The file follows from the plan, so several ranks may write it at once.
+    The content depends on the plan alone, so several ranks may write the file at once.
     """
     path = _file(workspace, digest)
     encoder = msgspec.json.Encoder()
@@ -43,7 +46,7 @@ def write_units(workspace: Workspace, digest: str, units: Sequence[Unit]) -> int
 
 
 def has_units(workspace: Workspace, plan: StoredPlan) -> bool:
-    """Whether the file with the units of a plan is there, as long as it was written."""
+    """Whether the file with the units of a plan exists with its full size."""
     if not plan.num_units:
         return True
     try:
@@ -56,8 +59,9 @@ def find_plan(workspace: Workspace) -> StoredPlan | None:
     """The plan of the run in `workspace`; None if there is none, or only a damaged one.
 
     Raises:
-        UsageError: another version of prepcli has made it, or the file with its units is gone. Without these nobody
-            knows whether the run is finished, and a part of an output would be taken for the whole.
+        UsageError: another version of prepcli made it, or the file with its units is missing. Without the units it is
+            unknown whether the run is finished, and a part of an output would be taken for the whole.
+
     """
     plan = read_document(workspace.plan_file, StoredPlan)
     if plan is None:
@@ -79,7 +83,8 @@ def read_units(workspace: Workspace, plan: StoredPlan) -> list[Unit]:
 
     Raises:
         UsageError: their file is damaged.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
+
     """
     if not plan.num_units:
         return []

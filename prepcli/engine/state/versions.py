@@ -1,4 +1,4 @@
-"""The versions of an output: each run that adds to it has a folder `version_<n>` in OUT.prepcli."""
+"""The versions of an output: each run that adds to an output has a folder `version_<n>` in OUT.prepcli."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,16 @@ from pathlib import Path
 from prepcli.engine.state.plan import FINISH_UNIT
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import UsageError
+from prepcli.storage.paths import AnyPath
 
 _UNDONE = "undone_"
 
 
 def version_roots(root: Path) -> list[Path]:
-    """The folders `version_1`, ... in OUT.prepcli of the runs that added shards; other names are not of runs."""
+    """The folders `version_1`, ...
+
+    of the runs that added shards, in OUT.prepcli; folders with other names are left out.
+    """
     return _numbered(root, "")
 
 
@@ -21,7 +25,7 @@ def undone_roots(root: Path) -> list[Path]:
 
 
 def undone_root(version_root: Path) -> Path:
-    """The name of a version's folder while its files are removed."""
+    """The name of a version's folder while the files of the version are removed."""
     return version_root.with_name(f"{_UNDONE}{version_root.name}")
 
 
@@ -30,14 +34,14 @@ def version_of(root: Path) -> int:
     return int(root.name.rpartition("_")[2])
 
 
-def undone_versions(out: Path) -> list[int]:
+def undone_versions(out: AnyPath) -> list[int]:
     """The versions of `out` whose removal has begun and is not complete."""
     root = _root(out)
     return [version_of(one) for one in undone_roots(root)] if root else []
 
 
 def is_changing(out: Path) -> bool:
-    """Whether an addition to `out` has begun and is not complete, or its removal; then some files are of no version."""
+    """Whether an addition to `out`, or a removal, is not complete; some files then belong to no version."""
     root = _root(out)
     return bool(undone_versions(out)) or any(
         (one / "plan.json").exists() and not (one / "done" / f"{FINISH_UNIT.id}.json").exists()
@@ -45,8 +49,8 @@ def is_changing(out: Path) -> bool:
     )
 
 
-def _root(out: Path) -> Path | None:
-    """The folder OUT.prepcli; None for a folder that no run can have written to."""
+def _root(out: AnyPath) -> Path | None:
+    """The folder OUT.prepcli; None if no run can have written to `out`."""
     try:
         return work_folder(out)
     except UsageError:

@@ -11,14 +11,16 @@ from prepcli.engine.state.in_the_way import resolved
 from prepcli.errors import UsageError
 from prepcli.interface.calls import tell
 from prepcli.storage.addresses import parse_address
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import AnyPath, StorePath
 
 MAX_NAME_BYTES = 255
-"""Maximum length of a file name on Linux in bytes; it limits the name of OUT.prepcli."""
+"""Maximum bytes of a file name on Linux, which limits the name of OUT.prepcli."""
 
 
-def work_folder(out: Path, work_dir: Path | None = None) -> Path:
-    """OUT.prepcli: beside `out`; for an output in an object store in `work_dir`, by default the current folder.
+def work_folder(out: AnyPath, work_dir: Path | None = None) -> Path:
+    """The folder OUT.prepcli, which is next to `out`.
+
+    For an output in an object store, it is in `work_dir`, by default the current folder.
 
     Raises:
         UsageError: `out` cannot be an output.
@@ -26,17 +28,17 @@ def work_folder(out: Path, work_dir: Path | None = None) -> Path:
     return _of_store(out, work_dir) if isinstance(out, StorePath) else _beside(out)
 
 
-def note_unused(work_dir: Path | None, *paths: Path) -> None:
-    """Say that `--work-dir` changes nothing, unless one of `paths` is in an object store."""
+def note_unused(work_dir: Path | None, *paths: AnyPath) -> None:
+    """Print a note that `--work-dir` has no effect, unless one of `paths` is in an object store."""
     if work_dir is not None and not any(isinstance(path, StorePath) for path in paths):
         where = work_folder(paths[0]) if len(paths) == 1 else "OUT.prepcli"
         tell(f"note: --work-dir {work_dir} is for an OUT in an object store; the state of this run is in {where}")
 
 
 def _beside(out: Path) -> Path:
-    """`a/out` -> `a/out.prepcli`, also for names such as `.` that do not say what they are.
+    """`a/out` -> `a/out.prepcli`, also for names such as `.`, which are resolved.
 
-    The workspace of a link is beside its target: under two names, one directory would belong to two plans.
+    The workspace of a link is next to its target: with two workspaces, one directory would belong to two plans.
     """
     named = resolved(out) if out.name in ("", "..") or out.is_symlink() else out
     if not named.name:
@@ -49,8 +51,8 @@ def _beside(out: Path) -> Path:
 def _of_store(out: StorePath, work_dir: Path | None) -> Path:
     """`s3://bucket/a/b` -> `bucket_a_b.prepcli` in `work_dir`.
 
-    That could be the name for another address too, if a part has `_` in it: then a digest of the address is added,
-    unless the folder without it is that of a run of an earlier version.
+    If a part of the address has `_` in it, another address could have the same name: then a digest of the address is
+    added, unless the folder without the digest belongs to a run of an earlier version.
     """
     address = parse_address(str(out))
     if not address.key:
@@ -73,7 +75,7 @@ class _Plan(msgspec.Struct):
 
 
 def _has_plan_of(folder: Path, out: str) -> bool:
-    """Whether a state folder has a plan for this output, of the run that makes it or of one that adds to it."""
+    """Whether a state folder has a plan for this output, from the run that makes it or from one that adds to it."""
     for path in (folder / "plan.json", *folder.glob("*/plan.json")):
         with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             if msgspec.json.decode(path.read_bytes(), type=_Plan).out == out:

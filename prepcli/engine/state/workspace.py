@@ -1,4 +1,4 @@
-"""The two directories of a job: `OUT/` with data only, and beside it `OUT.prepcli/` with the state for resuming."""
+"""The two directories of a job: `OUT/` with data only, and next to it `OUT.prepcli/` with the state for resuming."""
 
 import contextlib
 import errno
@@ -20,19 +20,19 @@ from prepcli.engine.state.store_claim import Claim, StoreClaim
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming
-from prepcli.processes.owner import SILENT_SECONDS, Owner, clock_of, last_change, new_rank_id, owner_of
+from prepcli.processes.owner import DELETE_SECONDS, Life, Owner, new_rank_id, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import no_interruption
 from prepcli.storage.input_files import FileState, state_of
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import AnyPath, StorePath
 
 Document = TypeVar("Document")
 
 CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
 EDITABLE_FILES = ("train_ds.yaml",)
-"""What users may change (`prepcli.engine.publishing.owned.write_editable`)."""
-CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", "claims", UNITS_FOLDER)
-"""What `--overwrite` removes in OUT.prepcli (`prepcli.engine.state.clearing`)."""
+"""The files that users may change (`prepcli.engine.publishing.owned.write_editable`)."""
+CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", UNITS_FOLDER)
+"""The folders that `--overwrite` removes in OUT.prepcli (`prepcli.engine.state.clearing`)."""
 
 
 class Workspace:
@@ -41,18 +41,20 @@ class Workspace:
     All files may be read during a run; nothing under a final name is ever incomplete.
     """
 
-    def __init__(self, out: Path, root: Path | None = None, spools: bool = True, work_dir: Path | None = None) -> None:
-        """`spools`: whether compressed inputs are unpacked in `spool`; else `spool` is None, and they are streamed.
+    def __init__(
+        self, out: AnyPath, root: Path | None = None, spools: bool = True, work_dir: Path | None = None
+    ) -> None:
+        """`spools`: whether compressed inputs are unpacked in `spool`; if not, `spool` is None, and they are streamed.
 
         `work_dir`: the folder of OUT.prepcli for an output in an object store; by default the current one.
         """
-        self.out = self.named = out  # `named`: what a user knows as the output (`FileWorkspace`)
+        self.out = self.named = out  # `named`: the output as users know it (`FileWorkspace`)
         self.main_root = work_folder(out, work_dir)
         self.root = root if root is not None else self.main_root
         self.plan_file = self.root / "plan.json"
         self.rejects_file = self.root / "rejects.jsonl"
         self.report_file = self.root / "report.json"
-        self.clearing_file = self.root / "clearing.json"  # see `prepcli.engine.clearing`
+        self.clearing_file = self.root / "clearing.json"  # see `prepcli.engine.state.clearing`
         self.done = self.root / "done"
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
@@ -61,25 +63,27 @@ class Workspace:
         self.spool = self.root / "spool" if spools else None
         self.rank, self.verify_inputs = Rank(), False  # the run sets both
         self.rank_id = new_rank_id()  # worker processes inherit it
+        self.life = Life(self.root / "claims", self.rank_id)
         self._store_claim: StoreClaim | None = None
-        self.found = OutputSizes(out)  # in a store: listed once before anything is written, and again after `prepare`
+        self.found = OutputSizes(out)  # for a store: listed before anything is written, and again after `prepare`
         self._made: set[Path] = set()  # directories in `tmp/`
-        self._lasting: set[Path] = set()  # directories whose own names are on the disk
+        self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
         self._was_there = os.path.exists(self.root)
-        self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and its file as we found it
+        self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and the state of its file then
 
     def prepare(self) -> None:
-        """Make the directories and check at once, not after hours, that files can be published.
+        """Make the directories, and check at once that files can be published.
 
         Raises:
             UsageError: a directory cannot be written, or the two are on different file systems.
+
         """
         refuse_directories(self.plan_file, self.report_file, self.rejects_file)
-        is_local = not isinstance(self.out, StorePath)
+        local = [self.out] if isinstance(self.out, Path) else []
         if self._store_claim is None:
             self.found.check_listing()
         devices: dict[Path, int] = {}
-        for directory in (*(self.out,) * is_local, self.done, self.progress, self.tmp, self.launches):
+        for directory in (*local, self.done, self.progress, self.tmp, self.launches):
             try:
                 devices[directory] = _try_to_write(directory)
             except OSError as error:
@@ -89,7 +93,7 @@ class Workspace:
                 if error.errno in FAULTS_OF_THE_MACHINE:
                     todo = "correct it, and run the same command again"
                 raise cannot_write(error, f"cannot write to {directory}: {why}; {todo}") from error
-        if is_local and devices[self.out] != devices[self.tmp]:
+        if local and devices[local[0]] != devices[self.tmp]:
             raise UsageError(
                 f"{self.out} is on another file system than {self.root}; finished files could not be moved "
                 "into place at once. Give an output directory whose parent is on the same file system"
@@ -102,28 +106,34 @@ class Workspace:
         self.found = OutputSizes(self.out)
 
     @property
+    def folder(self) -> Path:
+        """OUT of a command whose output is never in a store."""
+        assert isinstance(self.out, Path)
+        return self.out
+
+    @property
     def _claim_file(self) -> Path:
         return self.root / "claim.json"
 
     @property
     def _part(self) -> Path:
-        """What others may add to an output, such as the codes of one codec, as a path below `OUT.prepcli`."""
+        """The part that a run adds to an output, such as the codes of one codec, as a path below `OUT.prepcli`."""
         return self.root.relative_to(self.main_root)
 
     def refuse_holder(self) -> None:
-        """Raise `UsageError` if the output is in a store, where another state folder holds it."""
+        """Raise `UsageError` if the output is in a store and another state folder holds it."""
         if isinstance(self.out, StorePath):
             own = read_document(self._claim_file, Claim) or Claim.of(self.root)
             StoreClaim(self.out, own, self._part).refuse_holder()
 
     @property
     def is_unused(self) -> bool:
-        """Whether there was no state folder before this command, and it has no plan and holds no output yet."""
+        """Whether this command made the state folder, and has neither written a plan nor claimed an output."""
         return not (self._was_there or self._store_claim or self.plan_file.exists())
 
     def make_tmp(self, name: str) -> Path:
         """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""
-        with no_interruption():  # or nobody would know of it
+        with no_interruption():  # otherwise a directory could stay that `_made` does not know
             owner = Owner.of_this_process(self.rank_id)
             made = Path(tempfile.mkdtemp(prefix=f"{name}~{owner}~", dir=self.tmp))
             self._made.add(made)
@@ -135,38 +145,26 @@ class Workspace:
         self._made.discard(made)
 
     def remove_own_tmp(self) -> None:
-        """Remove those that are left, for example after a signal at the very beginning or end of a unit."""
+        """Remove the remaining directories of `make_tmp`, for example after a signal at the very end of a unit."""
         for made in list(self._made):
             self.remove_tmp(made)
 
     def remove_stale_tmp(self) -> None:
-        """Remove what dead processes have left in `tmp/`, and their drafts; of invisible ones, what is silent."""
-        now: float | None = None
+        """Remove what dead processes have left in `tmp/`, their drafts, and their signs of life."""
         drafts = [entry for entry in folders_in(self.root) if entry.name.startswith(".") and owner_of(entry)]
         for entry in (*folders_in(self.tmp), *drafts):
-            gone = owner.is_gone if (owner := owner_of(entry)) else None
-            if gone is None:
-                now = clock_of(self.tmp) if now is None else now
-                gone = now - last_change(entry, now) > SILENT_SECONDS
-            if gone and entry.is_dir():
-                shutil.rmtree(entry, ignore_errors=True)
-            elif gone:
-                entry.unlink(missing_ok=True)
+            if self.life.has_ended(owner_of(entry), DELETE_SECONDS, entry):
+                shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+        self.life.remove_ended()
 
     def flush(self, files: Iterable[Path]) -> None:
-        """Let the names of files below OUT or OUT.prepcli last, and those of the directories that they are in."""
+        """Flush the names of files below OUT or OUT.prepcli to disk, and the names of their directories."""
         folders = {file.parent for file in files}
         for folder in folders - self._lasting:
             base = self.root if self.root in (folder, *folder.parents) else self.out
             folders.update(one for one in folder.parents if one == base.parent or base in (one, *one.parents))
         flush_folders(sorted(folders))
         self._lasting |= folders
-
-    def beat(self) -> None:
-        """Mark the directories of this rank's processes as in use; to be called a few times per minute."""
-        for entry, _ in self._own_entries():
-            with contextlib.suppress(FileNotFoundError):
-                os.utime(entry)
 
     def units_in_hand(self, pids: Sequence[int]) -> list[str]:
         """Names of the units in the temporary directories of processes `pids` of this rank."""
@@ -187,10 +185,12 @@ class Workspace:
 
         If several processes start at once, exactly one is first.
         """
+        self.life.work_on(plan.digest)
         return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
-        """Make `check_claim` compare the stored plan with this digest from now on; raises as that does."""
+        """Let `check_claim` compare the stored plan with this digest from now on; raises as `check_claim` does."""
+        self.life.work_on(digest)
         self._claimed = (digest, FileState(0, 0))  # no file is like that: the plan is read
         self.check_claim()
 
@@ -208,7 +208,7 @@ class Workspace:
         with contextlib.suppress(FileNotFoundError):
             if state_of(self.plan_file) == before:
                 return
-            # A rank of this run that came late may have put the plan there again while another command clears.
+            # While another command clears, a late rank of this run may have written the plan again.
             is_cleared = self._is_being_cleared()
             now, plan = state_of(self.plan_file), read_document(self.plan_file, StoredPlan)
             if not is_cleared and plan is not None and plan.digest == digest:
@@ -225,27 +225,27 @@ class Workspace:
             return True
         return False
 
-    def outputs(self, patterns: Sequence[str]) -> Iterator[Path]:
-        """Files below OUT that match the job's output patterns."""
+    def outputs(self, patterns: Sequence[str]) -> Iterator[AnyPath]:
+        """The files below OUT that match the job's output patterns."""
         return self.found.matching(patterns)
 
 
 def _try_to_write(folder: Path) -> int:
-    """Make a folder, and a file in it that is gone again; returns the device of the file."""
+    """Make a folder, and in it a file that is removed again; returns the device of the file."""
     for left in reversed(range(10)):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             return _device_of_new_file(folder)
-        except (FileNotFoundError, FileExistsError):  # another rank may be clearing, and remove it at this moment
+        except (FileNotFoundError, FileExistsError):  # another rank may be clearing, and removing the folder
             if not left or (folder.exists() and not folder.is_dir()):
                 raise
     raise AssertionError("unreachable")
 
 
 def _device_of_new_file(folder: Path) -> int:
-    """Make a file that has no name, or where the file system cannot do that, one whose name is always the same.
+    """Make a file without a name or, if the file system cannot do that, one with a fixed name.
 
-    A process that is killed at this moment may leave it; then the next one removes it.
+    If a process is killed at this moment, the file may stay; the next process removes it.
     """
     probe: Path | None = None
     try:
@@ -269,17 +269,17 @@ def folders_in(tmp: Path) -> list[Path]:
 
 
 def flush_folders(folders: Iterable[Path]) -> None:
-    """Write folders to the disk: the names of their files, which then last even after a power failure."""
+    """Flush folders to disk, so that the names of their files last even after a power failure."""
     for folder in folders:
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except PermissionError:  # a folder that may be written, but not read
+        except PermissionError:  # the folder can be written, but not read
             continue
         try:
             with naming(folder):
                 os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that does not flush folders
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # the file system does not flush folders
                 raise
         finally:
             os.close(descriptor)
@@ -289,9 +289,10 @@ def flush_folders(folders: Iterable[Path]) -> None:
 def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) -> Iterator[BinaryIO]:
     """Write a file so that readers of `path` see the old or the new content; if `durable`, even after a power failure.
 
-    If the context ends with an exception, the old content stays. `folder`: where the draft is, if not next to `path`.
+    If the context ends with an exception, the old content stays. `folder`: the folder of the draft, if not next to
+    `path`.
     """
-    # Not with `tempfile`, whose files only their owner may read.
+    # Not by `tempfile`, whose files only their owner may read.
     draft = (folder or path.parent) / f".{path.name}~{uuid.uuid4().hex}"
     try:
         with naming(path):
@@ -310,12 +311,12 @@ def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) ->
 
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a user's file as `atomic_file` does: a link stays a link, and permissions and owner stay what they are."""
+    """Write a user's file as `atomic_file` does, but links, permissions and owner are kept."""
     path = path.resolve()
     with atomic_file(path) as file:
         if path.exists():
             before = path.stat()
-            with contextlib.suppress(PermissionError):  # of another user's file in a shared folder
+            with contextlib.suppress(PermissionError):  # the file of another user in a shared folder
                 os.fchown(file.fileno(), before.st_uid, before.st_gid)
             os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
         yield file
@@ -330,27 +331,28 @@ def write_json(path: Path, content: Any, durable: bool = True, folder: Path | No
 def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Document | None:
     """Write a JSON document at `path` unless one of type `kind` exists; returns the stored document.
 
-    Of several processes, also on several machines, exactly one is first, and its document appears complete. None if
-    another process has removed it since.
+    Among several processes, also on several machines, exactly one is first, and its document appears complete. Returns
+    None if another process has removed the document since.
     """
     draft = path.with_name(f".{path.name}~{Owner.of_this_process(new_rank_id())}")
     write_json(draft, content)
     try:
         os.link(draft, path)  # fails if the name exists
         flush_folders([path.parent])
-    except OSError:  # it exists, or the file system has no hard links
+    except OSError:  # the name exists, or the file system has no hard links
         if read_document(path, kind) is None:
-            _publish_by_folder(draft, path)
+            with contextlib.suppress(FileNotFoundError):  # another process has just removed the document
+                _publish_by_folder(draft, path)
     finally:
         draft.unlink(missing_ok=True)
     return read_document(path, kind)
 
 
 def _publish_by_folder(draft: Path, path: Path) -> None:
-    """For file systems without hard links, and for a document damaged by a power failure.
+    """Publish a document on a file system without hard links, or over one that a power failure has damaged.
 
-    A folder cannot be renamed to one that exists and is not empty: the first process's folder, with its document in
-    it, stays beside `path`. All processes then copy that document, so none waits for another that was killed.
+    A folder cannot be renamed to an existing folder that is not empty: the folder of the first process, with its
+    document, stays next to `path`. All processes then copy this document, so none waits for another that was killed.
     """
     first, own = first_of(path), draft.with_name(f"{draft.name}.folder")
     own.mkdir()
@@ -368,18 +370,19 @@ def _publish_by_folder(draft: Path, path: Path) -> None:
 
 
 def first_of(path: Path) -> Path:
-    """The folder beside a document that was published without hard links."""
+    """The folder next to a document that was published without hard links."""
     return path.with_name(f".{path.name}.first")
 
 
 def read_document(path: Path, kind: type[Document]) -> Document | None:
     """The document of type `kind` in `path`, or None if there is none.
 
-    A damaged file (empty, cut short or of another type, as a power failure may leave it) counts as missing, with a
-    note on stderr.
+    A damaged file (empty, cut short or of another type, as a power failure may leave it) counts as missing, with a note
+    on stderr.
 
     Raises:
-        UsageError: a directory stands there.
+        UsageError: the path is a directory.
+
     """
     try:
         with naming(path):

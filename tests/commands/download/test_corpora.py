@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 import soundfile
 
+from prepcli.commands.download.fetch import Archive, fetch
 from prepcli.commands.download.published.aishell import data_set as aishell_set
 from prepcli.commands.download.published.an4 import data_set as an4_set
 from prepcli.commands.download.published.librispeech import data_sets as librispeech_sets
 from prepcli.commands.download.published.ljspeech import data_set as ljspeech_set
+from prepcli.errors import UsageError
+from tests.commands.download import miniatures
 from tests.commands.download.conftest import Serve
 from tests.commands.download.miniatures import MANDARIN, aishell2, checksum_list, utterances, write_files
 from tests.conftest import read_lines, tree
@@ -242,3 +245,21 @@ def test_help_lists_corpora_with_size_licence_and_needs() -> None:
     text = " ".join(prepcli("download", "--help").out.split())
     for words in ("CC BY 4.0", "64 MB, licence not stated", "15.6 GB, Apache 2.0", "needs your copy", "public domain"):
         assert words in text
+
+
+def test_a_repeated_id_of_ljspeech_is_a_reject(tmp_path: Path) -> None:
+    files = miniatures.ljspeech()
+    name = "LJSpeech-1.1/metadata.csv"
+    lines = files[name].decode().splitlines()
+    files[name] = "\n".join([*lines, lines[3].replace("1455", "1456")]).encode() + b"\n"
+    tree = miniatures.write_files(files, tmp_path / "copy")
+    arguments = ("--data-root", tmp_path / "data", "--extracted", tree, "--val-size", 5, "--test-size", 5)
+    done = prepcli("download", "ljspeech", *arguments, "--json")
+    assert done.code == 0, done.err
+    report = done.json.get("data_sets", [done.json])[0]
+    assert (report["records_in"], report["rejects_by_reason"]) == (len(lines) + 1, {"bad_field": 1})
+
+
+def test_an_archive_that_nobody_publishes_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nobody publishes toy"):
+        fetch(Archive("toy.tar.gz", ()), tmp_path, lambda *_: None)

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import sys
 import tarfile
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.commands.download.miniatures import (
 )
 from tests.commands.download.server import Site
 from tests.conftest import read_lines, tree
-from tests.support.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli, run_process
 
 
 def download_an4(data: Path, site: Site, *more: object) -> Outcome:
@@ -340,3 +341,22 @@ def test_a_damaged_marker_of_unpacking(serve: Serve, tmp_path: Path, content: by
     assert again.code == 0, again.err
     assert f"note: {marker} is damaged" in again.err
     assert tree(data) == before
+
+
+@pytest.mark.slow
+def test_a_signal_between_unpacking_and_converting_stops_in_good_order(tmp_path: Path) -> None:
+    name = "dev-clean-2.tar.gz"
+    archive = tar_gz(librispeech("dev-clean-2", ["s01"]))
+    (tmp_path / name).write_bytes(archive)
+    (tmp_path / "md5sum.txt").write_text(checksum_list({name: archive}))
+    script = (
+        "import os, signal, prepcli.commands.download.prepare as fetching\n"
+        "from prepcli.cli.app import main\n"
+        "fetching.ensure_index = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "main()\n"
+    )
+    arguments = ["--data-sets", "dev_clean_2", "--archive", tmp_path / name, "--checksums", tmp_path / "md5sum.txt"]
+    command = ["download", "librispeech", "--data-root", tmp_path / "data", *arguments]
+    done = run_process([sys.executable, "-c", script, *command])
+    assert done.code == 4, done.err
+    assert "stopped by SIGTERM" in done.err

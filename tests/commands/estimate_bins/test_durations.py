@@ -54,6 +54,7 @@ def test_bins_are_those_of_the_walk_to_the_last_bit(seed: int) -> None:
                 assert duration_bins(durations, num_buckets) == by_the_book(durations, num_buckets)
 
 
+@pytest.mark.torch
 def test_bins_are_lhotses() -> None:
     bucketing = pytest.importorskip("lhotse.dataset.sampling.dynamic_bucketing")
 
@@ -120,6 +121,7 @@ def test_padding_of_a_sample_is_that_of_the_whole() -> None:
         assert small == pytest.approx(large, abs=0.01)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("count", "sigma", "num_buckets", "batch_duration"),
     [(12_000, 0.7, 30, 360), (12_000, 0.7, 8, 120), (12_000, 0.4, 4, 600), (480, 0.7, 30, 360), (3000, 1.0, 10, 1000)],

@@ -100,29 +100,6 @@ def test_the_config(manifest: Path, bpe: Path) -> None:
     assert "max_tps" not in found  # it was for the bins that are no longer there
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["few.json"], "missing option"),
-        (["few.json", "-t", "few.json"], "few.json is not a Hugging Face tokenizer"),
-        (["few.json", "-t", "bad.model"], "bad.model is not a SentencePiece model"),
-        (["few.json", "-t", "none.model"], "tokenizer not found: none.model"),
-        (["few.json", "-t", "a.model", "b.model"], "2 tokenizers need as many languages"),
-        (["few.json", "-t", "a.model", "b.model", "-a", "en"], "there are 1"),
-        (["none.json", "-t", "bad.model"], "manifest not found"),
-        (["few.json", "-t", "bad.model", "--max-rejects", "-1"], "--max-rejects"),
-        (["few.json", "-t", "bad.model", "-p", "[]"], "--prompt goes with a --prompt-format"),
-    ],
-)
-def test_wrong_use_is_exit_code_2(tmp_path: Path, arguments: list[str], words: str) -> None:
-    write_lines(tmp_path / "few.json", [{"audio_filepath": "a", "duration": d, "text": ""} for d in (1, 2)])
-    (tmp_path / "bad.model").write_text("no model")
-    done = prepcli("estimate-bins-2d", *arguments, cwd=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert words in done.err.replace("\n", " ")
-    assert "Traceback" not in done.err
-
-
 def test_the_plot(manifest: Path, bpe: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = manifest.parent / "bins.png"
@@ -142,7 +119,7 @@ def test_the_plot(manifest: Path, bpe: Path) -> None:
 
 def test_the_plot_ends_before_what_lies_far_out() -> None:
     pytest.importorskip("matplotlib")
-    from prepcli.commands.estimate_bins.plots import draw_nested
+    from prepcli.commands.estimate_bins.command import draw_nested
     from prepcli.interface.plotting import new_figure
 
     sizes, tokens = np.linspace(1, 10, 1000), np.linspace(0, 50, 1000)

@@ -86,7 +86,7 @@ def test_a_model_that_joins_words_is_counted_whole_with_a_note(
         tmp_path / "m.json", [{"audio_filepath": "x", "duration": 1 + i, "text": text} for i, text in enumerate(texts)]
     )
     # Taken for a model of another kind, as one with a property that nobody has thought of would be.
-    monkeypatch.setattr("prepcli.tokenizers.sentencepieces.splits_at_spaces", lambda _: True)
+    monkeypatch.setattr("prepcli.tokenizers.counting.splits_at_spaces", lambda _: True)
     report = estimate_bins_2d(str(path), spec(model), Bins2dOptions(num_buckets=3))
     assert WORDS_DIFFER in report.notes
     assert report.num_tokens == sum(num_tokens(model, texts))

@@ -127,20 +127,11 @@ def test_wrong_sets(shar: Path, tmp_path: Path, damage: Callable[[Path], None], 
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--codec-name", "a/b"), "letters, digits, dots, dashes and underscores"),
-        (("--codec-name", "x_OP_"), "NeMo takes '_OP_' in a path for a brace expression"),
-        (("--batch-duration", 0), "--batch-duration 0.0 is not a number of seconds"),
-        (("--pool-duration", -1), "--pool-duration -1.0 is not a number of seconds"),
-    ],
-)
-def test_wrong_options(corpus: Path, options: tuple[object, ...], message: str) -> None:
+def test_a_name_of_codes_that_nemo_would_expand(corpus: Path) -> None:
     before = tree(corpus.parent)
-    done = prepcli("extend-codec-codes", corpus, "--codec-model", "some_name", "--devices", "cpu", *options)
+    done = prepcli("extend-codec-codes", corpus, "--codec-model", "some_name", "--codec-name", "x_OP_")
     assert done.code == 2
-    assert message in done.error_line
+    assert "NeMo takes '_OP_' in a path for a brace expression" in done.error_line
     assert tree(corpus.parent) == before
 
 

@@ -92,6 +92,7 @@ def test_without_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         load_codec(str(folder))
 
 
+@pytest.mark.torch
 @pytest.mark.slow
 def test_codes_of_three_codecs_beside_each_other(tmp_path: Path) -> None:
     """One test, for one process imports transformers then."""

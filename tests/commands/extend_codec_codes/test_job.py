@@ -15,13 +15,16 @@ import pytest
 import soundfile
 
 from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
+from prepcli.commands.extend_codec_codes.file_segments import UsedSegmentDecoder
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import InputShard, find_input, group_shards
-from prepcli.commands.extend_codec_codes.shard_index import MemberDecoder, index_shard
+from prepcli.commands.extend_codec_codes.shard_index import index_shard
 from prepcli.commands.verify.command import check_set
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.run import run_job
 from prepcli.errors import InputChangedError, UsageError
 from prepcli.formats.codes import codes_type
 from prepcli.jobs.prefetch import decode_batch
@@ -75,7 +78,7 @@ def extend(monkeypatch: pytest.MonkeyPatch, codec: ToyCodec) -> Extend:
         use_toy_codec(monkeypatch.setattr, lambda name: codec if name == "toy" else ToyCodec(name))
         job = CodesJob(folder, options, num_workers=num_workers)
         workspace = codes_workspace(out or folder, str(options.codec_name))
-        return run_job(job, workspace, RunOptions(num_workers=num_workers))
+        return run_job(job, workspace, RunOptions(num_workers=num_workers, budget=Budget(0.9)))
 
     return run
 
@@ -320,7 +323,7 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
     for on_gpu in (False, True):
         codec = ToyCodec()
         encoder = UnitEncoder(shards, indices, codec, OPTIONS, out, on_gpu=on_gpu)
-        decoder = MemberDecoder(None if on_gpu else codec.sampling_rate)
+        decoder = UsedSegmentDecoder(None if on_gpu else codec.sampling_rate)
         feed = (
             decode_batch(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))
             for batch in encoder.batches()
@@ -360,6 +363,7 @@ def test_cuts_that_change_during_a_run(shar: Path) -> None:
     """Codes of other cuts must not be published under the plan of the old ones."""
     shard = find_input(shar)[0]
     assert index_shard(shard).ids
+    assert isinstance(shard.cuts, Path)
     shard.cuts.write_bytes(gzip.compress(gzip.decompress(shard.cuts.read_bytes()).replace(b'"id"', b'"di"')))
     with pytest.raises(InputChangedError, match="was changed during the run"):
         index_shard(shard)

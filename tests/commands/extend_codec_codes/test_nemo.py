@@ -14,7 +14,8 @@ import soundfile
 from prepcli.audio.resample import resample
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import run_job
 from prepcli.errors import UsageError
 from prepcli.models.codecs import load_codec
 from prepcli.models.nemo_codec import NemoCodec

@@ -14,11 +14,12 @@ from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_context_audio.job import ContextJob
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.run import run_job
 from prepcli.models import devices
+from prepcli.models.nemo_codec import Rows, convolve
 from prepcli.models.protocols import Precision
-from prepcli.models.ragged import Rows, convolve
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.codes_sets import read_codes

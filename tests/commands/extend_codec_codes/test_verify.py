@@ -14,6 +14,8 @@ from tests.support.running import prepcli
 from tests.support.shar_sets import Members, make, rewrite_tar
 from tests.support.toy_codec import use_toy_codec
 
+pytestmark = pytest.mark.torch
+
 TARGET = "codes_toy/target_codes/codes.000001.tar"
 CONTEXT = "codes_toy/context_codes/codes.000000.tar"
 

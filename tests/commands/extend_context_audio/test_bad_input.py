@@ -8,35 +8,9 @@ import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.running import prepcli
-from tests.support.tools import need_package
 
 MINI = MINI_CORPUS / "manifest.json"
 RESEMBLYZER = ["--speaker-model", "resemblyzer"]
-
-WRONG_CALLS: dict[str, tuple[list[object], str]] = {
-    "missing manifest": (["nowhere.json", "OUT", *RESEMBLYZER], "manifest not found: nowhere.json"),
-    "missing model file": (
-        [MINI, "OUT", "--speaker-model", "no.nemo"],
-        "--speaker-model no.nemo: there is no such file",
-    ),
-    "a folder as model": ([MINI, "OUT", "--speaker-model", "."], "there is no such file"),
-    "no model file": ([MINI, "OUT", "--speaker-model", "text.nemo"], "text.nemo is not a .nemo file"),
-    "an archive of something": (
-        [MINI, "OUT", "--speaker-model", "empty.nemo"],
-        "it does not contain model_config.yaml",
-    ),
-    "another kind of model": (
-        [MINI, "OUT", "--speaker-model", "asr.nemo"],
-        "asr.nemo contains a model of the class EncDecCTCModel; the class EncDecSpeakerLabelModel is needed",
-    ),
-    "unknown grouping": ([MINI, "OUT", *RESEMBLYZER, "--group-by", "voice"], "--group-by voice is not known"),
-    "broken pattern": ([MINI, "OUT", *RESEMBLYZER, "--group-by", "regex:speaker:("], "is not a regular expression"),
-    "similarity above 1": ([MINI, "OUT", *RESEMBLYZER, "--context-min-ssim", 60], "not a cosine similarity"),
-    "negative duration": ([MINI, "OUT", *RESEMBLYZER, "--context-min-duration", -1], "not a number of seconds"),
-    "no batch": ([MINI, "OUT", *RESEMBLYZER, "--batch-duration", 0], "--batch-duration 0.0"),
-    "more GPUs than there are": ([MINI, "OUT", *RESEMBLYZER, "--devices", 99], "GPUs that can be used"),
-    "no device": ([MINI, "OUT", *RESEMBLYZER, "--devices", "tpu"], "auto, cpu or a number of GPUs, not tpu"),
-}
 
 
 def write_nemo(path: Path, files: dict[str, bytes]) -> None:
@@ -45,22 +19,6 @@ def write_nemo(path: Path, files: dict[str, bytes]) -> None:
             member = tarfile.TarInfo(name)
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
-
-
-@pytest.mark.parametrize("name", WRONG_CALLS)
-def test_wrong_call(name: str, tmp_path: Path) -> None:
-    need_package("resemblyzer")
-    (tmp_path / "text.nemo").write_text("no archive\n" * 99)
-    write_nemo(tmp_path / "empty.nemo", {"model_weights.ckpt": b""})
-    config = b"target: nemo.collections.asr.models.ctc_models.EncDecCTCModel\n"
-    write_nemo(tmp_path / "asr.nemo", {"./model_config.yaml": config, "./model_weights.ckpt": b""})
-    before = sorted(tmp_path.iterdir())
-    arguments, words = WRONG_CALLS[name]
-    done = prepcli("extend-context-audio", *arguments, cwd=tmp_path)
-    assert done.code == 2, done.err
-    assert words in done.error_line
-    assert done.out == ""
-    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.nemo

@@ -170,7 +170,7 @@ def test_the_picture_shows_the_threshold_and_what_it_leaves_out(
 ) -> None:
     pytest.importorskip("matplotlib")
     drawn: list[Any] = []
-    monkeypatch.setattr(f"{PACKAGE}.plot.save_figure", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(f"{PACKAGE}.job.save_figure", lambda figure, path: drawn.append(figure))
     extend(manifest, tmp_path / "all", *AUDIO, "--context-min-ssim", -1)
     threshold = middle(tmp_path / "all")
     options = ("--context-min-ssim", threshold, "--plot", "picture.png")

@@ -72,7 +72,7 @@ def test_merge_puts_the_lines_of_all_parts_in_order(tmp_path: Path, monkeypatch:
     owner = rng.integers(0, 7, 1000)
     parts = []
     for unit in range(8):  # the last has no line
-        file = HashedFile(tmp_path / f"{unit}.jsonl")
+        file = HashedFile(tmp_path / f"{unit}.jsonl", tmp_path / "never")
         part = PartWriter(file)
         for record in np.flatnonzero(kept & (owner == unit)).tolist():
             part.add(record, b"%d%s\n" % (record, b"x" * (record % 40)), 0.5, 3.0)

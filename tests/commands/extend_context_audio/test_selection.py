@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from prepcli.commands.extend_context_audio import bundle
-from prepcli.commands.extend_context_audio.bundle import select_contexts
-from prepcli.commands.extend_context_audio.copies import Segments
+from prepcli.commands.extend_context_audio.bundle import Segments, select_contexts
 from tests.support.lazy import lazy
+
+pytestmark = pytest.mark.torch
 
 if TYPE_CHECKING:
     import torch

@@ -74,6 +74,7 @@ def test_the_same_cuts_with_texts(records: Lines, tmp_path: Path) -> None:
     assert (other.code, "--suffix was field:emotion, now not given" in other.err) == (2, True)
 
 
+@pytest.mark.torch
 def test_lhotse_reads_them_beside_the_audio(records: Lines, tmp_path: Path) -> None:
     from lhotse import CutSet
 

@@ -14,7 +14,7 @@ from tests.formats.test_indexes import NAMES, make_tar
 from tests.support.lhotse2 import with_lhotse2
 from tests.support.running import prepcli
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
 READ = """
 import hashlib, json, sys

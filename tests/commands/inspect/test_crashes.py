@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from prepcli.commands.inspect import audio, record
+from prepcli.audio import segments
 from tests.conftest import MINI_CORPUS
-from tests.engine.test_crashed_decoder import die
+from tests.engine.run.test_crashes import die
 from tests.support.running import prepcli
 
 CRASHING = "s03_u3"
@@ -28,10 +28,9 @@ def crashing(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return probe
 
-    modules: tuple[Any, ...] = (audio, record)
-    for module in modules:
-        monkeypatch.setattr(module, "probe_file", dying(module.probe_file, 0))
-        monkeypatch.setattr(module, "probe_bytes", dying(module.probe_bytes, 1))
+    module: Any = segments
+    monkeypatch.setattr(module, "probe_file", dying(module.probe_file, 0))
+    monkeypatch.setattr(module, "probe_bytes", dying(module.probe_bytes, 1))
 
 
 @pytest.mark.usefixtures("crashing")
@@ -75,7 +74,7 @@ def test_one_record() -> None:
 
 
 def test_a_killed_process_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = audio
+    module: Any = segments
     real = module.probe_file
     monkeypatch.setattr(module, "probe_file", lambda path: die(signal.SIGKILL) if CRASHING in path else real(path))
     done = prepcli("inspect", MINI_CORPUS / "manifest.json", "--num-audio-files", 48)

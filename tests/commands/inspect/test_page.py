@@ -15,8 +15,8 @@ import soundfile
 from markupsafe import escape
 
 from prepcli.commands.inspect.clips import MAX_CLIP_SAMPLES, AudioClip, cut_clips
+from prepcli.commands.inspect.command import page_of
 from prepcli.commands.inspect.kinds import what_is
-from prepcli.commands.inspect.page import page_of
 from prepcli.commands.inspect.report import Inspection
 from tests.commands.inspect.conftest import look
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
@@ -181,7 +181,7 @@ def test_the_audio_of_a_set_lies_in_its_tars(
         cut.append(clips)
         return ""
 
-    monkeypatch.setattr("prepcli.commands.inspect.page.page_of", page_without)
+    monkeypatch.setattr("prepcli.commands.inspect.command.page_of", page_without)
     path = request.getfixturevalue(kind)
     assert prepcli("inspect", path, "--html", tmp_path / "page.html").code == 0
     (clips,) = cut
@@ -214,7 +214,7 @@ def test_clips_are_parts_of_files(tmp_path: Path) -> None:
     assert soundfile.info(io.BytesIO(long.data)).frames == MAX_CLIP_SAMPLES
     assert long.note == "the first 3.1 s of 5.0 s"
     assert (wrong.data, beyond.data) == (b"", b"")
-    assert "channel 7 is asked for" in wrong.note
+    assert "channel is 7; " in wrong.note
     assert "after the end of the audio" in beyond.note
 
 

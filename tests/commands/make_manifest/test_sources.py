@@ -413,33 +413,6 @@ def test_a_table_without_a_known_text_column(audio: Path, tmp_path: Path) -> Non
     assert "warning" not in done.out
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ("", (), "is empty"),
-        ('{"audio_filepath": "a.wav", "duration": 1}', (), "prepcli fix-durations"),
-        ('{"a": 1}', (), "JSON lines of an unknown kind (keys a)"),
-        ("\0\0", (), "is not a text file"),
-        ("a/x.wav", ("--format", "kaldi"), "--format kaldi reads a folder"),
-        ("a/x.wav", ("--text-column", "t"), "are for tables"),
-        ("a/x.wav", ("--run-commands",), "--run-commands is for the commands in Kaldi's wav.scp; "),
-        ("a/x.wav", ("--set", "a=1", "--set", "a=2"), "a is given twice, as 1 and as 2"),
-        ("a/x.wav", ("--lang", "en", "--set", "lang=de"), "lang is given twice, as en and as de"),
-        ("a/x.wav", ("--set", "x"), "--set takes FIELD=VALUE, not 'x'"),
-        ("a/x.wav", ("--set", "duration=1"), "--set cannot give duration"),
-        ("a/x.wav", ("--speaker-pattern", "("), "is not a regular expression"),
-        ("a/x.wav", ("--text-suffix", ".txt", "--transcripts", "source.txt"), "not both"),
-        ("a/x.wav", ("--text-suffix", "txt"), "did you mean .txt?"),
-        ("a/x.wav", ("--speaker-pattern", "^(.)", "--set", "speaker=x"), "a record has one speaker"),
-    ],
-)
-def test_refused(text: str, options: tuple[str, ...], message: str, audio: Path) -> None:
-    source = write_lines_of(audio / "source.txt", text) if text else write_lines_of(audio / "source.txt")
-    done = prepcli("make-manifest", source, "m.json", *options, cwd=audio)
-    assert done.code == 2
-    assert message in done.error_line
-
-
 def test_refused_outputs(audio: Path) -> None:
     assert "is a folder; name a file" in make(audio, audio / "a", code=2).error_line
     swapped = make(audio / "own 9.json", audio / "a", code=2).error_line

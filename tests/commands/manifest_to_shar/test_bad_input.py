@@ -194,21 +194,3 @@ def test_names_cannot_leave_the_output(corpus: Path, tmp_path: Path) -> None:
     assert set(tmp_path.rglob("*")) - before == ours
     assert all("/" not in item.target.name for item in read_set(out))
     assert prepcli("verify", out).code == 0
-
-
-WRONG_CALLS: dict[str, tuple[list[object], str]] = {
-    "missing manifest": (["nowhere.json", "OUT"], "manifest not found: nowhere.json"),
-    "strange rate": (["m.json", "OUT", "--target-sample-rate", 16], "is not a sampling rate in Hz"),
-    "braces in the output": (["m.json", "OUT(1)"], "NeMo takes '(' in a path for a brace expression"),
-    "another rate for Opus": (["m.json", "OUT", "--audio-format", "opus", "--target-sample-rate", 8000], "48000 Hz"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG_CALLS)
-def test_wrong_call(name: str, corpus: Path) -> None:
-    arguments, words = WRONG_CALLS[name]
-    (corpus / "m.json").write_bytes(line())
-    done = prepcli("manifest-to-shar", *arguments, cwd=corpus)
-    assert done.code == 2, done.err
-    assert words in done.error_line
-    assert list(corpus.rglob("*.tar")) == []

@@ -56,6 +56,7 @@ def key(cut: Any) -> str:
     return f"{path}.flac {cut.supervisions[0].text}"
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("audio_format", ["flac", "wav"])
 def test_lhotse_reads_every_sample(corpus: Path, audio_format: str) -> None:
     records = expected(corpus)
@@ -80,6 +81,7 @@ def test_lhotse_reads_every_sample(corpus: Path, audio_format: str) -> None:
         assert supervision.language == cut.lang == record["lang"]
 
 
+@pytest.mark.torch
 @pytest.mark.slow
 def test_lhotse_reads_opus(corpus: Path, tmp_path: Path) -> None:
     """All of it at 48 kHz, and recognisably what it was."""
@@ -98,6 +100,7 @@ def test_lhotse_reads_opus(corpus: Path, tmp_path: Path) -> None:
             assert np.corrcoef(again, source)[0, 1] > 0.95
 
 
+@pytest.mark.torch
 def test_lhotse_reads_what_passes_through(tmp_path: Path) -> None:
     """Whole files in formats of any kind, and segments of them, which stay in the format."""
     names = ["a.wav", "b.flac", "c.ogg", "d.mp3", "e.opus", "f.aiff", "g.au", "h.w64"]
@@ -121,6 +124,7 @@ def test_lhotse_reads_what_passes_through(tmp_path: Path) -> None:
             assert np.array_equal(audio, source[start : start + len(audio)])
 
 
+@pytest.mark.torch
 def test_a_shard_of_rejects_alone_does_no_harm(tmp_path: Path) -> None:
     """It is there, empty, so that the numbers have no gap; readers walk past it."""
     write_audio(tmp_path / "a.wav", 1.0)
@@ -135,6 +139,7 @@ def test_a_shard_of_rejects_alone_does_no_harm(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.torch
 def test_lhotse_reads_what_is_not_strict_json(tmp_path: Path) -> None:
     """Python writes NaN into manifests; lhotse reads it."""
     write_audio(tmp_path / "a.wav", 1.0)

@@ -5,10 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from prepcli.commands.manifest_to_shar.job import hundredths, occurrences_of_ids, plan_shards
-from prepcli.commands.manifest_to_shar.options import SharOptions
+from prepcli.commands.manifest_to_shar.job import hundredths, occurrences_of_ids
 from prepcli.formats.shar import recording_id, segment_id
 from prepcli.manifest.index import index_manifests
 from tests.conftest import write_lines
@@ -42,17 +40,3 @@ def test_ids_with_their_turns_are_unique_and_the_first_is_nemos(tmp_path: Path) 
         seen[id] += 1
     assert max(turns) > 3
     assert np.array_equal(occurrences_of_ids(index_manifests([str(manifest)], keys={"recording": recording_id})), turns)
-
-
-@pytest.mark.parametrize(
-    ("records", "size", "sizes"), [(10, 4, [4, 3, 3]), (8, 4, [4, 4]), (3, 4, [3]), (4, 1, [1] * 4)]
-)
-def test_shards_are_even(tmp_path: Path, records: int, size: int, sizes: list[int]) -> None:
-    manifest = write_lines(
-        tmp_path / "m.json", [{"audio_filepath": f"{n}.wav", "duration": 1.0} for n in range(records)]
-    )
-    index = index_manifests([str(manifest)], keys={"recording": recording_id})
-    plan = plan_shards(index, SharOptions(shard_size=size, shuffle=True))
-    assert sorted(np.diff(plan.bounds).tolist(), reverse=True) == sizes
-    assert sorted(plan.order.tolist()) == list(range(records))
-    assert not plan.occurrences.any()

@@ -11,6 +11,8 @@ from tests.conftest import SHORT_CORPUS, make_set, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
 
+MINI = SHORT_CORPUS / "manifest.json"
+
 GOOD = {"audio_filepath": "good.wav", "duration": 2.0, "text": "fine"}
 
 
@@ -137,66 +139,6 @@ def test_names_cannot_leave_the_output(corpus: Path, tmp_path: Path) -> None:
         assert record["audio_filepath"].isprintable()
         assert not record["audio_filepath"].startswith((".", "/"))
     assert prepcli("verify", out).code == 0
-
-
-# --- wrong calls: exit code 2, one line, nothing written --------------------------------------------------------------
-
-MINI = SHORT_CORPUS / "manifest.json"
-
-WRONG_CALLS: dict[str, tuple[list[object], str]] = {
-    "missing manifest": (["nowhere.json", "OUT", "--num-shards", 1], "manifest not found: nowhere.json"),
-    "a folder as manifest": ([SHORT_CORPUS, "OUT", "--num-shards", 1], "is a directory"),
-    "no output": ([MINI, "--num-shards", 1], "OUT is missing"),
-    "no number of shards": ([MINI, "OUT"], "give one of --num-shards, --shard-size and --shard-hours"),
-    "two numbers of shards": ([MINI, "OUT", "--num-shards", 2, "--shard-size", 9], "give one of"),
-    "more shards than records": (
-        [MINI, "OUT", "--num-shards", 49],
-        "48 usable records cannot fill 49 shards; lower --num-shards",
-    ),
-    "no shards": ([MINI, "OUT", "--num-shards", 0], "--num-shards must be above 0, not 0"),
-    "no hours": ([MINI, "OUT", "--shard-hours", "nan"], "--shard-hours must be above 0, not nan"),
-    "a limit below 0": (
-        [MINI, "OUT", "--num-shards", 1, "--max-duration", -1],
-        "--max-duration must be above 0, not -1",
-    ),
-    "a limit that is NaN": (
-        [MINI, "OUT", "--num-shards", 1, "--min-duration", "nan"],
-        "--min-duration must be a number of seconds from 0, not nan",
-    ),
-    "one dynamic bucket": (
-        [MINI, "OUT", "--num-shards", 1, "--dynamic-buckets-num", 1],
-        "--dynamic-buckets-num must be at least 2, not 1",
-    ),
-    "an address without a bucket": ([MINI, "s3://", "--num-shards", 1], "OUT: s3:// does not name a bucket"),
-    "limits the wrong way round": (
-        [MINI, "OUT", "--num-shards", 1, "--min-duration", 5, "--max-duration", 2],
-        "--min-duration 5.0 leaves nothing below",
-    ),
-    "nothing between the limits": ([MINI, "OUT", "--num-shards", 1, "--min-duration", 99], "left by --min-duration 99"),
-    "drop by hours": ([MINI, "OUT", "--shard-hours", 1, "--remainder", "drop"], "--remainder drop"),
-    "drop and keep together": (
-        [MINI, "OUT", "--num-shards", 5, "--remainder", "drop", "--keep-files-together"],
-        "exclude each other",
-    ),
-    "buckets without a limit": ([MINI, "OUT", "--num-shards", 1, "--buckets-num", 3], "--max-duration"),
-    "braces in the output": ([MINI, "OUT(1)", "--num-shards", 1], "NeMo takes '(' in a path for a brace expression"),
-    "a number in a folder": ([MINI, "audio_16.tars/x", "--num-shards", 1], "read a shard's number off the folder"),
-    "concatenation to nothing": ([MINI, "--concat-to", "OUT", "--num-shards", 1], "is not a directory with a tarred"),
-    "strange rate": ([MINI, "OUT", "--num-shards", 1, "--target-sample-rate", 16], "is not a sampling rate in Hz"),
-    "neither a share nor a count": ([MINI, "OUT", "--num-shards", 1, "--max-rejects", 1.5], "a count, not 1.5"),
-    "strange budget": ([MINI, "OUT", "--num-shards", 1, "--max-rejects", -1], "--max-rejects takes"),
-    "rank alone": ([MINI, "OUT", "--num-shards", 1, "--rank", 1], "--rank needs --world-size"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG_CALLS)
-def test_wrong_call(name: str, tmp_path: Path) -> None:
-    arguments, words = WRONG_CALLS[name]
-    done = prepcli("manifest-to-tarred", *arguments, cwd=tmp_path)
-    assert done.code == 2, done.err
-    assert words in done.error_line
-    assert done.out == ""
-    assert list(tmp_path.rglob("*.tar")) == []
 
 
 def test_empty_manifest(tmp_path: Path) -> None:

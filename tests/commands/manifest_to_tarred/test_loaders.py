@@ -148,6 +148,7 @@ def test_nemo_takes_the_metadata(corpus: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("kind", ["whole files", "slices"])
 def test_plain_webdataset(corpus: Path, kind: str) -> None:
     import webdataset

@@ -1,4 +1,4 @@
-"""Audio that crashes the decoder in `verify`: a problem of its shard, and all other shards are checked."""
+"""Audio that crashes the decoder in `verify`: a problem of its own, and everything else is checked."""
 
 import signal
 from pathlib import Path
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from prepcli.commands.verify import manifests, shar, tarred
+from prepcli.audio import segments
+from prepcli.commands.verify import shar, tarred
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
-from tests.engine.test_crashed_decoder import die
+from tests.engine.run.test_crashes import die
 from tests.support.running import prepcli
 
 pytestmark = pytest.mark.usefixtures("forking")
@@ -32,8 +33,9 @@ def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, mon
     checked = prepcli("verify", out, "--num-workers", num_workers, "--json")
     assert checked.code == 1
     (problem,) = checked.json["problems"]
-    assert "crashes the decoder (SIGSEGV)" in problem
-    assert checked.json["records"] == 42
+    assert "s03_u3" in problem
+    assert "has crashed the decoder twice" in problem
+    assert checked.json["records"] == 48
     monkeypatch.undo()
     assert prepcli("verify", out).code == 0
 
@@ -52,7 +54,7 @@ def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pyte
     """Of each file only the header is read, and all other lines keep their numbers."""
     path = write_lines(tmp_path / "m.json", read_lines(SHORT_CORPUS / "manifest.json")[:12])
     names = [line["audio_filepath"] for line in read_lines(path)]
-    module: Any = manifests
+    module: Any = segments
     real = module.probe_file
 
     def probe(path: str) -> Any:
@@ -72,19 +74,18 @@ def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pyte
 def test_records_of_an_export(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "parquet":
         pytest.importorskip("pyarrow")
-    from prepcli.commands.verify import parquet, wenet
+    from prepcli.commands.verify import exports
 
     out = tmp_path / "out"
     assert prepcli(f"manifest-to-{kind}", SHORT_CORPUS / "manifest.json", out, "--shard-size", 24).code == 0
-    module: Any = {"wenet": wenet, "parquet": parquet}[kind]
-    real = module.probe_bytes
+    real: Any = vars(exports)["probe_bytes"]
 
     def probe(data: bytes, name: str) -> Any:
         if "s03_u3" in name:
             die(signal.SIGSEGV)
         return real(data, name)
 
-    monkeypatch.setattr(module, "probe_bytes", probe)
+    monkeypatch.setattr(exports, "probe_bytes", probe)
     checked = prepcli("verify", out, "--num-workers", 1, "--json")
     assert checked.code == 1
     (problem,) = checked.json["problems"]

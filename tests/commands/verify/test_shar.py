@@ -245,6 +245,7 @@ def test_a_lost_last_shard_and_an_unfinished_run(whole: Path, tmp_path: Path) ->
     assert "the run is not finished" in prepcli("verify", tmp_path / "half").out
 
 
+@pytest.mark.torch
 def test_numbers_that_no_double_holds(tmp_path: Path) -> None:
     """lhotse reads 1e5000 in a custom field, as infinity."""
     from lhotse import CutSet
@@ -257,6 +258,7 @@ def test_numbers_that_no_double_holds(tmp_path: Path) -> None:
     assert cut.supervisions[0].custom["score"] == [-1, {"n": float("inf")}]
 
 
+@pytest.mark.torch
 def test_a_set_by_lhotse_itself(tmp_path: Path) -> None:
     """Plain lhotse writers, whatever else they put into a cut: nothing to complain of."""
     from lhotse import AudioSource, MonoCut, Recording, SupervisionSegment, fastcopy

@@ -22,7 +22,7 @@ from prepcli.engine.publishing.output_files import (
 
 def write_pieces(path: Path) -> bytes:
     """Write pieces of many sizes, and return what the file must hold."""
-    file = HashedFile(path)
+    file = HashedFile(path, path)
     expected = bytearray()
     sizes = [0, 1, *[7] * (2 * MAX_PARTS), WRITTEN_BYTES // 3, WRITTEN_BYTES // 3, WRITTEN_BYTES // 3, WRITTEN_BYTES, 5]
     for number, size in enumerate(sizes):
@@ -80,7 +80,7 @@ def test_every_whole_file_is_flushed_once(
 ) -> None:
     flushed: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda file: flushed.append(os.readlink(f"/proc/self/fd/{file}")))
-    files = [WrittenFile(tmp_path / str(number), b"data", flusher) for number in range(num_files)]
+    files = [WrittenFile(path := tmp_path / str(number), path, b"data", flusher) for number in range(num_files)]
     for file in files:
         assert file.close().num_bytes == 4
         assert len(flushed) == num_files
@@ -94,7 +94,9 @@ def test_a_flush_that_fails_is_an_error_each_time(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fail)
-    files = [WrittenFile(tmp_path / str(number), b"data", flusher) for number in range(FLUSHED_TOGETHER + 1)]
+    files = [
+        WrittenFile(path := tmp_path / str(number), path, b"data", flusher) for number in range(FLUSHED_TOGETHER + 1)
+    ]
     for file in files:
         with pytest.raises(OSError, match="Input/output error"):
             file.close()
@@ -113,7 +115,7 @@ def test_thousands_of_files_do_not_wait_for_all_groups_each(
         result(group, timeout)
 
     monkeypatch.setattr(Future, "result", count)
-    files = [WrittenFile(tmp_path / str(number), b"", flusher) for number in range(10 * FLUSHED_TOGETHER)]
+    files = [WrittenFile(path := tmp_path / str(number), path, b"", flusher) for number in range(10 * FLUSHED_TOGETHER)]
     for file in files:
         file.close()
     assert waits == 10

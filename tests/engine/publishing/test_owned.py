@@ -14,7 +14,8 @@ import pytest
 from prepcli.engine.publishing.owned import Owned
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.errors import PrepcliError, UsageError
@@ -349,7 +350,7 @@ def test_what_a_run_publishes_when_another_one_has_just_started_again(
     def late(writer: UnitWriter, files: Any) -> Any:
         published = publish(writer, files)
         write_json(workspace.plan_file, msgspec.structs.replace(plan, digest="another"))
-        put(workspace.out / "b.txt")
+        put(workspace.folder / "b.txt")
         return published
 
     monkeypatch.setattr(UnitWriter, "_publish_all", late)

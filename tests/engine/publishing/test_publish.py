@@ -67,7 +67,7 @@ def test_a_unit_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
         raise ZeroDivisionError
     assert set(os.listdir("/proc/self/fd")) == before
     assert not writer.folder.exists()
-    assert not list(place.out.rglob("*"))
+    assert not list(place.folder.rglob("*"))
 
 
 @pytest.mark.parametrize("takes_for_one", [False, True])
@@ -83,7 +83,7 @@ def test_names_that_differ_in_case_only(takes_for_one: bool, tmp_path: Path) -> 
                 writer.publish()
         else:
             assert len(writer.publish().files) == 3
-    assert len(list(place.out.rglob("*.pt"))) == (0 if takes_for_one else 3)
+    assert len(list(place.folder.rglob("*.pt"))) == (0 if takes_for_one else 3)
 
 
 MANY = 2 * output_files.FLUSHED_TOGETHER + 1

@@ -14,7 +14,7 @@ import pytest
 
 from prepcli.engine.ranks import claims as module
 from prepcli.engine.ranks.claims import Claims, do_together, holders, owners
-from prepcli.processes.owner import Owner
+from prepcli.processes.owner import Life, Owner
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,20 @@ def tasks_in(folder: Path, count: int) -> list[Task]:
     return [Task(f"task-{number}", folder / f"result-{number}") for number in range(count)]
 
 
-def rank(folder: Path, number: int) -> Claims:
-    found = Claims(folder / "claims", number, f"rank{number}x{os.getpid()}")
+def life(folder: Path, rank_id: str) -> Life:
+    return Life(folder / "claims", rank_id)
+
+
+def rank(folder: Path, number: int, **silence: float) -> Claims:
+    found = Claims(folder / "claims", number, life(folder, f"rank{number}x{os.getpid()}"), **silence)
     found.begin()
     return found
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Processes cannot look each other up, as on different machines; silence is noticed at once."""
+    """Processes cannot look each other up, as on different machines."""
     monkeypatch.setattr(Owner, "is_gone", None)
-    monkeypatch.setattr(module, "SILENT_SECONDS", 0.05)
     yield
 
 
@@ -84,13 +87,13 @@ def test_the_claim_of_an_ended_process_is_void(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_silent_rank_loses_its_claim_and_a_beating_one_does_not(tmp_path: Path) -> None:
-    silent, beating, other = rank(tmp_path, 0), rank(tmp_path, 1), rank(tmp_path, 2)
+    silent, beating, other = rank(tmp_path, 0), rank(tmp_path, 1), rank(tmp_path, 2, silence=0.05)
     assert silent.take("a") and beating.take("b")
     assert not other.take("a"), "nothing is known of its silence yet"
     assert not other.take("b")
     for _ in range(8):
         time.sleep(0.02)
-        beating.beat()
+        beating._life.beat()
         assert not other.take("b")
     assert other.take("a")
 
@@ -98,10 +101,11 @@ def test_a_silent_rank_loses_its_claim_and_a_beating_one_does_not(tmp_path: Path
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("shift", [-3600, 3600])
 def test_clocks_that_differ_by_an_hour_change_nothing(tmp_path: Path, shift: int) -> None:
-    beating, other = rank(tmp_path, 0), rank(tmp_path, 1)
+    beating, other = rank(tmp_path, 0), rank(tmp_path, 1, silence=0.05)
+    beating._life.beat()
     assert beating.take("unit")
     for _ in range(6):
-        beating.beat()
+        beating._life.beat()
         for path in (tmp_path / "claims").iterdir():
             os.utime(path, (time.time() + shift, time.time() + shift))
         assert not other.take("unit")
@@ -167,7 +171,7 @@ def test_ranks_do_all_tasks_once(tmp_path: Path) -> None:
     tasks = tasks_in(tmp_path, 12)
 
     def work(number: int) -> None:
-        claims = Claims(tmp_path / "claims", number, f"rank{number}")
+        claims = Claims(tmp_path / "claims", number, life(tmp_path, f"rank{number}"))
         do_together(tasks, partial(do, by=number, seconds=0.02), is_done, claims, world_size=3)
 
     processes = [get_context("fork").Process(target=work, args=(number,)) for number in range(3)]
@@ -185,7 +189,7 @@ def test_a_task_that_another_rank_ends_before_the_claim_is_not_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (task,) = tasks_in(tmp_path, 1)
-    claims = Claims(tmp_path / "claims", 0, "rank0")
+    claims = Claims(tmp_path / "claims", 0, life(tmp_path, "rank0"))
     take = claims.take
 
     def take_late(name: str) -> bool:
@@ -209,7 +213,7 @@ def test_every_rank_begins_at_another_place(tmp_path: Path) -> None:
             with log.open("a") as file:
                 file.write(f"{tasks.index(task)}\n")
 
-        do_together(tasks, note, is_done, Claims(folder / "claims", number, "rank"), world_size=3)
+        do_together(tasks, note, is_done, Claims(folder / "claims", number, life(folder, "rank")), world_size=3)
         assert list(map(int, log.read_text().split())) == expected
 
 
@@ -220,7 +224,7 @@ def test_the_tasks_of_a_missing_rank_are_done(tmp_path: Path, killed: bool) -> N
         process = get_context("fork").Process(target=lambda: rank(tmp_path, 1).take(tasks[3].name))
         process.start()
         process.join()
-    claims = Claims(tmp_path / "claims", 0, "rank0")
+    claims = Claims(tmp_path / "claims", 0, life(tmp_path, "rank0"))
     do_together(tasks, partial(do, by=0), is_done, claims, world_size=2)
     assert [task.result.read_text() for task in tasks] == ["0\n"] * 4
 
@@ -229,10 +233,10 @@ def test_an_error_frees_what_the_rank_has_claimed(tmp_path: Path) -> None:
     def fail(task: Task) -> None:
         raise ValueError(task.name)
 
-    claims = Claims(tmp_path / "claims", 0, "rank0")
+    claims = Claims(tmp_path / "claims", 0, life(tmp_path, "rank0"))
     with pytest.raises(ValueError, match="task-0"):
         do_together(tasks_in(tmp_path, 2), fail, is_done, claims)
-    assert list((tmp_path / "claims").iterdir()) == []
+    assert not (tmp_path / "claims").exists()
 
 
 def test_no_hard_links_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 from prepcli.engine.ranks.progress import RankProgress, Reporter, SharedCounter, describe, format_seconds, new_progress
 from prepcli.engine.ranks.progress import progress_file as file_of
 from prepcli.engine.state.workspace import Workspace, write_json
+from prepcli.processes.owner import Owner
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import InterruptedBySignal, stop_on_signals
 from prepcli.processes.workers import worker_context
@@ -106,7 +107,7 @@ def test_seconds_for_people(seconds: float, text: str) -> None:
 
 def progress_of(number: int, world_size: int = 1, **changes: float) -> RankProgress:
     """A rank that began at 1000 s and was heard of at 1100 s."""
-    progress = new_progress(Rank(number, world_size))
+    progress = new_progress(Rank(number, world_size), Owner.of_this_process("x"))
     values = {"started": 1000.0, "updated": 1100.0, "seconds_total": 7200.0, "records_total": 3000} | changes
     for name, value in values.items():
         setattr(progress, name, value)

@@ -68,15 +68,22 @@ def test_a_file_server_with_another_clock(tmp_path: Path, monkeypatch: pytest.Mo
     folder = tmp_path / "out.prepcli/index/a"
     folder.mkdir(parents=True)
     stages.begin_stage(folder, "reading manifests", 4, "parts/*")
-    workspace, real = Workspace(tmp_path / "out"), time.time
+    claims, real = tmp_path / "out.prepcli/claims", time.time
+    claims.mkdir()
+    rank = claims / "rank-far"
+    rank.write_text("far-x-1-1 - 1")
+
+    def state() -> str:
+        return read_status(Workspace(tmp_path / "out")).state
+
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: real() + ahead)
-        assert read_status(workspace).state == "planning"
-        os.utime(folder / "stage.json", (real() - 100,) * 2)
-        assert read_status(workspace).state == "stopped"
-    os.utime(folder / "stage.json")
+        assert state() == "planning"
+        os.utime(rank, (real() - 100,) * 2)
+        assert state() == "stopped"
+    os.utime(rank)
     monkeypatch.setattr(tempfile, "TemporaryFile", Mock(side_effect=PermissionError))
-    assert read_status(workspace).state == "planning"
+    assert state() == "planning"
 
 
 def test_a_rank_on_another_machine(tmp_path: Path) -> None:
@@ -89,8 +96,9 @@ def test_a_rank_on_another_machine(tmp_path: Path) -> None:
     (folder / "parts/read-000000").touch()
     os.utime(folder / "stage.json", (time.time() - 100,) * 2)
     (folder / "claims/read-000001.0").write_text(f"2 abc-{'0' * 16}-1-1")
-    beat = folder / "claims/beat~abc"
-    beat.touch()
+    beat = tmp_path / "out.prepcli/claims/rank-abc"
+    beat.parent.mkdir()
+    beat.write_text(f"abc-{'0' * 16}-1-1 - 1")
     alive = prepcli("status", out)
     assert "planning before the first unit" in alive.out
     assert "reading manifests, 1 of 4 done" in alive.out

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.ranks import claims as claims_module
 from prepcli.engine.ranks.claims import Claims
 from prepcli.engine.ranks.stealing import Crew, claims_folder, remove_dead_claims, units_in_hand
-from prepcli.engine.run import share
+from prepcli.engine.run import run
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.run import run_job
 from prepcli.engine.run.status import read_status
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError
 from prepcli.processes import owner
-from prepcli.processes.owner import Owner
+from prepcli.processes.owner import Life, Owner
 from prepcli.processes.ranks import Rank
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
@@ -141,11 +141,11 @@ def test_a_rank_dies_on_another_machine_whose_clock_differs(
     launch: Launch, shift: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody can look the process up; its heartbeat has stopped, whatever times the files have."""
-    monkeypatch.setattr(claims_module, "SILENT_SECONDS", 3.0)
+    monkeypatch.setattr(Claims.__init__, "__defaults__", (3.0,))
     monkeypatch.setattr(owner, "BEAT_SECONDS", 0.05)
     monkeypatch.setattr(Owner, "is_gone", property(lambda self: None if self.rank_id == "elsewhere" else False))
     folder = claims_folder(Workspace(launch.out).root, LAUNCH, launch.world_size)
-    elsewhere = Claims(folder, 0, "elsewhere")
+    elsewhere = Claims(folder, 0, Life(folder.parent, "elsewhere"))
     elsewhere.begin()
     assert elsewhere.take("unit_011") and elsewhere.take("unit_003")
     for path in folder.iterdir():
@@ -171,7 +171,7 @@ def test_a_marker_that_is_listed_late_is_not_missing(launch: Launch, monkeypatch
     """As on NFS: the rank that came first has seen it, and the other one sees it when it opens it."""
     assert launch.run(0, rank=Rank(0, 2)).status == "incomplete"
     assert launch.run(0).status == "done"
-    monkeypatch.setattr(share, "_names_in", lambda folder: set())
+    monkeypatch.setattr(run, "_names_in", lambda folder: set())
     assert launch.run(1).status == "done"
     launch.check()
 
@@ -226,7 +226,7 @@ def test_the_order_of_taking(tmp_path: Path) -> None:
     crew = Crew(workspace, Rank(1, 3, launch_id="x"), [[a, b], [], [c, d, e]])
     crew.claims.begin()
     assert [unit.id for unit in crew.takeable([])] == ["b", "e", "a", "d", "c"]
-    other = Claims(claims_folder(workspace.root, "x", 3), 0, "other")
+    other = Claims(claims_folder(workspace.root, "x", 3), 0, Life(workspace.root / "claims", "other"))
     other.begin()
     assert other.take("a")
     assert [unit.id for unit in crew.takeable(["d"])] == ["e", "c", "b"]
@@ -246,31 +246,28 @@ def gone() -> Owner:
     return found
 
 
-def claimed(root: Path, launch: str, holders: list[Owner], beats: list[str]) -> Path:
+def claimed(root: Path, launch: str, *holders: Owner) -> Path:
     folder = claims_folder(root, launch, 2)
     folder.mkdir(parents=True)
     for number, holder in enumerate(holders):
         (folder / f"unit_{number}.0").write_text(f"{number} {holder}")
-    for beat in beats:
-        (folder / f"beat~{beat}").write_text("1")
     return folder
 
 
 def test_claims_of_a_launch_whose_ranks_have_ended_are_removed(tmp_path: Path) -> None:
-    dead, alive = gone(), Owner.of_this_process("alive")
-    claimed(tmp_path, "ended", [dead, dead], ["gone"])
-    claimed(tmp_path, "silent", [], [])
-    remove_dead_claims(tmp_path)
-    assert list(tmp_path.iterdir()) == [], "and their folder, which is empty now"
-    remove_dead_claims(tmp_path)
-
-    kept = [
-        claimed(tmp_path, "half", [dead, alive], ["gone", "alive"]),
-        claimed(tmp_path, "begun", [dead], ["gone", "who-has-claimed-nothing-yet"]),
-        claimed(tmp_path, "elsewhere", [Owner("far", "another-place", 1, 1)], ["far"]),
-    ]
-    before = tree(tmp_path)
-    claimed(tmp_path, "ended", [dead], ["gone"])
-    remove_dead_claims(tmp_path)
-    assert tree(tmp_path) == before
-    assert all(folder.is_dir() for folder in kept)
+    dead, alive, far, silent = gone(), Owner.of_this_process("alive"), Owner("far", "x", 1, 1), Owner("old", "x", 1, 1)
+    workspace = Workspace(tmp_path / "out")
+    claims = workspace.root / "claims"
+    kept = [claimed(workspace.root, "half", dead, alive), claimed(workspace.root, "elsewhere", far)]
+    for one in (dead, alive, far, silent):
+        (claims / f"rank-{one.rank_id}").write_text(f"{one} - 1")
+    os.utime(claims / f"rank-{silent.rank_id}", (time.time() - 2 * owner.DELETE_SECONDS,) * 2)
+    before = tree(claims)
+    claimed(workspace.root, "ended", dead, dead)
+    claimed(workspace.root, "silent", silent)
+    claimed(workspace.root, "empty")
+    remove_dead_claims(workspace)
+    assert tree(claims) == before
+    assert sorted(path for path in claims.iterdir() if path.is_dir()) == sorted(kept)
+    workspace.life.remove_ended()
+    assert sorted(path.name for path in claims.glob("rank-*")) == ["rank-alive", "rank-far"]

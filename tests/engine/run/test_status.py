@@ -14,7 +14,9 @@ import pytest
 from prepcli.engine.publishing.publish import read_marker
 from prepcli.engine.ranks.progress import RankProgress, new_progress, progress_file
 from prepcli.engine.run.status import read_status
+from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
+from prepcli.processes.owner import Owner
 from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
@@ -65,11 +67,12 @@ def test_slow_silent_and_missing_ranks_are_named(tmp_path: Path) -> None:
     workspace = Workspace(out)
     now = time.time()
     for number, done, silent in ((0, 90.0, 0.0), (1, 10.0, 0.0), (2, 50.0, 600.0)):
-        progress = new_progress(Rank(number, 4, launch_id="l"))
+        progress = new_progress(Rank(number, 4, launch_id="l"), workspace.life.owner)
         progress.units_total, progress.records_total, progress.seconds_total = 2, 100, 100.0
         progress.records_done, progress.seconds_done = int(done), done
         progress.started, progress.updated = now - 10 - silent, now - silent
         write_json(progress_file(workspace, number), progress)
+        os.utime(progress_file(workspace, number), (now - silent,) * 2)
     status = read_status(workspace)
     assert [rank.state for rank in status.ranks] == ["running", "running", "silent", "not_started"]
     assert status.slowest_rank == 1
@@ -120,20 +123,23 @@ def test_watch_speaks_when_something_changes_and_ends_with_the_runs(tmp_path: Pa
         assert [line for line in lines if str(out) in line][-1].split()[3] == "finished"
 
 
-def test_a_run_that_has_just_been_planned_has_not_stopped(tmp_path: Path) -> None:
-    """Between its plan and its first sign of life; `--watch` waits for that, but not for ever."""
+def test_a_run_without_progress_has_not_stopped_while_a_rank_is_at_work(tmp_path: Path) -> None:
+    """Between its plan and its progress, while a model is loaded, and while the parts are merged."""
     out = tmp_path / "out"
     prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 4, "--rank", 0, "--world-size", 2)
-    workspace = Workspace(out)
+    rank = Workspace(out)
 
     def state() -> str:
-        return read_status(workspace).state
+        return read_status(Workspace(out)).state
 
     assert state() == "stopped"
-    for path in workspace.progress.iterdir():
-        path.unlink()
-    assert state() == "not_started"
-    os.utime(workspace.plan_file, (time.time() - 120,) * 2)
+    with rank.life.at_work():
+        assert state() == "stopped", "it may work on anything"
+        rank.hold(msgspec.json.decode(rank.plan_file.read_bytes(), type=StoredPlan).digest)
+        assert state() == "running"
+        prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 4)
+        rank.report_file.unlink()
+        assert state() == "finishing"
     assert state() == "stopped"
 
 
@@ -144,7 +150,7 @@ def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(tmp_path: Path, m
     last = sorted(workspace.done.glob("shard_*"))[-1]
     last.rename(tmp_path / last.name)
     ended = read_document(progress_file(workspace, 0), RankProgress)
-    write_json(progress_file(workspace, 0), new_progress(Rank(0, 1)))
+    write_json(progress_file(workspace, 0), new_progress(Rank(0, 1), workspace.life.owner))
 
     def read_and_end(*arguments: Any) -> Any:
         """The rank publishes its last unit and ends after that marker has been looked for."""
@@ -173,7 +179,7 @@ def test_a_rank_of_this_machine_that_was_killed_is_seen_at_once(tmp_path: Path) 
     prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 8, "--rank", 0, "--world-size", 2)
     pid = os.fork()
     if pid == 0:
-        progress = new_progress(Rank(0, 2))
+        progress = new_progress(Rank(0, 2), Owner.of_this_process("killed"))
         progress.updated = time.time() + 5
         write_json(progress_file(Workspace(out), 0), progress)
         signal.pause()

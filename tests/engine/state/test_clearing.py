@@ -3,22 +3,27 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from prepcli.engine.publishing import publish
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import run_job
+from prepcli.engine.state import clearing
 from prepcli.engine.state.clearing import clear_refused
 from prepcli.engine.state.plan import StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.errors import PrepcliError, UsageError
-from prepcli.processes.owner import Owner, start_time, this_place
+from prepcli.processes.owner import DELETE_SECONDS, Owner, start_time, this_place
 from tests.conftest import tree
 from tests.engine.toy import ToyJob
 from tests.support.running import HANG_SECONDS
@@ -113,13 +118,13 @@ def test_a_run_does_not_begin_while_another_command_clears(tmp_path: Path, monke
     claim = Workspace.claim
 
     def late(own: Workspace, plan: StoredPlan) -> StoredPlan | None:
-        write_json(own.root / "clearing.json", {"owner": "another-machine-1-1", "command": "toy"})
+        write_json(own.root / "clearing.json", {"command": "toy"})
         return claim(own, plan)
 
     monkeypatch.setattr(Workspace, "claim", late)
     with pytest.raises(PrepcliError, match="another command has started again"):
-        run_job(ToyJob(workspace.out), workspace, OPTIONS)
-    assert tree(workspace.out) == {}
+        run_job(ToyJob(workspace.folder), workspace, OPTIONS)
+    assert tree(workspace.folder) == {}
 
 
 @pytest.mark.parametrize("after", [5, 14])
@@ -133,31 +138,77 @@ def test_the_former_run_is_not_continued(after: int, tmp_path: Path, monkeypatch
     assert tree(out) == tree(whole)
 
 
+def claimed_by(out: Path, owner: Owner, command: str = "toy") -> None:
+    """As a process leaves it that has begun to clear."""
+    root = out.with_name(f"{out.name}.prepcli")
+    (root / "claims").mkdir(parents=True, exist_ok=True)
+    (root / "claims/clear.0").write_text(f"0 {owner}")
+    (root / f"claims/rank-{owner.rank_id}").write_text(f"{owner} - 1")
+    write_json(root / "clearing.json", {"command": command})
+
+
 def test_only_one_process_clears(tmp_path: Path) -> None:
-    """One that has failed, for example because it may not remove a file, does not keep others from it."""
+    """Another command is refused, or waits if it would clear as well."""
     out = tmp_path / "out"
     run_job(ToyJob(out), Workspace(out), OPTIONS)
     before = tree(tmp_path)
-    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other:
-        owner = Owner("0", this_place(), other.pid, start_time(other.pid) or 0)
-        write_json(tmp_path / "out.prepcli/clearing.json", {"owner": str(owner), "command": "toy"})
-        for again in (replace(OPTIONS, overwrite=True), OPTIONS):
-            with pytest.raises(UsageError, match="another command is clearing"):
-                run_job(ToyJob(out), Workspace(out), again)
+    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other, ThreadPoolExecutor(1) as pool:
+        claimed_by(out, Owner("0", this_place(), other.pid, start_time(other.pid) or 0))
+        with pytest.raises(UsageError, match="another command is clearing"):
+            run_job(ToyJob(out), Workspace(out), OPTIONS)
         assert before.items() <= tree(tmp_path).items()
-        write_json(tmp_path / "out.prepcli/clearing.json", {"owner": "", "command": "toy"})
-        assert run_job(ToyJob(out, seed=1), Workspace(out), OPTIONS).status == "done"
+        again = pool.submit(run_job, ToyJob(out, seed=1), Workspace(out), replace(OPTIONS, overwrite=True))
+        with pytest.raises(TimeoutError):
+            again.result(1.0)
+        assert before.items() <= tree(tmp_path).items()
         other.kill()
+        other.wait()
+        assert again.result(HANG_SECONDS).status == "done"
+    assert not list((tmp_path / "out.prepcli").glob("cl*"))
 
 
-def test_a_process_that_may_still_be_clearing_is_not_disturbed(tmp_path: Path) -> None:
+def test_one_that_has_failed_keeps_nobody_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example because it may not remove a file."""
     out = tmp_path / "out"
-    (tmp_path / "out.prepcli").mkdir()
-    elsewhere = {"owner": f"{'a' * 16}-{'b' * 16}-1-1", "patterns": ["*.txt"]}
-    write_json(tmp_path / "out.prepcli/clearing.json", elsewhere)
-    with pytest.raises(UsageError, match="another command is clearing"):
+    run_job(ToyJob(out), Workspace(out), OPTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr(clearing, "_take_drafts", Mock(side_effect=PermissionError("denied")))
+        with pytest.raises(PrepcliError, match="denied"):
+            run_job(ToyJob(out), Workspace(out), replace(OPTIONS, overwrite=True))
+    assert (tmp_path / "out.prepcli/clearing.json").exists()
+    assert run_job(ToyJob(out, seed=1), Workspace(out), OPTIONS).status == "done"
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_one_on_another_machine_that_is_silent_for_an_hour(overwrite: bool, tmp_path: Path) -> None:
+    """What it has left is cleared at once; before that it may still be at it."""
+    out = tmp_path / "out"
+    options = replace(OPTIONS, overwrite=overwrite)
+    claimed_by(out, Owner("far", "elsewhere", 1, 1))
+    if not overwrite:
+        with pytest.raises(UsageError, match="another command is clearing"):
+            run_job(ToyJob(out), Workspace(out), options)
+    for name in ("claims/rank-far", "clearing.json"):
+        os.utime(tmp_path / "out.prepcli" / name, (time.time() - 2 * DELETE_SECONDS,) * 2)
+    assert run_job(ToyJob(out), Workspace(out), options).status == "done"
+    claimed_by(out, Owner("far", "elsewhere", 1, 1), "another")
+    for name in ("claims/rank-far", "clearing.json"):
+        os.utime(tmp_path / "out.prepcli" / name, (time.time() - 2 * DELETE_SECONDS,) * 2)
+    with pytest.raises(UsageError, match="another --overwrite was interrupted"):
         run_job(ToyJob(out), Workspace(out), OPTIONS)
-    assert run_job(ToyJob(out), Workspace(out), replace(OPTIONS, overwrite=True)).status == "done"
+
+
+def test_what_an_earlier_version_has_left(tmp_path: Path) -> None:
+    """Its process may be at work on another machine for an hour."""
+    out = tmp_path / "out"
+    run_job(ToyJob(out, num_units=8), Workspace(out), OPTIONS)
+    earlier = {"owner": f"{'a' * 16}-{'b' * 16}-1-1", "command": "toy"}
+    write_json(tmp_path / "out.prepcli/clearing.json", earlier)
+    with pytest.raises(UsageError, match="another command is clearing"):
+        run_job(ToyJob(out, seed=1), Workspace(out), OPTIONS)
+    os.utime(tmp_path / "out.prepcli/clearing.json", (1, 1))
+    assert run_job(ToyJob(out, seed=1), Workspace(out), OPTIONS).status == "done"
+    assert not (tmp_path / "out.prepcli/clearing.json").exists()
 
 
 def test_a_refused_command_keeps_what_another_has_begun_beside_it(tmp_path: Path) -> None:

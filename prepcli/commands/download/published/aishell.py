@@ -1,4 +1,4 @@
-"""AISHELL-1 (openslr.org/33): Mandarin read speech, 16 kHz WAV, 400 speakers; one archive of archives per speaker."""
+"""AISHELL-1 (openslr.org/33): Mandarin read speech, 16 kHz WAV, 400 speakers, each in an archive of the archive."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ def data_set() -> CorpusPart:
 
 
 def _read(root: Path) -> Iterator[Utterance]:
-    """`wav/train/S0002/BAC009S0002W0122.wav`; one transcript for all; the spaces between words are removed."""
+    """Read `wav/train/S0002/BAC009S0002W0122.wav` and the one transcript; spaces between words are removed."""
     transcript = {}
     for number, line in lines_of(root / _TRANSCRIPT):
         id, *words = line.split()

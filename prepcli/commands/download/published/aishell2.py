@@ -10,7 +10,7 @@ from prepcli.commands.download.published.aishell import PARTS, vocabulary
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError
 
-# The folders with trans.txt: as published (with the archive's folder or without), or as NeMo's script expects it.
+# The folders with trans.txt: as published (with or without the archive's folder), or as NeMo's script expects it.
 _FOLDERS = {
     "train": ("iOS/data", "AISHELL-2/iOS/data", "transcript/train"),
     "dev": ("iOS/dev", "AISHELL-2/iOS/dev", "AISHELL-DEV-TEST-SET/iOS/dev", "transcript/dev"),
@@ -19,10 +19,11 @@ _FOLDERS = {
 
 
 def data_set(audio_folder: Path) -> CorpusPart:
-    """The existing ones of train, dev and test. Recordings are not copied; manifests have absolute paths.
+    """The parts that exist: train, dev and test. Recordings are not copied; manifests have absolute paths.
 
     Raises:
         UsageError: none of the parts exists.
+
     """
     found = {
         part: folder
@@ -48,7 +49,7 @@ def data_set(audio_folder: Path) -> CorpusPart:
 
 
 def _read(_: Path, folders: dict[str, str], audio_folder: Path) -> Iterator[Utterance]:
-    """`trans.txt` has lines `ID0012W0030 TEXT`; the recordings are those in `wav.scp` beside it, or all below `wav`."""
+    """Read `trans.txt` with lines `ID0012W0030 TEXT`, and find recordings by `wav.scp` next to it, or below `wav`."""
     for part, folder in folders.items():
         transcript = audio_folder / folder / "trans.txt"
         recordings = _recordings(audio_folder, folder, part)

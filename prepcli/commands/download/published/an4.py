@@ -9,11 +9,11 @@ from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason
 
-# NVIDIA's copy, which NeMo's tutorials use. CMU's own is served by plain HTTP only, and neither has a checksum, so a
-# download from there cannot be verified. Users who want it anyway can pass its address as `--base-url`.
+# NVIDIA's copy, which NeMo's tutorials use. The original at CMU is served by plain HTTP only, and neither has a
+# checksum, so a download from CMU cannot be verified. Users who want it can pass its address as `--base-url`.
 URLS = ("https://dldata-public.s3.us-east-2.amazonaws.com/an4_sphere.tar.gz",)
 _PARTS = {"train": "an4_clstk", "test": "an4test_clstk"}
-# `<s> ERASE C Q Q F SEVEN </s> (an253-fash-b)`; the lines of the test part come without <s> and </s>.
+# `<s> ERASE C Q Q F SEVEN </s> (an253-fash-b)`; lines of the test part have no <s> and </s>.
 _LINE = re.compile(r"^(.*?)\(([^()\s]+)\)$")
 _MARKS = re.compile(r"</?s>", re.IGNORECASE)
 

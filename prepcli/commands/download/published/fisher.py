@@ -1,8 +1,8 @@
 """Fisher English Training Speech: LDC2004S13 and LDC2005S13 with their transcripts, as distributed by the LDC.
 
-Under the roots given, wherever they lie: recordings `fe_03_NNNNN.sph` (two channels, mu-law at 8 kHz, also
-compressed with shorten), transcripts `fe_03_NNNNN.txt` with lines of `start end A: text`, and
-`fe_03_p?_calldata.tbl`, which tells the speakers' numbers.
+The roots contain, in any folders, recordings `fe_03_NNNNN.sph` (two channels, mu-law at 8 kHz, also compressed with
+shorten), transcripts `fe_03_NNNNN.txt` with lines of `start end A: text`, and `fe_03_p?_calldata.tbl`, which has the
+speakers' numbers.
 """
 
 import csv
@@ -22,8 +22,8 @@ _TRANSCRIPT = re.compile(r"(fe_03_\d{5})\.txt", re.IGNORECASE)
 _TABLE = re.compile(r"(fe_03_p\d+)_calldata\.tbl", re.IGNORECASE)
 _LINE = re.compile(r"(\S+)\s+(\S+)\s+([AB])\s*:\s*(.*)", re.DOTALL)
 
-# Known errors in the transcripts, by conversation, channel and centiseconds of start and end: the correct text,
-# or None for an unusable line. From Mozilla's DeepSpeech import, by way of NeMo's process_fisher_data.py.
+# Known errors in the transcripts, by conversation, channel and centiseconds of start and end: the correct text, or None
+# for an unusable line. From Mozilla's DeepSpeech import, through NeMo's process_fisher_data.py.
 _CORRECTIONS: dict[tuple[str, str, int, int], str | None] = {
     ("fe_03_00265", "B", 3353, 3381): "correct",
     ("fe_03_00991", "B", 52739, 52829): "that's one of those",

@@ -1,6 +1,6 @@
 """2000 HUB5 English Evaluation: speech LDC2002S09, transcripts LDC2002T43.
 
-Under the root, wherever they lie: recordings such as `hub5e_00/english/en_4156.sph` and the reference
+The root contains, in any folders, recordings such as `hub5e_00/english/en_4156.sph` and the reference
 `hub5e00.english.000405.stm`, with lines of `file channel speaker start end <labels> text`.
 """
 
@@ -22,7 +22,7 @@ _LINE = re.compile(r"(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)(?:\s+<(?![BE]_ASIDE)[
 _IGNORED = b"ignore_time_segment"
 _CHANNELS = {"a": 0, "1": 0, "b": 1, "2": 1}
 _ASIDE = re.compile(r"<[be]_aside>", re.IGNORECASE)
-# { a / b }: both are correct, the first is used; @ means an empty alternative.
+# { a / b }: both are correct, and the first is used; @ means an empty alternative.
 _ALTERNATIVES = re.compile(r"\{([^{}/]*)/[^{}]*\}")
 _FILLED_PAUSE = re.compile(r"%(\w+)")
 _PAUSE_WORDS = {"hesitation": "uh", "ah": "uh"}
@@ -66,7 +66,7 @@ class Hub5:
         return [Conversation(name, "hub5", recordings.get(name, f"{name}.sph"), reference) for name in sorted(lines)]
 
     def lines(self, conversation: Conversation) -> list[tuple[int, bytes]]:
-        """The lines of the reference for this recording that are to be scored."""
+        """The lines of the reference for this recording, without those that are excluded from scoring."""
         return self._lines[conversation.id]
 
     def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:

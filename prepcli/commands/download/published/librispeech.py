@@ -72,7 +72,7 @@ def _data_set(name: str, audio_format: str) -> CorpusPart:
 
 
 def _read(root: Path, tree: str, manifest: str, processed: str | None) -> Iterator[Utterance]:
-    """Chapter by chapter: `<tree>/84/121123/84-121123.trans.txt` has lines `84-121123-0000 GO DO YOU HEAR`."""
+    """Read chapter by chapter: `<tree>/84/121123/84-121123.trans.txt` has lines `84-121123-0000 GO DO YOU HEAR`."""
     for transcript in sorted((root / tree).glob("*/*/*.trans.txt")):
         speaker, chapter = transcript.parts[-3:-1]
         folder = f"{tree}/{speaker}/{chapter}"

@@ -28,7 +28,7 @@ def data_set(val_size: int, test_size: int, split_seed: int) -> CorpusPart:
         archive=Archive(
             "LJSpeech-1.1.tar.bz2",
             ("https://data.keithito.com/data/speech/LJSpeech-1.1.tar.bz2",),
-            2748572632,  # what that server says
+            2748572632,  # the size that the server reports
             # torchaudio/datasets/ljspeech.py
             "sha256:be1a30453f28eb8dd26af4101ae40cbf2c50413b1bb21936cbcdc6fae3de8aa5",
         ),
@@ -47,7 +47,13 @@ def _manifest(part: str) -> str:
 
 def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
     """`metadata.csv` has lines `LJ001-0001|text|normalised text`, without quoting."""
-    rows = dict(_rows(root))
+    rows: dict[str, Utterance] = {}
+    repeated = []
+    for id, utterance in _rows(root):
+        if rows.setdefault(id, utterance) is not utterance:
+            utterance.reason, utterance.detail = RejectReason.BAD_FIELD, f"an earlier line has the id {id} as well"
+            utterance.manifest = _manifest("train")
+            repeated.append(utterance)
     shuffled = sorted(rows, key=lambda id: _place(id, seed))
     num_val, num_test = sizes["val"], sizes["test"]
     if num_val + num_test >= len(rows):
@@ -58,12 +64,14 @@ def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
             if part_of.get(id, "train") == part:
                 utterance.manifest = _manifest(part)
                 yield utterance
+        if part == "train":
+            yield from repeated
     recordings = ((path.stem, path.relative_to(root).as_posix()) for path in (root / _TREE / "wavs").glob("*.wav"))
     yield from unmatched(_manifest("test"), sorted(source for id, source in recordings if id not in rows))
 
 
 def _place(id: str, seed: int) -> bytes:
-    """The key that shuffles ids: the same on every machine, and nearly independent of the other utterances."""
+    """The key that shuffles ids: the same on every machine, and nearly independent of which other ids exist."""
     return hashlib.sha256(f"{seed}:{id}".encode()).digest()
 
 
@@ -85,14 +93,15 @@ def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
 
 
 def _derive(records: Iterator[tuple[str, dict[str, Any]]], seed: int) -> Iterator[tuple[str, Iterable[str]]]:
-    """`path|text`: the path is relative to the parent of LJSpeech-1.1, the text is normalized.
+    """The file lists, with lines `path|text`.
 
-    The subsets of the train part are in random order, and a smaller one is the beginning of a larger one.
+    Paths are relative to the parent of LJSpeech-1.1, texts are normalized. The subsets of the train part are in random
+    order, and a smaller one is the beginning of a larger one.
     """
     lines: dict[str, dict[str, str]] = {part: {} for part in _LISTS}
     for manifest, record in records:
         part = Path(manifest).stem.removesuffix("_manifest")
-        path = os.path.join(_TREE, record["audio_filepath"])  # that of a copy elsewhere is absolute
+        path = os.path.join(_TREE, record["audio_filepath"])  # absolute for a copy elsewhere
         lines[part][Path(path).stem] = f"{path}|{record['normalized_text']}"
     for part, name in _LISTS.items():
         yield name, lines[part].values()

@@ -14,7 +14,7 @@ from prepcli.interface.shared_options import Manifest
 
 @dataclass(frozen=True)
 class MelsOptions(ExportOptions):
-    """What shapes mel-spectrograms; the names and defaults are those of Tacotron 2's own script."""
+    """The options that shape mel-spectrograms; names and defaults are those of Tacotron 2's script."""
 
     lists_only: Annotated[
         bool,
@@ -39,7 +39,7 @@ class MelsOptions(ExportOptions):
 
     @property
     def min_samples(self) -> int:
-        """The shortest clip: its ends are mirrored over half of a Fourier transform."""
+        """The minimum number of samples of a clip: its ends are mirrored over half of a Fourier transform."""
         return self.filter_length // 2 + 1
 
     def check(self) -> None:

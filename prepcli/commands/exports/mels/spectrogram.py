@@ -1,8 +1,9 @@
 """The mel-spectrogram of Tacotron 2: log of the mel bands of the magnitudes of a short-time Fourier transform.
 
-The original convolves with a Fourier basis. This computes the same with a fast Fourier transform, and multiplies only
-with those frequencies that a group of mel bands has. One core, 6 s at 22050 Hz: 1.4 ms, where the original's formula
-takes 14 ms and `torch.stft` with one product 3.4 ms (torch's magnitude of complex numbers alone 1.5 ms, NumPy's 0.13).
+The original convolves with a Fourier basis. This module computes the same with a fast Fourier transform, and multiplies
+each group of mel bands only with its own frequencies. Measured on one core for 6 s at 22050 Hz: 1.4 ms; the original's
+formula takes 14 ms, `torch.stft` with one matrix product 3.4 ms (torch's magnitude of complex numbers alone takes 1.5
+ms, NumPy's 0.13 ms).
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FLOOR = 1e-5
-"""Smaller values count as this before the logarithm."""
+"""Minimum of magnitudes before the logarithm."""
 _BLOCK_FRAMES = 1024
 _BANDS_TOGETHER = 16
 # Slaney's scale (Auditory Toolbox, 1998): linear below 1000 Hz with 200/3 Hz per mel, then 27 mels per factor of 6.4.
@@ -56,7 +57,7 @@ def _hertz(mels: "NDArray[np.float64]") -> "NDArray[np.float64]":
 
 
 class MelSpectrogram:
-    """Computes mel-spectrograms, on the CPU until `to` has named another device."""
+    """Computes mel-spectrograms, on the CPU or on the device given to `to`."""
 
     def __init__(self, options: MelsOptions) -> None:
         import torch
@@ -104,7 +105,7 @@ class MelSpectrogram:
 
 
 def _mirrored(samples: "Tensor", half: int) -> "Tensor":
-    """The samples with `half` samples before and after them, mirrored at the first and the last one."""
+    """The samples with `half` samples before and after them, mirrored at the first and the last sample."""
     import torch
 
     return torch.cat((samples[1 : half + 1].flip(0), samples, samples[-half - 1 : -1].flip(0)))
@@ -114,5 +115,5 @@ def _magnitudes(spectrum: "Tensor") -> "Tensor":
     import torch
 
     if spectrum.device.type == "cpu":
-        return torch.from_numpy(np.abs(spectrum.numpy()))  # NumPy uses the vector instructions of the processor here
+        return torch.from_numpy(np.abs(spectrum.numpy()))  # faster here: NumPy uses the processor's vector instructions
     return spectrum.abs()

@@ -1,23 +1,22 @@
-"""manifest-to-parquet: NeMo manifests become Parquet files with the audio in them."""
+"""manifest-to-parquet: turns NeMo manifests into Parquet files that contain the audio."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
 
-from prepcli.audio.channels import SEVERAL_CHANNELS
-from prepcli.audio.convert import TargetFormat
-from prepcli.commands.exports.audio import load_audio
+from prepcli.audio.info import unreadable
+from prepcli.audio.segments import PARQUET, SEVERAL_CHANNELS, TargetFormat
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.parquet.options import ManifestToParquet, ParquetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run_command import run_command
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import RecordRejected
 from prepcli.formats.names import brace_text
 from prepcli.formats.parquet import (
     FILE_NAME,
@@ -38,15 +37,15 @@ from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import size_of
 
-# What other columns are made of: the audio, its place in the file, and marks of the manifest itself.
+# Fields that other columns hold (the audio, and its place in the file), and marks of the manifest itself.
 _NOT_COLUMNS = frozenset({"audio_filepath", "offset", "_skipme", *REJECT_FIELDS})
 _RENAMED = {"id": "source_id", "audio": "source_audio"}
-"""Fields of manifests with the name of a column of ours."""
+"""Fields of manifests that have the name of one of our columns, each with its new name."""
 OFFSET = "source_audio_offset"
 _FIRST: dict[str, ColumnType] = {"duration": "float64", "text": "string"}
 _MAX_INTEGER = 2**63
 _MAX_IN_FLOAT = 2**53
-"""Up to here all integers are exact in a column of floats."""
+"""All integers up to this value are exact in a column of floats."""
 
 _NUMBERS = frozenset({"int", "wide", "long", "float"})
 
@@ -58,12 +57,13 @@ Shapes = dict[tuple[str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class FieldColumns:
-    """The columns beside `id` and `audio`.
+    """The columns besides `id` and `audio`.
 
     Attributes:
         types: the type of each column.
         fields: the manifest field that each column holds.
-        long: the columns of text that hold only numbers: integers which no column of numbers can hold exactly.
+        long: the text columns that hold only numbers: integers that a column of numbers cannot hold exactly.
+
     """
 
     types: dict[str, ColumnType]
@@ -155,7 +155,7 @@ def _kind(value: Any) -> str:
 
 
 def _fields(line: bytes) -> Mapping[str, Any] | None:
-    """The values of a line; None for a line that is rejected anyway."""
+    """The values of a line; None for a line that will be rejected."""
     try:
         found: dict[str, Any] = _decoder.decode(line)
         return found
@@ -170,24 +170,14 @@ def _fields(line: bytes) -> Mapping[str, Any] | None:
 _RATES = ("sampling_rate", "sample_rate")
 
 
-class ParquetJob(ExportJob):
+class ParquetJob(ExportJob[ParquetOptions]):
     """Turns manifests into Parquet files. A unit is a file."""
 
     command: ClassVar[str] = "manifest-to-parquet"
 
-    def __init__(self, manifests: Sequence[str], options: ParquetOptions, num_workers: int = 1) -> None:
-        options.check()
-        super().__init__(manifests, options, num_workers)
-        self.parquet = options
-
-    @property
-    def shard_size(self) -> int:
-        """`--shard-size`."""
-        return self.parquet.shard_size
-
     @cached_property
     def columns(self) -> FieldColumns:
-        """The columns, by all lines of the manifests."""
+        """The columns, chosen from all lines of the manifests."""
         return find_columns(self.manifests, self.num_workers)
 
     def plan(self, workspace: Workspace) -> ExportPlan:
@@ -200,16 +190,11 @@ class ParquetJob(ExportJob):
         return plan
 
     def settings(self, plan: ExportPlan) -> dict[str, Any]:
-        """The options, where the audio lies, and the columns."""
+        """The options, the folder of the audio, and the columns."""
         return super().settings(plan) | {"columns": dict(self.columns.types)}
 
-    @property
-    def shuffle_seed(self) -> int | None:
-        """`--shuffle-seed`, with `--shuffle`."""
-        return self.parquet.shuffle_seed if self.parquet.shuffle else None
-
     def output_patterns(self, plan: ExportPlan) -> Sequence[str]:
-        """The files."""
+        """The pattern of the files."""
         return OUTPUT_PATTERNS
 
     def prepare(self) -> None:
@@ -219,14 +204,14 @@ class ParquetJob(ExportJob):
         _ = self.columns
 
     def open_unit(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
-        """A file."""
+        """Open a file."""
         file = ParquetFile(
-            writer.open(file_name(unit.number)), schema_of(self.columns.types), self.parquet.row_group_size
+            writer.open(file_name(unit.number)), schema_of(self.columns.types), self.options.row_group_size
         )
-        return _Shard(contents, file, writer, self.columns, self.parquet)
+        return _Shard(contents, file, writer, self.columns, self.options)
 
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Nothing to merge; returns what to paste into a config."""
+        """Return the text to paste into a config; there is nothing to merge."""
         if not markers:
             return {}
         numbers = brace_text(f"{0:06d}", f"{len(markers) - 1:06d}")
@@ -235,7 +220,7 @@ class ParquetJob(ExportJob):
 
 
 @dataclass(frozen=True, slots=True)
-class _Shard:
+class _Shard(RecordWriter):
     """A file of records."""
 
     contents: ExportContents
@@ -248,21 +233,19 @@ class _Shard:
         record.text("text")
         values = self.columns.values(record)
         target = TargetFormat(self.options.force_codec, self.options.target_sample_rate)
-        path = self.contents.audio_path(number, record)
-        piece, stored = load_audio(path, record, target, check=self.options.check_audio)
-        if stored.format not in ("wav", "flac", "mp3", "ogg", "opus"):
-            piece, stored = load_audio(path, record, replace(target, format="flac"))
+        check = self.options.check_audio
+        segment, stored = self.contents.load_audio(number, record, target, PARQUET, check=check)
         if len(stored.data) > MAX_AUDIO_BYTES:
-            raise RecordRejected(RejectReason.UNREADABLE_AUDIO, f"{path} is larger than a value of Parquet may be")
-        if stored.sampling_rate != piece.info.sampling_rate:
-            # As text where the column has texts.
+            unreadable(segment.name, "is larger than a value of Parquet may be")
+        if stored.sampling_rate != segment.info.sampling_rate:
+            # The rates are text if the column holds texts.
             known = {name: values[name] for name in _RATES if values.get(name) is not None}
             values |= {name: type(value)(stored.sampling_rate) for name, value in known.items()}
         id = self.contents.id_of(number, record)
         self.file.add(id, stored.data, f"{id}.{stored.format}", values)
-        if piece.has_several_channels:
+        if segment.has_several_channels:
             self.writer.extra[SEVERAL_CHANNELS] += 1
-        return piece.duration
+        return segment.duration
 
     def close(self) -> None:
         self.file.close()
@@ -290,4 +273,4 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
     engine = options.engine()
     job = ParquetJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
-    return run_command(job, Workspace(options.out, work_dir=options.work_dir), options, engine)
+    return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

@@ -1,18 +1,18 @@
 """The options of `manifest-to-parquet`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 from prepcli.commands.exports.options import ShardOptions
 from prepcli.engine.run.options import JobOptions
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Manifest, WorkDir
+from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True)
 class ParquetOptions(ShardOptions):
-    """What shapes Parquet files."""
+    """The options that shape Parquet files."""
 
     row_group_size: Annotated[
         int, Option("Maximum number of records per row group; a reader holds a whole row group.", minimum=1)
@@ -38,9 +38,7 @@ class ManifestToParquet(ParquetOptions, JobOptions):
 
     manifest: Manifest
     out: Annotated[
-        Path,
-        Option(
-            "Directory for the Parquet files.", metavar="OUT", is_argument=True, shapes_output=False, takes_address=True
-        ),
+        AnyPath,
+        Option("Directory for the Parquet files.", metavar="OUT", is_argument=True, shapes_output=False),
     ]
     work_dir: WorkDir = None

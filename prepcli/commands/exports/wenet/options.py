@@ -10,13 +10,14 @@ from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Manifest, WorkDir
+from prepcli.storage.paths import AnyPath
 
 _PREFIX = re.compile(r"[\w.+-]+")
 
 
 @dataclass(frozen=True)
 class WenetOptions(ShardOptions):
-    """What shapes shards or data lists for WeNet."""
+    """The options that shape shards or data lists for WeNet."""
 
     raw: Annotated[
         bool,
@@ -34,12 +35,13 @@ class WenetOptions(ShardOptions):
         Option("Folder that paths in the list start from.", shown_default="none, paths are absolute", metavar="DIR"),
     ] = None
 
-    def check(self) -> None:
-        """Check that the options agree.
+    @property
+    def unit_size(self) -> int:
+        """The value of `--shard-size`; parts of a data list are larger."""
+        return 50_000 if self.raw else self.shard_size
 
-        Raises:
-            UsageError: the message names the options of the command line and says what to do.
-        """
+    def check(self) -> None:
+        """Check the prefix too."""
         super().check()
         if not _PREFIX.fullmatch(self.prefix):
             raise UsageError(f"--prefix {self.prefix!r} must be of letters, digits, '.', '_', '+' and '-'")
@@ -60,13 +62,12 @@ class ManifestToWenet(WenetOptions, JobOptions):
 
     manifest: Manifest
     out: Annotated[
-        Path,
+        AnyPath,
         Option(
             "Directory for the shards and lists.",
             metavar="OUT",
             is_argument=True,
             shapes_output=False,
-            takes_address=True,
         ),
     ]
     work_dir: WorkDir = None

@@ -11,12 +11,13 @@ import soundfile
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.resample import resample
-from prepcli.commands.exports.audio import FilePart
-from prepcli.commands.exports.mels.job import MelsJob, MelsOnDevice, resampled_length
+from prepcli.audio.segments import whole
+from prepcli.commands.exports.mels.job import MelsOnDevice, resampled_length
 from prepcli.commands.exports.mels.options import MelsOptions
 from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run.run import RunOptions, run_job
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.workspace import Workspace
 from prepcli.interface.calls import called
 from prepcli.processes.ranks import detect_rank
@@ -193,9 +194,9 @@ def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:
 @pytest.mark.parametrize("num_samples", [1000, 1001, 1002, 9999])
 @pytest.mark.parametrize("rate", [8000, 16000, 44100])
 def test_the_length_of_a_clip_is_known_before_it_is_resampled(num_samples: int, rate: int) -> None:
-    piece = FilePart(AudioInfo("wav", "PCM_16", rate, num_samples, 1, 44), 0, num_samples, None)
+    segment = whole("a.wav", AudioInfo("wav", "PCM_16", rate, num_samples, 1, 44))
     samples = resample(np.zeros(num_samples, np.float32), rate, 22050)
-    assert resampled_length(piece, MelsOptions()) == len(samples)
+    assert resampled_length(segment, MelsOptions()) == len(samples)
 
 
 def test_the_same_bytes_for_any_number_of_ranks(corpus: Path, made: Path, tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_the_job_for_devices_gives_the_same(corpus: Path, made: Path, tmp_path: 
     manifest = write_lines(corpus / "with_reject.json", [records[0], missing, *records[1:]])
     options = RunOptions(detect_rank({}, None, None, None), budget=Budget(1))
     with called(["manifest-to-mels"], progress=False):
-        job = MelsOnDevice(MelsJob([str(manifest)], MelsOptions()), "cpu")
+        job = MelsOnDevice([str(manifest)], MelsOptions(), "cpu")
         report = run_job(job, Workspace(tmp_path / "out"), options, None)
     assert (report.records_out, report.rejects_by_reason) == (3, {"missing_audio": 1})
     for name in "abc":
@@ -221,23 +222,6 @@ def test_the_job_for_devices_gives_the_same(corpus: Path, made: Path, tmp_path: 
         assert torch.allclose(found, mel_of(made / f"mels/{name}.pt"), atol=1e-5)
     expected = (made / "filelists/train_mel_text_filelist.txt").read_bytes()
     assert (tmp_path / "out/filelists/with_reject_mel_text_filelist.txt").read_bytes() == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--win-length", 2048), "--win-length 2048 must not exceed --filter-length 1024"),
-        (("--mel-fmax", 12000), "must not exceed half of --sampling-rate 22050"),
-        (("--mel-fmin", 8000), "--mel-fmin 8000 must be below --mel-fmax 8000"),
-        (("--sampling-rate", 100), "--sampling-rate 100 is not a sampling rate"),
-        (("--devices", "fast"), "--devices takes auto, cpu or a number of GPUs"),
-    ],
-)
-def test_wrong_options(options: tuple[object, ...], message: str, tmp_path: Path) -> None:
-    done = prepcli("manifest-to-mels", MANIFEST, tmp_path / "out", *options)
-    assert done.code == 2
-    assert message in done.error_line
-    assert not (tmp_path / "out").exists()
 
 
 def test_two_manifests_of_one_name(tmp_path: Path) -> None:

@@ -231,23 +231,6 @@ def test_the_same_bytes_for_any_number_of_ranks(options: tuple[object, ...], tmp
     assert tree(tmp_path / "out") == whole
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--raw", "--force-codec", "wav"), "--force-codec has no effect with --raw"),
-        (("--raw", "--shard-size", 3), "--shard-size has no effect with --raw"),
-        (("--shuffle-seed", 3), "--shuffle-seed has no effect without --shuffle: give both"),
-        (("--prefix", "a/b"), "--prefix 'a/b' must be of letters"),
-        (("--target-sample-rate", 10), "--target-sample-rate 10 is not a sampling rate"),
-    ],
-)
-def test_wrong_options(options: tuple[object, ...], message: str, tmp_path: Path) -> None:
-    done = prepcli("manifest-to-wenet", MANIFEST, tmp_path / "out", *options)
-    assert done.code == 2
-    assert message in done.error_line
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_folder_that_a_list_cannot_name(tmp_path: Path) -> None:
     done = prepcli("manifest-to-wenet", MANIFEST, tmp_path / "a\nb")
     assert done.code == 2

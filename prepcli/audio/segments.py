@@ -1,0 +1,485 @@
+"""Segments of audio: finds them by seconds, decodes or encodes exact samples, and has the policy of each writer.
+
+A source of audio is a file, an object in a store, a range of the bytes of either, such as a member of a tar, or bytes
+in memory, such as a value of a Parquet column.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from math import floor, inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prepcli.audio.check import check_copy, check_decoded
+from prepcli.audio.encode import WRITABLE, encodable_rate, encode, lossless_subtype, to_float32
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.limits import SAME_SECONDS
+from prepcli.audio.opening import AudioSource, name_of, read_whole
+from prepcli.audio.probe import plain_wav_seconds, probe_bytes, probe_file
+from prepcli.audio.read import read_segment
+from prepcli.audio.resample import resample
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.wenet import AUDIO_FORMATS
+from prepcli.processes.in_hand import take_in_hand
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Samples(Enum):
+    """Which samples of a file are taken for a record. The values are the words of the documentation."""
+
+    FILE = "the whole file, of which the manifest names the segment"
+    NEARLY = "the whole file if the record begins with it and ends at most 20 ms before its end, else the record's"
+    EXACT = "the record's"
+    STORED = "those in the tar, up to the length in the cut"
+
+
+class Channels(Enum):
+    """Which channels are taken of a file with several."""
+
+    ALL = "all"
+    NAMED = "the record's `channel`, else all"
+    ONE = "the record's `channel`, else the first"
+    FIRST = "the first"
+
+
+class Again(Enum):
+    """The format of audio that is encoded again; FLAC if the format itself cannot be written."""
+
+    OWN = "`--force-codec`, else the file's"
+    SHAR = "`--audio-format`; with `original` the file's"
+    LOSSLESS = "`--force-codec`, else WAV for WAV and FLAC for all others"
+    PAGE = "FLAC or WAV of 16 bits"
+    NOTHING = "nothing is encoded"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The policy of a writer for the segments that records name.
+
+    A file is copied byte for byte if all of its samples and channels are taken, and its format and rate may stay.
+
+    Attributes:
+        writer: the command, and the option that chooses the policy.
+        samples: which samples are taken.
+        channels: which channels are taken.
+        rate: the sampling rate, for the documentation.
+        again: the format of audio that is encoded again.
+        why: the needs of its readers, for the documentation.
+        formats: the formats that its readers know; None: all that libsndfile reads.
+
+    """
+
+    writer: str
+    samples: Samples
+    channels: Channels
+    rate: str
+    again: Again
+    why: str
+    formats: frozenset[str] | None = None
+
+
+_ITS_OWN = "the file's, or `--target-sample-rate`"
+TARRED = Policy(
+    "manifest-to-tarred",
+    Samples.FILE,
+    Channels.ALL,
+    _ITS_OWN,
+    Again.OWN,
+    "NeMo cuts the segments while it reads, and selects channels itself",
+)
+TARRED_SLICES = Policy(
+    "manifest-to-tarred --slice-with-offset",
+    Samples.EXACT,
+    Channels.ALL,
+    _ITS_OWN,
+    Again.OWN,
+    "NeMo reads a member as a whole if it is less than 0.2 s longer than its line, so it is cut exactly",
+)
+SHAR = Policy(
+    "manifest-to-shar",
+    Samples.EXACT,
+    Channels.ONE,
+    _ITS_OWN,
+    Again.SHAR,
+    "lhotse makes batches by the duration of a cut, which is that of the manifest; Magpie-TTS reads mono",
+)
+WENET = Policy(
+    "manifest-to-wenet",
+    Samples.NEARLY,
+    Channels.NAMED,
+    _ITS_OWN,
+    Again.LOSSLESS,
+    "WeNet measures what it decodes, so a duration that was rounded need not change the file",
+    AUDIO_FORMATS,
+)
+WENET_RAW = Policy(
+    "manifest-to-wenet --raw",
+    Samples.NEARLY,
+    Channels.NAMED,
+    "the file's",
+    Again.NOTHING,
+    "the list names files and seconds, and no channel: a record of another than the first is a reject",
+)
+PARQUET = Policy(
+    "manifest-to-parquet",
+    Samples.NEARLY,
+    Channels.NAMED,
+    _ITS_OWN,
+    Again.LOSSLESS,
+    "as WeNet: length and rate come from the header of the audio",
+    frozenset(WRITABLE),
+)
+MELS = Policy(
+    "manifest-to-mels",
+    Samples.NEARLY,
+    Channels.ONE,
+    "`--sampling-rate`",
+    Again.NOTHING,
+    "a mel belongs to a line of the list of audio, which names whole files; trainers read mono",
+)
+CONTEXT = Policy(
+    "extend-context-audio", Samples.EXACT, Channels.ONE, "the model's", Again.NOTHING, "a voice is a mono segment"
+)
+CODES = Policy(
+    "extend-codec-codes of a manifest",
+    Samples.EXACT,
+    Channels.ONE,
+    "the codec's",
+    Again.NOTHING,
+    "a codec encodes mono; the codes are as long as the record",
+)
+SHAR_CODES = Policy(
+    "extend-codec-codes of a Shar set",
+    Samples.STORED,
+    Channels.FIRST,
+    "the codec's",
+    Again.NOTHING,
+    "the codes are as long as what lhotse reads",
+)
+PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
+POLICIES = (TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, MELS, CONTEXT, CODES, SHAR_CODES, PAGE)
+"""The policies of all commands; `docs/formats.md` has the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFormat:
+    """The properties that encoded audio should have.
+
+    Attributes:
+        format: "wav", "flac", "mp3", "ogg" or "opus"; None leaves it to the policy.
+        sampling_rate: in Hz; None keeps the rate of the source.
+    """
+
+    format: str | None = None
+    sampling_rate: int | None = None
+
+    def is_met_by(self, info: AudioInfo) -> bool:
+        """Return whether a whole file with these properties can be copied byte for byte."""
+        return (
+            info.is_passable and self.format in (None, info.format) and self.sampling_rate in (None, info.sampling_rate)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedAudio:
+    """An encoded file in memory.
+
+    Attributes:
+        data: the bytes of the file.
+        format: the format, which is also the file extension.
+        sampling_rate: in Hz.
+        num_samples: of those that were encoded; a lossy codec may return more, or fewer.
+        is_copy: whether it is a source as it was.
+    """
+
+    data: bytes
+    format: str
+    sampling_rate: int
+    num_samples: int
+    is_copy: bool = False
+
+
+class Segment(NamedTuple):
+    """Samples of a source that exist, by its header. Equal segments are the same audio.
+
+    Attributes:
+        source: what is decoded.
+        info: the properties of the source.
+        start: the first sample, at the rate of the source.
+        num_samples: at the rate of the source.
+        channel: from 0; None: all channels, also of mono audio.
+        name: the name of the source, for messages.
+    """
+
+    source: AudioSource
+    info: AudioInfo
+    start: int
+    num_samples: int
+    channel: int | None
+    name: str
+
+    @property
+    def offset(self) -> float:
+        """The start in seconds."""
+        return self.start / self.info.sampling_rate
+
+    @property
+    def duration(self) -> float:
+        """The length in seconds."""
+        return self.num_samples / self.info.sampling_rate
+
+    @property
+    def has_all_samples(self) -> bool:
+        """Whether it is as long as its source."""
+        return (self.start, self.num_samples) == (0, self.info.num_samples)
+
+    @property
+    def has_several_channels(self) -> bool:
+        """Whether several channels are taken."""
+        return self.channel is None and self.info.num_channels > 1
+
+
+def whole(source: AudioSource, info: AudioInfo, name: str = "") -> Segment:
+    """Return all samples and channels of a source; see `Segment`."""
+    return Segment(source, info, 0, info.num_samples, None, name or name_of(source))
+
+
+def probe(source: AudioSource, name: str = "") -> AudioInfo:
+    """Return the properties of a source, and note that it is in hand; `name` is for messages.
+
+    Raises:
+        RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
+            truncated.
+
+    """
+    name = name or name_of(source)
+    take_in_hand(name)
+    return probe_bytes(source, name) if isinstance(source, bytes) else probe_file(source)
+
+
+class Probes:
+    """Looks at files, and remembers the last ones, so that the segments of a file do not look at it again."""
+
+    def __init__(self, size: int = 1 << 14) -> None:
+        """`size`: the number of files to remember; with 1, neighbours in a manifest share a look."""
+        self._size = size
+        self._known: dict[str, AudioInfo | RecordRejected] = {}
+
+    def __call__(self, path: str) -> AudioInfo:
+        """Return the properties of a file; raises as `probe`, also the next time."""
+        known = self._known.get(path)
+        if known is None:
+            if len(self._known) >= self._size:
+                self._known.clear()
+            try:
+                known = probe(path)
+            except RecordRejected as rejected:
+                known = rejected
+            self._known[path] = known
+        if isinstance(known, RecordRejected):
+            raise RecordRejected(known.reason, known.detail)
+        return known
+
+    def seconds(self, path: str) -> float:
+        """Return the duration of a file; raises as `probe`."""
+        seconds = plain_wav_seconds(path)
+        return self(path).duration if seconds is None else seconds
+
+
+def locate(
+    source: AudioSource,
+    info: AudioInfo,
+    offset: float,
+    duration: float | None,
+    channel: object,
+    policy: Policy,
+    name: str = "",
+) -> Segment:
+    """Return what a writer takes of a source for a record.
+
+    Args:
+        source: the audio.
+        info: the result of `probe` for it.
+        offset: of the record, in seconds.
+        duration: of the record, in seconds; None: to the end.
+        channel: what the record has in its field `channel`, unchecked. It is not looked at for mono audio.
+        policy: that of the writer.
+        name: for messages.
+
+    Raises:
+        RecordRejected: as by `segment_samples`, also if the whole file is taken; BAD_FIELD for a channel that does not
+            exist.
+
+    """
+    name = name or name_of(source)
+    start, num_samples = segment_samples(info, offset, duration)
+    if policy.samples is Samples.FILE:
+        start, num_samples = 0, info.num_samples
+    elif policy.samples is Samples.NEARLY and not start and (duration or inf) > info.duration - SAME_SECONDS:
+        num_samples = info.num_samples
+    if info.num_channels == 1 or policy.channels is Channels.ALL:
+        return Segment(source, info, start, num_samples, None, name)
+    if channel is None or policy.channels is Channels.FIRST:
+        return Segment(source, info, start, num_samples, None if policy.channels is Channels.NAMED else 0, name)
+    if type(channel) is not int or not 0 <= channel < info.num_channels:
+        raise RecordRejected(
+            RejectReason.BAD_FIELD,
+            f"channel is {channel!r}; {name} has {info.num_channels} channels, counted from 0",
+        )
+    return Segment(source, info, start, num_samples, channel, name)
+
+
+def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
+    """Return the samples of a segment of a file.
+
+    Seconds become samples by rounding half up, as in `lhotse.utils.compute_num_samples`. A segment that ends up to 20
+    ms after the file is cut at the end of the file.
+
+    Args:
+        info: the file.
+        offset: in seconds.
+        duration: in seconds; None: to the end.
+
+    Returns:
+        The first sample and the number of samples.
+
+    Raises:
+        RecordRejected: BEYOND_AUDIO for a segment that ends later, or starts at or after the end; BAD_OFFSET and
+            BAD_DURATION for numbers that are not a segment.
+    """
+    rate, total = info.sampling_rate, info.num_samples
+    if not 0 <= offset < inf:
+        raise RecordRejected(RejectReason.BAD_OFFSET, f"offset {offset} s is not a position in the audio")
+    start = _to_samples(offset, rate)
+    if start >= total:
+        raise RecordRejected(
+            RejectReason.BEYOND_AUDIO,
+            f"offset {offset:.10g} s is not before the end of the audio ({info.duration:.3f} s)",
+        )
+    if duration is None:
+        return start, total - start
+    if not 0 < duration < inf:
+        raise RecordRejected(RejectReason.BAD_DURATION, f"duration {duration} s is not a length")
+    length = _to_samples(duration, rate)
+    excess = start + length - total
+    if excess > 0:
+        if excess > SAME_SECONDS * rate:  # within it, the segment ends with the file
+            raise RecordRejected(
+                RejectReason.BEYOND_AUDIO,
+                f"offset {offset:.10g} s + duration {duration:.10g} s ends {excess / rate:.3f} s "
+                f"after the end of the audio ({info.duration:.3f} s)",
+            )
+        length = total - start
+    if not length:
+        raise RecordRejected(
+            RejectReason.BAD_DURATION, f"duration {duration:.10g} s is less than half a sample at {rate} Hz"
+        )
+    return start, length
+
+
+def _to_samples(seconds: float, rate: int) -> int:
+    """Return `seconds * rate`, rounded to 8 digits as in lhotse, then half up."""
+    position = min(seconds * rate, 2.0**62)
+    whole = floor(position)
+    above = position - whole  # exact: both have the same exponent or the result needs fewer bits
+    if abs(above - 0.5) < 1e-6:
+        position = round(position, 8)
+        whole = floor(position)
+        above = position - whole
+    return whole + (above >= 0.5)
+
+
+def decode(segment: Segment) -> "NDArray[Any]":
+    """Return the samples of a segment, of shape (num_samples, channels), in a type of `read_segment`.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO if the source cannot be decoded; MISSING_AUDIO if it is gone.
+    """
+    source, info, start, num_samples, channel, name = segment
+    take_in_hand(name, start, num_samples, channel)
+    samples = read_segment(source, info, start, num_samples, name=name)
+    return samples if channel is None else samples[:, channel : channel + 1]
+
+
+def decode_mono(segment: Segment) -> "NDArray[np.float32]":
+    """Return the samples (n,) of a segment of one channel as float32, in [-1, 1); raises as `decode`."""
+    return to_float32(decode(segment)[:, 0])
+
+
+def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bool = False) -> EncodedAudio:
+    """Return a segment as a file: the bytes of its source if possible, otherwise encoded again.
+
+    Args:
+        segment: the result of `locate`.
+        target: format and sampling rate.
+        policy: that of the writer.
+        check: decode what is copied with `check_decoded`; otherwise it is checked with `check_copy`.
+
+    Raises:
+        RecordRejected: as by `convert`, or UNREADABLE_AUDIO if the check finds damage.
+
+    """
+    source, info, _, _, channel, name = segment
+    if (
+        segment.has_all_samples
+        and channel is None
+        and target.is_met_by(info)
+        and (policy.formats is None or info.format in policy.formats)
+    ):
+        take_in_hand(name)
+        data = read_whole(source, name)
+        (check_decoded if check else check_copy)(data, info, name)
+        return EncodedAudio(data, info.format, info.sampling_rate, info.num_samples, is_copy=True)
+    if target.format is None and policy.again is Again.LOSSLESS and info.format != "wav":
+        target = TargetFormat(FALLBACK_FORMAT, target.sampling_rate)
+    return convert(segment, target)
+
+
+FALLBACK_FORMAT = "flac"
+"""The format of what must be encoded again and whose own format cannot be written: lossless and small."""
+
+
+def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:
+    """Decode a segment and encode it.
+
+    Lossless sources keep their samples in a lossless format (FLAC: up to 24 bits).
+
+    Args:
+        segment: the segment.
+        target: format and sampling rate of the result; without a format, that of the source if it can be written.
+
+    Raises:
+        RecordRejected: as by `decode`; UNREADABLE_AUDIO if the format cannot have that many channels or samples.
+
+    """
+    info = segment.info
+    format = target.format or info.format
+    if format not in WRITABLE:
+        format = FALLBACK_FORMAT
+    rate = encodable_rate(format, target.sampling_rate or info.sampling_rate)
+    samples = decode(segment)
+    if rate != info.sampling_rate:
+        samples = resample(samples, info.sampling_rate, rate)
+    return EncodedAudio(encode(samples, rate, format, lossless_subtype(info, format)), format, rate, len(samples))
+
+
+SEVERAL_CHANNELS = "several_channels"
+"""The key of the count of audio with several channels that is stored unchanged."""
+
+
+def channels_note(counts_of_units: Iterable[Mapping[str, float]], what: str, advice: str) -> dict[str, str]:
+    """Return a line for the summary, if there is any such audio.
+
+    Args:
+        counts_of_units: the counts of the units.
+        what: the noun for the count, such as records.
+        advice: the advice if only one channel is wanted.
+
+    """
+    count = sum(counts.get(SEVERAL_CHANNELS, 0) for counts in counts_of_units)
+    if not count:
+        return {}
+    return {"channels": f"{count:,.0f} {what} have several channels, all of which are kept; for mono {advice}"}

@@ -1,0 +1,145 @@
+"""A unit is claimed, written, counted and published: in a worker process, or in the rank itself."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
+from prepcli.engine.ranks.claims import Claims
+from prepcli.engine.ranks.progress import SharedCounter
+from prepcli.engine.run.crashes import with_notes
+from prepcli.engine.state.plan import Unit, UnitT
+from prepcli.engine.state.workspace import Workspace
+from prepcli.processes.notes import take_notes
+from prepcli.processes.pools import WorkerPool
+from prepcli.processes.workers import TICK, begin_worker, keep_freed_memory, wait_for_any
+
+Advance = Callable[[int, float], None]
+"""Called by a job while it works, with the records and the seconds of audio done since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The environment in which units are done, here or in workers: the workspace, the claims, and the progress.
+
+    `tick` must be called a few times a second; `counter` adds up records and seconds done in any process. With `claims`
+    other ranks may do units as well: each must be claimed when it begins.
+    """
+
+    workspace: Workspace
+    digest: str
+    num_workers: int
+    context: BaseContext
+    counter: SharedCounter
+    tick: Callable[[], None]
+    claims: Claims | None = None
+
+    def advance(self, records: int, seconds: float) -> None:
+        """The `Advance` of a job that works in this process: it counts and shows progress."""
+        self.counter.add(records, seconds)
+        self.tick()
+
+    def is_left(self, unit: Unit) -> bool:
+        """Whether no other rank does the unit, or has done it; without claims it is this rank's."""
+        return self.claims is None or (
+            self.claims.is_free(unit.id) and read_marker(self.workspace, unit, self.digest) is None
+        )
+
+    def claim(self, unit: Unit) -> bool:
+        """Claim a unit before it begins; False if another rank does it, or has done it."""
+        if self.claims is None:
+            return True
+        if not self.claims.take(unit.id):
+            return False
+        if read_marker(self.workspace, unit, self.digest) is None:
+            return True
+        self.claims.release(unit.id)  # its claim was given back when it was published
+        return False
+
+    def do_unit(self, unit: Unit, write: Callable[[UnitWriter], object]) -> Marker:
+        """Have `write` make the files and counts of a claimed unit, publish it, and give the claim back.
+
+        If `write` fails, nothing of the unit is published.
+        """
+        try:
+            with UnitWriter(self.workspace, self.digest, unit) as writer:
+                write(writer)
+                writer.notes += take_notes()
+                return writer.publish()
+        finally:
+            if self.claims is not None:
+                self.claims.release(unit.id)
+
+
+Process = Callable[[UnitT, UnitWriter, Advance], None]
+"""Writes the files of a unit in a worker process, and counts or rejects each of its records."""
+
+
+def do_in_workers(process: Process[UnitT], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
+    """Do `units` (longest first) in worker processes and yield the marker of each when it is published.
+
+    Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again. Units
+    that other ranks have claimed are left out.
+
+    Raises:
+        WorkerDiedError: a worker was killed; the message names the signal and the unit it was processing.
+        Exception: the exception that `process` raised.
+    """
+    num_workers = min(execution.num_workers, len(units))
+    arguments = (process, replace(execution, tick=_nothing))
+    in_hand = execution.workspace.units_in_hand
+    with WorkerPool(num_workers, execution.context, _start_worker, arguments, in_hand) as pool:
+        pending: set[Future[Marker | None]] = {pool.submit(_do_unit, unit) for unit in units}
+        while pending:
+            done = wait_for_any(pending)
+            pending -= done
+            execution.tick()
+            for future in done:
+                marker = future.result()
+                if marker is not None:
+                    yield marker
+
+
+def _nothing() -> None:
+    """A worker shows no progress."""
+
+
+class _Worker:
+    """The state of a worker process; set once by `_start_worker`."""
+
+    process: Process[Any]
+    execution: Execution
+
+
+def _start_worker(process: Process[Any], execution: Execution) -> None:
+    begin_worker()
+    keep_freed_memory()
+    _Worker.process, _Worker.execution = staticmethod(process), execution
+
+
+def _do_unit(unit: Unit) -> Marker | None:
+    """Do a unit in a worker process, unless another rank does it, or has done it."""
+    here, process = _Worker.execution, _Worker.process
+    if not here.claim(unit):
+        return None
+    records, seconds = 0, 0.0
+    last = time.monotonic()
+
+    def advance(more_records: int, more_seconds: float) -> None:
+        nonlocal records, seconds, last
+        records += more_records
+        seconds += more_seconds
+        if time.monotonic() - last > TICK:
+            here.counter.add(records, seconds)
+            records, seconds, last = 0, 0.0, time.monotonic()
+
+    def write(writer: UnitWriter) -> None:
+        with with_notes(here.workspace, unit.id, writer.folder):
+            process(unit, writer, advance)
+
+    marker = here.do_unit(unit, write)
+    here.counter.add(records, seconds)
+    return marker

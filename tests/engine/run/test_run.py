@@ -1,0 +1,409 @@
+"""The engine with a job that has no audio: resuming, ranks, accounting, refusals, and faults while publishing."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.ranks import launch
+from prepcli.engine.ranks.progress import read_progress
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import dry_run_report, run_job
+from prepcli.engine.run.status import read_status
+from prepcli.engine.run.unit import Execution
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError
+from prepcli.processes.ranks import Rank
+from prepcli.processes.signals import InterruptedBySignal
+from tests.conftest import folder_on_another_file_system, read_lines, tree
+from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
+
+
+def run(out: Path, job: ToyJob | None = None, **options: Any) -> Any:
+    given: dict[str, Any] = {"budget": Budget(10), "steal": False} | options
+    return run_job(job or ToyJob(out), Workspace(out), RunOptions(**given))
+
+
+def reference(tmp_path: Path, **job: Any) -> dict[str, str]:
+    out = tmp_path / "reference"
+    run(out, ToyJob(out, **job))
+    return tree(out)
+
+
+def test_everything_is_accounted_for(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    report = run(out, ToyJob(out, bad=frozenset({1, 2})), budget=Budget(5))
+    assert (report.status, report.records_in, report.records_out, report.rejects) == ("done", 25, 22, 3)
+    assert report.rejects_by_reason == {"broken_json": 1, "unreadable_audio": 2}
+    assert report.skipped == 2
+    stored = json.loads((tmp_path / "out.prepcli/report.json").read_text())
+    assert stored["records_in"] == stored["records_out"] + stored["rejects"]
+    assert stored["details"] == {"merged": 6}
+    assert stored["num_bytes"] == sum(path.stat().st_size for path in out.rglob("*.txt"))
+    assert [rank.rejects for rank in read_progress(Workspace(out))] == [2]
+
+
+def test_rejects_are_the_original_lines_in_input_order(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out, ToyJob(out, bad=frozenset({9, 1})))
+    text = (tmp_path / "out.prepcli/rejects.jsonl").read_text()
+    assert '"text":1.50' in text.replace(" ", "")  # numbers keep their text
+    rejects = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
+    assert [reject["manifest_line"] for reject in rejects] == [3, 11, 19]
+    assert rejects[0]["manifest_text"] == "{oops"
+    assert rejects[1] == {
+        "record": 1,
+        "text": 1.5,
+        "reject_reason": "unreadable_audio",
+        "reject_detail": "made so",
+        "manifest_line": 11,
+        "manifest_filepath": "/data/toy.json",
+    }
+
+
+def test_finished_run_is_a_no_op(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out)
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert run(out).status == "nothing_to_do"
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+
+
+def test_only_missing_units_are_done_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out)
+    expected = tree(out)
+    (out / "unit_002.txt").unlink()
+    (out / "unit_004.txt").write_bytes(b"short")
+    (out / "unit_005.txt").write_bytes((out / "unit_005.txt").read_bytes() + b"more")
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    job = ToyJob(out, before_unit=lambda unit: (seen / unit.id).touch())
+    assert run(out, job).status == "done"
+    assert sorted(path.name for path in seen.iterdir()) == ["unit_002", "unit_004", "unit_005"]
+    assert tree(out) == expected
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 5, 9])
+@pytest.mark.parametrize("launch_id", [None, "today"])
+def test_any_number_of_ranks_gives_the_same_bytes(tmp_path: Path, world_size: int, launch_id: str | None) -> None:
+    out = tmp_path / "out"
+    statuses = [
+        run(out, ToyJob(out, num_units=7), rank=Rank(rank, world_size, launch_id=launch_id)).status
+        for rank in reversed(range(world_size))
+    ]
+    assert statuses.count("done") == 1
+    assert statuses[-1] == "done"
+    assert tree(out) == reference(tmp_path, num_units=7)
+
+
+def test_ranks_of_a_launch_divide_what_was_missing_when_it_began(tmp_path: Path) -> None:
+    """A rank that starts minutes later must not divide the smaller rest that it sees then."""
+    out = tmp_path / "out"
+    run(out, rank=Rank(0, 3))  # an earlier launch did a third
+    done_before = set(read_status(Workspace(out)).missing)
+    run(out, rank=Rank(1, 2, launch_id="second"))
+    after_first = set(read_status(Workspace(out)).missing)
+    assert run(out, rank=Rank(0, 2, launch_id="second")).status == "done"
+    assert 0 < len(after_first) < len(done_before)
+
+
+def test_used_launch_id_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out)
+    (out / "unit_003.txt").unlink()
+    for rank in range(2):
+        run(out, rank=Rank(rank, 2, launch_id="monday"))
+    (out / "unit_001.txt").unlink()
+    with pytest.raises(UsageError, match="monday was used before"):
+        run(out, rank=Rank(0, 2, launch_id="monday"))
+
+
+def test_without_a_launch_id_a_late_rank_takes_its_share_of_all_units(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run(out, rank=Rank(2, 3)).status == "incomplete"
+    assert run(out, rank=Rank(0, 3)).status == "incomplete"
+    assert run(out, rank=Rank(1, 3)).status == "done"
+
+
+def test_two_processes_doing_the_same_rank_do_no_harm(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    job = ToyJob(out, seconds_a_unit=0.02)
+    with ThreadPoolExecutor(3) as pool:
+        reports = [pool.submit(run, out, job, num_workers=2) for _ in range(3)]
+    assert "done" in {report.result().status for report in reports}
+    assert run(out).status == "nothing_to_do"
+    assert tree(out) == reference(tmp_path)
+
+
+def test_other_settings_are_refused_with_the_difference(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out)
+    with pytest.raises(UsageError, match=r"--seed was 0, now 1"):
+        run(out, ToyJob(out, seed=1))
+    assert run(out, ToyJob(out, seed=1), overwrite=True).status == "done"
+    assert b"seed 1" in (out / "unit_000.txt").read_bytes()
+
+
+def test_overwrite_removes_only_what_the_job_writes(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out, ToyJob(out, num_units=9))
+    (out / "notes.txt").write_text("mine")
+    run(out, ToyJob(out, num_units=2), overwrite=True)
+    assert (out / "notes.txt").read_text() == "mine"
+    assert not (out / "unit_005.txt").exists()
+
+
+def test_overwrite_with_ranks_clears_once_a_launch(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out, ToyJob(out, num_units=9))
+    for rank in range(2):
+        report = run(out, ToyJob(out, num_units=4), overwrite=True, rank=Rank(rank, 2, launch_id="again"))
+    assert report.status == "done"
+    with pytest.raises(UsageError, match="--launch-id"):
+        run(out, overwrite=True, rank=Rank(0, 2))
+
+
+def test_requeued_run_continues_although_overwrite_is_on_its_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out)
+    again = Rank(0, 1, launcher="Slurm step", launch_id="slurm-1.0.1", restarts=1)
+    assert run(out, overwrite=True, rank=again).status == "nothing_to_do"
+
+
+def test_foreign_outputs_are_not_overwritten_unasked(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out)
+    shutil.rmtree(tmp_path / "out.prepcli")
+    with pytest.raises(UsageError, match=r"out\.prepcli.* is not there"):
+        run(out)
+    before = tree(out)
+    with pytest.raises(UsageError, match=r"holds 7 file.*out\.prepcli.* is not there: all.txt, unit_000.txt"):
+        run(out, overwrite=True)
+    assert tree(out) == before
+
+
+def test_other_file_system_is_refused_at_the_start(tmp_path: Path) -> None:
+    target = folder_on_another_file_system(tmp_path)
+    try:
+        (tmp_path / "out.prepcli").symlink_to(target)
+        with pytest.raises(UsageError, match="another file system"):
+            run(tmp_path / "out")
+        assert list((tmp_path / "out").iterdir()) == []
+        # A link for OUT is not a problem: what belongs to it stands beside its target.
+        (target / "other").mkdir()
+        (tmp_path / "link").symlink_to(target / "other")
+        assert run(tmp_path / "link").status == "done"
+        assert (target / "other.prepcli/report.json").exists()
+    finally:
+        shutil.rmtree(target)
+
+
+def test_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"cannot write to .*Not a directory"):
+        run(tmp_path / "file" / "out")
+
+
+@pytest.mark.parametrize(("limit", "is_enough"), [(0.04, False), (0.2, True), (2, False), (3, True)])
+def test_budget_is_a_share_or_a_count(tmp_path: Path, limit: float, is_enough: bool) -> None:
+    out = tmp_path / "out"
+    with nullcontext() if is_enough else pytest.raises(TooManyRejectsError) as raised:
+        assert run(out, ToyJob(out, bad=frozenset({1, 2})), budget=Budget(limit)).status == "done"
+    if raised is not None:
+        assert raised.value.report.status == "too_many_rejects"
+
+
+def test_a_bug_stops_the_run_and_leaves_its_traceback(tmp_path: Path) -> None:
+    def fail(unit: Unit) -> None:
+        if unit.id == "unit_001":
+            raise ZeroDivisionError("a slip")
+
+    out = tmp_path / "out"
+    with pytest.raises(PrepcliError, match="a bug in prepcli: ZeroDivisionError") as caught:
+        run(out, ToyJob(out, before_unit=fail))
+    assert caught.value.exit_code == 1
+    assert "before_unit" in (tmp_path / "out.prepcli/traceback_0.txt").read_text()
+    assert run(out).status == "done"
+    assert tree(out) == reference(tmp_path)
+
+
+def test_records_that_vanish_are_a_bug(tmp_path: Path) -> None:
+    class Careless(ToyJob):
+        def process(self, plan: ToyPlan, unit: ToyUnit, writer: UnitWriter, advance: Any) -> None:
+            super().process(plan, unit, writer, advance)
+            writer.records_out -= 1
+
+    out = tmp_path / "out"
+    with pytest.raises(PrepcliError, match="4 records in, but 3 out and 0 rejected"):
+        run(out, Careless(out))
+    assert list((tmp_path / "out.prepcli/done").iterdir()) == []
+
+
+def test_rejects_that_are_not_listed_are_a_bug(tmp_path: Path) -> None:
+    class Silent(ToyJob):
+        def planned_rejects(self, plan: ToyPlan) -> Any:
+            return iter(())
+
+    out = tmp_path / "out"
+    with pytest.raises(PrepcliError, match="1 records were rejected, but 0 are listed"):
+        run(out, Silent(out))
+    assert not (tmp_path / "out.prepcli/report.json").exists()
+
+
+def test_killed_worker_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+    def die(unit: Unit) -> None:
+        if unit.id == "unit_002":
+            os.kill(os.getpid(), 9)
+
+    out = tmp_path / "out"
+    with pytest.raises(IncompleteError, match=r"killed \(SIGKILL\).*lack of memory.*unit_002.*run the same") as caught:
+        run(out, ToyJob(out, before_unit=die))
+    assert caught.value.exit_code == 4
+    status = read_status(Workspace(out))
+    assert "unit_002" in status.missing
+    assert status.units_done >= 3  # the longer ones went first
+    assert run(out).status == "done"
+    assert tree(out) == reference(tmp_path)
+
+
+# --- a fault at every step of publishing -----------------------------------------------------------------------------
+
+
+class Fault:
+    """Lets the n-th call of a function of `os` fail, in the workers too (they are forked)."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, nth: int, number: int) -> None:
+        real = getattr(os, name)
+        calls = [0]
+
+        def broken(*arguments: Any, **keywords: Any) -> Any:
+            calls[0] += 1
+            if calls[0] >= nth:
+                raise OSError(number, os.strerror(number), str(arguments[0]))
+            return real(*arguments, **keywords)
+
+        monkeypatch.setattr(os, name, broken)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize(
+    ("name", "number", "words"),
+    [("fsync", errno.ENOSPC, "No space left"), ("replace", errno.EACCES, "Permission denied")],
+)
+def test_fault_while_publishing(tmp_path: Path, name: str, number: int, words: str, nth: int) -> None:
+    """No half unit under a final name, exit code 1, the fault in words; the next run completes the same bytes."""
+    out = tmp_path / "out"
+    run(out, ToyJob(out), rank=Rank(0, 2))  # a finished part that must survive
+    kept = tree(out)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        Fault(monkeypatch, name, nth, number)
+        with pytest.raises(PrepcliError, match=words) as caught:
+            run(out, ToyJob(out))
+    assert caught.value.exit_code == 1
+    expected = reference(tmp_path)
+    assert tree(out).items() >= kept.items()
+    # Whatever stands under a final name is whole.
+    assert {name: digest for name, digest in tree(out).items() if expected[name] != digest} == {}
+    assert run(out).status == "done"
+    assert tree(out) == expected
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    """A real one: a file system of 64 kB, where it can be mounted."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or os.system(f"mount -t tmpfs -o size=64k tmpfs '{disk}' 2>/dev/null") != 0:
+        pytest.skip("needs the right to mount a file system")
+    out = disk / "out"
+    try:
+        with pytest.raises(PrepcliError, match=r"No space left on device.*run the same command again") as caught:
+            run(out, ToyJob(out, num_units=40))
+        assert caught.value.exit_code == 1
+        expected = reference(tmp_path, num_units=40)
+        found = tree(out)
+        assert found
+        assert found.items() <= expected.items()
+        os.system(f"mount -o remount,size=64m '{disk}'")
+        assert run(out, ToyJob(out, num_units=40)).status == "done"
+        assert tree(out) == expected
+    finally:
+        os.system(f"umount '{disk}'")
+
+
+def test_killed_runs_leave_no_rubbish_behind(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    workspace = Workspace(out)
+    workspace.prepare()
+    stale = workspace.make_tmp("unit_000")
+    dead = stale.with_name(stale.name.replace(f"-{os.getpid()}-", "-999999999-"))
+    stale.rename(dead)
+    run(out)
+    assert list(workspace.tmp.iterdir()) == []
+
+
+def test_dry_run_shows_the_spread_and_writes_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    plan = dry_run_report(ToyJob(out), out, Rank(0, 4)).details
+    assert plan["units"] == 6
+    assert sum(plan["seconds_per_rank"]) == plan["seconds"] == 75.0
+    assert plan["spread_max_over_mean"] == pytest.approx(26 / 18.75, abs=1e-3) or plan["spread_max_over_mean"] > 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_exit_codes_of_several_ranks() -> None:
+    assert launch.combine_exit_codes([0, 0]) == 0
+    assert launch.combine_exit_codes([0, 3]) == 3
+    assert launch.combine_exit_codes([3, -9]) == 4
+    assert launch.combine_exit_codes([4, 1]) == 1
+    assert launch.combine_exit_codes([1, 2]) == 2
+
+
+class JobOfThisProcess(ToyJob):
+    """As the jobs with a model: the units are written here, not in workers."""
+
+    def execute(self, plan: ToyPlan, units: Sequence[ToyUnit], execution: Execution) -> Iterator[Marker]:
+        for unit in units:
+            with UnitWriter(execution.workspace, execution.digest, unit) as writer:
+                self.process(plan, unit, writer, execution.advance)
+                marker = writer.publish()
+            yield marker
+
+
+@pytest.mark.parametrize("moment", ["__enter__", "__exit__"])
+def test_a_signal_as_a_unit_begins_or_ends_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(UnitWriter, moment, lambda *_: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(InterruptedBySignal):
+            run(out, JobOfThisProcess(out))
+    assert list(Workspace(out).tmp.iterdir()) == []
+    assert run(out, JobOfThisProcess(out)).status == "done"
+    assert tree(out) == reference(tmp_path)
+
+
+def test_a_rank_that_fails_leaves_alone_what_others_of_its_process_make(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    other = Workspace(out)
+    other.prepare()
+    theirs = other.make_tmp("unit_000")
+
+    def fail(unit: Unit) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(PrepcliError, match="No space left"):
+        run(out, JobOfThisProcess(out, before_unit=fail))
+    assert list(other.tmp.iterdir()) == [theirs]

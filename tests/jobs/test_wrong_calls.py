@@ -1,0 +1,228 @@
+"""Calls that are wrong: each ends with exit code 2 and one line that says what is wrong, and touches nothing.
+
+What needs more than the few files of the fixture is tested with its command: sets that are damaged or in the way,
+stores, models, the words of `tests/cli`.
+"""
+
+import gzip
+import io
+import shlex
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SHORT_CORPUS, write_lines
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
+from tests.support.tools import need_package
+
+CALLS: dict[str, dict[str, str]] = {
+    "manifest-to-tarred": {
+        "nowhere.json OUT --num-shards 1": "manifest not found: nowhere.json",
+        "CORPUS OUT --num-shards 1": "is a directory",
+        "MINI --num-shards 1": "OUT is missing",
+        "MINI OUT": "give one of --num-shards, --shard-size and --shard-hours",
+        "MINI OUT --num-shards 2 --shard-size 9": "give one of",
+        "MINI OUT --num-shards 49": "48 usable records cannot fill 49 shards; lower --num-shards",
+        "MINI OUT --num-shards 0": "--num-shards must be above 0, not 0",
+        "MINI OUT --shard-hours nan": "--shard-hours must be above 0, not nan",
+        "MINI OUT --num-shards 1 --max-duration -1": "--max-duration must be above 0, not -1",
+        "MINI OUT --num-shards 1 --min-duration nan": "--min-duration must be a number of seconds from 0, not nan",
+        "MINI OUT --num-shards 1 --dynamic-buckets-num 1": "--dynamic-buckets-num must be at least 2, not 1",
+        "MINI s3:// --num-shards 1": "OUT: s3:// does not name a bucket",
+        "MINI OUT --num-shards 1 --min-duration 5 --max-duration 2": "--min-duration 5.0 leaves nothing below",
+        "MINI OUT --num-shards 1 --min-duration 99": "left by --min-duration 99",
+        "MINI OUT --shard-hours 1 --remainder drop": "--remainder drop",
+        "MINI OUT --num-shards 5 --remainder drop --keep-files-together": "exclude each other",
+        "MINI OUT --num-shards 1 --buckets-num 3": "--max-duration",
+        "MINI 'OUT(1)' --num-shards 1": "NeMo takes '(' in a path for a brace expression",
+        "MINI audio_16.tars/x --num-shards 1": "read a shard's number off the folder",
+        "MINI --concat-to OUT --num-shards 1": "is not a directory with a tarred",
+        "MINI OUT --num-shards 1 --target-sample-rate 16": "is not a sampling rate in Hz",
+        "MINI OUT --num-shards 1 --max-rejects 1.5": "a count, not 1.5",
+        "MINI OUT --num-shards 1 --max-rejects -1": "--max-rejects takes",
+        "MINI OUT --num-shards 1 --rank 1": "--rank needs --world-size",
+    },
+    "manifest-to-shar": {
+        "nowhere.json OUT": "manifest not found: nowhere.json",
+        "MINI OUT --target-sample-rate 16": "is not a sampling rate in Hz",
+        "MINI 'OUT(1)'": "NeMo takes '(' in a path for a brace expression",
+        "MINI OUT --audio-format opus --target-sample-rate 8000": "48000 Hz",
+    },
+    "extend-context-audio": {
+        "nowhere.json OUT --speaker-model resemblyzer": "manifest not found: nowhere.json",
+        "MINI OUT --speaker-model no.nemo": "--speaker-model no.nemo: there is no such file",
+        "MINI OUT --speaker-model .": "there is no such file",
+        "MINI OUT --speaker-model text.nemo": "text.nemo is not a .nemo file",
+        "MINI OUT --speaker-model empty.nemo": "it does not contain model_config.yaml",
+        "MINI OUT --speaker-model asr.nemo": "of the class EncDecCTCModel; the class EncDecSpeakerLabelModel is needed",
+        "MINI OUT --speaker-model resemblyzer --group-by voice": "--group-by voice is not known",
+        "MINI OUT --speaker-model resemblyzer --group-by 'regex:speaker:('": "is not a regular expression",
+        "MINI OUT --speaker-model resemblyzer --context-min-ssim 60": "not a cosine similarity",
+        "MINI OUT --speaker-model resemblyzer --context-min-duration -1": "not a number of seconds",
+        "MINI OUT --speaker-model resemblyzer --batch-duration 0": "--batch-duration 0.0",
+        "MINI OUT --speaker-model resemblyzer --devices 99": "GPUs that can be used",
+        "MINI OUT --speaker-model resemblyzer --devices tpu": "auto, cpu or a number of GPUs, not tpu",
+    },
+    "estimate-batch-sizes": {
+        "-b [1.0]": "give --model",
+        "TOY --model a.nemo -b [1.0]": "give --model",
+        "-c toy.yaml -b [1.0]": "--config needs --model-class",
+        "TOY -b [1.0] --buckets-from toy.yaml": "give one of --buckets and --buckets-from",
+        "--model no.nemo -b [1.0]": "--model no.nemo: there is no such file",
+        "--model weights.ckpt -b [1.0]": "--model weights.ckpt cannot be fetched",
+        "TOY -b [1.0] --device cpu": "give its memory, --gpu-memory 80GiB",
+        "TOY -b [1.0] --gpu-memory '80 apples'": "a size such as 80GiB",
+        "TOY -b [1.0] --device tpu": "--device takes cpu, cuda or cuda:N",
+        "TOY -b [1.0] -f 1.1": "--memory-fraction must be",
+        "TOY -b [1.0] -t 1": "--threshold must be",
+        "TOY -b [1.0] -r 0": "--ratio must be",
+        "TOY -b [2.0,1.0]": "the bins must ascend",
+        "TOY --buckets-from toy.yaml": "no bucket_duration_bins",
+        "-m a.B -c text.txt -b [1.0]": "--config text.txt: it is not the YAML of a training",
+        "TOY -b [1.0] --max-rejects 3": "no such option: --max-rejects",
+        "TOY -b [1.0] --plot p.docx": "--plot p.docx: the name must end in",
+    },
+    "extend-codec-codes": {
+        "CODES --codec-name a/b": "letters, digits, dots, dashes and underscores",
+        "CODES --batch-duration 0": "--batch-duration 0.0 is not a number of seconds",
+        "CODES --pool-duration -1": "--pool-duration -1.0 is not a number of seconds",
+    },
+    "manifest-to-mels": {
+        "MINI OUT --win-length 2048": "--win-length 2048 must not exceed --filter-length 1024",
+        "MINI OUT --mel-fmax 12000": "must not exceed half of --sampling-rate 22050",
+        "MINI OUT --mel-fmin 8000": "--mel-fmin 8000 must be below --mel-fmax 8000",
+        "MINI OUT --sampling-rate 100": "--sampling-rate 100 is not a sampling rate",
+        "MINI OUT --devices fast": "--devices takes auto, cpu or a number of GPUs",
+    },
+    "manifest-to-wenet": {
+        "MINI OUT --raw --force-codec wav": "--force-codec has no effect with --raw",
+        "MINI OUT --raw --shard-size 3": "--shard-size has no effect with --raw",
+        "MINI OUT --shuffle-seed 3": "--shuffle-seed has no effect without --shuffle: give both",
+        "MINI OUT --prefix a/b": "--prefix 'a/b' must be of letters",
+        "MINI OUT --target-sample-rate 10": "--target-sample-rate 10 is not a sampling rate",
+    },
+    "estimate-bins": {
+        "nothing.json": "manifest not found: nothing.json",
+        ".": "holds neither Shar",
+        "[[nothing.json,1],[x,1]]": "manifest not found: nothing.json",
+        "audio=x": "unknown key",
+        "few.json": "30 buckets need at least as many examples; there are 2",
+        "empty.json": "holds no example",
+        "few.json -b 2 --batch-duration 0": "batch duration",
+        "few.json -b 2 --max-rejects -1": "--max-rejects",
+        "cut.json.gz": "cut short",
+        "few.json -b 2 --plot no/such/folder.png": "folder.png: there is no folder no/such",
+        "few.json -b 2 --plot plot.nothing": "--plot plot.nothing: the name must end in one of .",
+    },
+    "estimate-bins-2d": {
+        "few.json": "missing option",
+        "few.json -t few.json": "few.json is not a Hugging Face tokenizer",
+        "few.json -t bad.model": "bad.model is not a SentencePiece model",
+        "few.json -t none.model": "tokenizer not found: none.model",
+        "few.json -t a.model b.model": "2 tokenizers need as many languages",
+        "few.json -t a.model b.model -a en": "there are 1",
+        "none.json -t bad.model": "manifest not found",
+        "few.json -t bad.model --max-rejects -1": "--max-rejects",
+        "few.json -t bad.model -p []": "--prompt goes with a --prompt-format",
+    },
+    "blend": {
+        "1h.json x.yaml": "1h.json: give NAME=SET",
+        "a=gone.json x.yaml": "a: there is no file or directory gone.json",
+        "a=gone.json:0.5 x.yaml": "a: there is no file or directory gone.json",
+        "a=1h.json:0 x.yaml": "a: the weight must be a number above 0, not 0",
+        "a=1h.json a=:x x.yaml": "a: the weight must be a number above 0, not x",
+        "a=1h.json b=:1 x.yaml": "there is no set or group b",
+        "a=1h.json:1 a=:2 x.yaml": "a has two weights, 1 and 2; give one",
+        "a=1h.json a=2h.json x.yaml": "the name a stands for two data sets",
+        "a=1h.json a/b=2h.json x.yaml": "a is a data set and a group",
+        "a=1h.json x.json": "must be a file whose name ends in .yaml",
+        "a=empty.json x.yaml": "a has no records",
+        "a=nothing x.yaml": "nothing holds neither a tarred set",
+        "a=1h.json x.yaml --tag x": "--tag takes FIELD=VALUE",
+        "a=1h.json x.yaml --lang =x": "--lang takes LANG",
+    },
+    "make-manifest": {
+        "empty.txt m.json": "is empty",
+        "nemo.txt m.json": "prepcli fix-durations",
+        "json.txt m.json": "JSON lines of an unknown kind (keys a)",
+        "binary.txt m.json": "is not a text file",
+        "list.txt m.json --format kaldi": "--format kaldi reads a folder",
+        "list.txt m.json --text-column t": "are for tables",
+        "list.txt m.json --run-commands": "--run-commands is for the commands in Kaldi's wav.scp; ",
+        "list.txt m.json --set a=1 --set a=2": "a is given twice, as 1 and as 2",
+        "list.txt m.json --lang en --set lang=de": "lang is given twice, as en and as de",
+        "list.txt m.json --set x": "--set takes FIELD=VALUE, not 'x'",
+        "list.txt m.json --set duration=1": "--set cannot give duration",
+        "list.txt m.json --speaker-pattern '('": "is not a regular expression",
+        "list.txt m.json --text-suffix .txt --transcripts list.txt": "not both",
+        "list.txt m.json --text-suffix txt": "did you mean .txt?",
+        "list.txt m.json --speaker-pattern '^(.)' --set speaker=x": "a record has one speaker",
+    },
+}
+"""Command -> arguments -> words of the line; the files are those of the fixture `folder`."""
+MINI = str(SHORT_CORPUS / "manifest.json")
+SHORT = {
+    "MINI": [MINI],
+    "CORPUS": [str(SHORT_CORPUS)],
+    "TOY": ["--model-class", "toys.Toy", "--config", "toy.yaml"],
+    "CODES": [
+        str(SHORT_CORPUS / "manifest.json"),
+        *["--output-dir", "OUT", "--codec-model", "some_name", "--devices", "cpu"],
+    ],
+}
+"""What some words of the table stand for."""
+NEEDED = {"resemblyzer": "resemblyzer", "bad.model": "sentencepiece"}
+"""Words of calls that are judged by an optional package."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small files of all kinds; no call may change them or add to them."""
+    made = tmp_path_factory.mktemp("calls")
+    few = write_lines(made / "few.json", [{"audio_filepath": "a", "duration": d, "text": ""} for d in (1, 2)])
+    (made / "cut.json.gz").write_bytes(gzip.compress(few.read_bytes())[:-9])
+    for name in ("1h.json", "2h.json"):
+        write_lines(made / name, [{"audio_filepath": "a/x.wav", "duration": 1.0, "text": "x"}])
+    write_audio(made / "a/x.wav", 1.0)
+    (made / "nothing").mkdir()
+    for name, text in {
+        "empty.json": "",
+        "empty.txt": "",
+        "nemo.txt": '{"audio_filepath": "a.wav", "duration": 1}\n',
+        "json.txt": '{"a": 1}\n',
+        "binary.txt": "\0\0\n",
+        "list.txt": "a/x.wav\n",
+        "text.txt": "no config",
+        "toy.yaml": "model: {}\n",
+        "bad.model": "no model",
+        "text.nemo": "no archive\n" * 99,
+    }.items():
+        (made / name).write_text(text)
+    _write_nemo(made / "empty.nemo", {"model_weights.ckpt": b""})
+    config = b"target: nemo.collections.asr.models.ctc_models.EncDecCTCModel\n"
+    _write_nemo(made / "asr.nemo", {"./model_config.yaml": config, "./model_weights.ckpt": b""})
+    return made
+
+
+def _write_nemo(path: Path, files: dict[str, bytes]) -> None:
+    with tarfile.open(path, "w") as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"), [(command, one) for command, calls in CALLS.items() for one in calls]
+)
+def test_a_wrong_call_is_one_line(command: str, arguments: str, folder: Path) -> None:
+    words = [word for one in shlex.split(arguments) for word in SHORT.get(one, [one])]
+    for name in {NEEDED[word] for word in words if word in NEEDED}:
+        need_package(name)
+    before = sorted(folder.rglob("*"))
+    done = prepcli(command, *words, cwd=folder)
+    assert (done.code, done.out) == (2, ""), done.err
+    assert CALLS[command][arguments] in done.error_line
+    assert sorted(folder.rglob("*")) == before

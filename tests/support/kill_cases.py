@@ -1,0 +1,321 @@
+"""The jobs of the kill matrix and of the soak test: what each is given, and when it is killed and continued."""
+
+import shutil
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prepcli.commands.exports.mels.options import MelsOptions
+from tests.commands.download.make_fisher import folders, make_fisher
+from tests.commands.download.miniatures import SPEAKERS, an4, checksum_list, librispeech, tar_gz
+from tests.commands.download.server import Site, serving
+from tests.conftest import MINI_CORPUS, Lines, make_set, read_lines, write_lines
+from tests.support.audio_files import write_audio
+from tests.support.killing import Case, Environ, Victim, kill_a_worker, kill_main, undisturbed
+from tests.support.running import Process
+from tests.support.shar_sets import make, rewrite_tar
+
+
+def with_missing(records: Lines, count: int, step: int) -> Lines:
+    """The records, and some without audio between them."""
+    for number in range(count):
+        records.insert(step * number, {"audio_filepath": f"missing_{number}.wav", "duration": 1.0, "text": ""})
+    return records
+
+
+def segments(turns: int, missing: int, step: int) -> Lines:
+    """The mini corpus so many times, as segments whose offsets differ, and records without audio."""
+    records = [
+        record | {"audio_filepath": str(MINI_CORPUS / record["audio_filepath"]), "offset": turn * 0.01, "duration": 0.9}
+        for turn in range(turns)
+        for record in read_lines(MINI_CORPUS / "manifest.json")
+    ]
+    return with_missing(records, missing, step)
+
+
+def tarred(folder: Path) -> Case:
+    """1.5 s of work."""
+    manifest = write_lines(folder / "manifest.json", segments(5, 7, 30))
+    options = ("--num-shards", 12, "--slice-with-offset", "--target-sample-rate", 16000, "--shuffle")
+    return undisturbed(Case("manifest-to-tarred", manifest, options, 12, 7), folder)
+
+
+def shar(folder: Path, *more: str) -> Case:
+    """Three files per shard, which must appear together; the target or the context of seven records is missing."""
+    corpus = read_lines(MINI_CORPUS / "manifest.json")
+    records = []
+    for turn in range(3):
+        for number, record in enumerate(corpus):
+            other = corpus[number + 1 if number % 6 == 0 else number - 1]
+            context = {"context_audio_offset": turn * 0.01, "context_audio_duration": 0.9}
+            context["context_audio_filepath"] = other["audio_filepath"]
+            records.append(record | {"offset": turn * 0.01, "duration": 0.9} | context)
+    for number in range(7):
+        which = "context_audio_filepath" if number % 2 else "audio_filepath"
+        records.insert(20 * number, records[number] | {which: f"missing_{number}.wav"})
+    manifest = write_lines(folder / "manifest.json", records)
+    size = -(-len(records) // 12)
+    options = ("--audio-base-dir", MINI_CORPUS, "--shard-size", size, "--target-sample-rate", 44100, "--shuffle", *more)
+    return undisturbed(Case("manifest-to-shar", manifest, options, 12, 7), folder)
+
+
+def indexed_shar(folder: Path) -> Case:
+    """Plain cuts, and indexes of all fields beside the shards; an index appears after its data."""
+    case = shar(folder, "--indexed")
+    assert sum(name.endswith(".idx") for name in case.undisturbed) == 3 * case.num_units
+    return case
+
+
+class ListCase(Case):
+    """`shards.list` has the same bytes in every folder if its paths are relative to that folder."""
+
+    def arguments(self, out: Path) -> list[object]:
+        return [*super().arguments(out), "--relative-to", out]
+
+
+def export(make: type[Case], command: str, folder: Path) -> Case:
+    """Segments that are resampled, and three records without audio, in 12 files."""
+    manifest = write_lines(folder / "manifest.json", records := segments(3, 3, 40))
+    options = ("--shard-size", -(-len(records) // 12), "--target-sample-rate", 44100, "--shuffle")
+    return undisturbed(make(command, manifest, options, 12, 3), folder)
+
+
+def mels(folder: Path) -> Case:
+    """Hundreds of small files for each unit: segments of a long file, and three records without audio."""
+    write_audio(folder / "talk.wav", 60.0, 22050)
+    records = [
+        {"audio_filepath": "talk.wav", "offset": number * 0.03, "duration": 0.4, "text": str(number)}
+        for number in range(6 * MelsOptions().unit_size - 3)
+    ]
+    manifest = write_lines(folder / "manifest.json", with_missing(records, 3, 60))
+    return undisturbed(Case("manifest-to-mels", manifest, ("--devices", "cpu"), 6, 3), folder)
+
+
+def make_manifest(folder: Path) -> Case:
+    """The mini corpus ten times by links, and seven damaged files; the output is a file."""
+    for turn in range(10):
+        for path in sorted(MINI_CORPUS.glob("s0*/*.flac")):
+            link = folder / f"audio/{turn}/{path.name}"
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path)
+    for number in range(7):
+        (folder / f"audio/{number}/s03_u3.flac").unlink()
+        (folder / f"audio/{number}/s03_u3.flac").write_bytes(b"fLaC")
+    options = ("--absolute-paths", "--speaker-pattern", r"s\d+")
+    more: dict[str, Any] = {"units": "lines_*", "verified": False, "module": "tests.support.slow_probe"}
+    case = undisturbed(Case("make-manifest", folder / "audio", options, 15, 7, **more), folder)
+    assert [*case.undisturbed] == ["."]
+    return case
+
+
+def context(folder: Path) -> Case:
+    """The mini corpus with each speaker in two groups: 16 bundles; three records without audio."""
+    records = read_lines(MINI_CORPUS / "manifest.json")
+    for number, record in enumerate(records):
+        record["audio_filepath"] = str(MINI_CORPUS / record["audio_filepath"])
+        record["speaker"] += f" {number % 2}"
+    for number in range(3):
+        records.insert(11 * number, dict(records[0], audio_filepath=f"missing_{number}.wav"))
+    manifest = write_lines(folder / "manifest.json", records)
+    options = ("--speaker-model", "toy", "--context-min-ssim", 0, "--context-min-duration", 1, "--max-rejects", 3)
+    more: dict[str, Any] = {"units": "bundle_*", "module": "tests.support.toy_voice", "verified": False}
+    return undisturbed(Case("extend-context-audio", manifest, options, 16, 3, **more), folder)
+
+
+CODES: dict[str, Any] = {"module": "tests.support.toy_codec", "out_option": "--output-dir", "records": "codes_toy"}
+
+
+def noisy_shar(folder: Path, size: int, bad: int, step: int) -> Path:
+    """The mini corpus in shards, of some of which a recording is damaged."""
+    made = folder / "shar"
+    make(MINI_CORPUS / "manifest_with_context.json", made, "--shard-size", size)
+    for number in range(bad):
+        tar = made / f"target_audio/recording.{step * number:06d}.tar"
+        rewrite_tar(tar, lambda content: content.__setitem__(2, (content[2][0], b"noise")))
+    return made
+
+
+def codes(folder: Path) -> Case:
+    """A unit is a shard of Shar."""
+    options = ("--codec-model", "toy", "--pool-duration", 1, "--max-rejects", 3)
+    source = noisy_shar(folder, 4, 3, 3)
+    return undisturbed(Case("extend-codec-codes", source, options, 12, 3, units="shards_*", **CODES), folder)
+
+
+def codes_of_manifest(folder: Path) -> Case:
+    """Three files of a manifest are missing; contexts are in other units. The lines hold whole paths of codes."""
+    records = read_lines(MINI_CORPUS / "manifest_with_context.json")
+    for number, record in enumerate(records):
+        for name in ("audio_filepath", "context_audio_filepath"):
+            record[name] = str(MINI_CORPUS / record[name])
+        if number % 16 == 15:
+            record["audio_filepath"] = f"missing_{number}.wav"
+    manifest = write_lines(folder / "manifest.json", records)
+    options = ("--codec-model", "toy", "--pool-duration", 5, "--max-rejects", 3)
+    case = Case("extend-codec-codes", manifest, options, 20, 3, units="records_*", place=folder / "out", **CODES)
+    return undisturbed(case, folder)
+
+
+class FisherCase(Case):
+    """`manifest` is the LDC's tree."""
+
+    def arguments(self, out: Path) -> list[object]:
+        where = ["--ldc-root", self.manifest, "--dest-root", out]
+        return ["download", "fisher", *where, *self.options, "--num-workers", 2]
+
+
+def fisher(folder: Path) -> Case:
+    """Sixty conversations, one without its recording: hundreds of small files, a few conversations at a time."""
+    make_fisher(folder / "ldc", 60, 50.0)
+    (folders(folder / "ldc", 7)[0] / "fe_03_00007.sph").unlink()
+    options = ("--min-slice-duration", 0, "--max-rejects", 0.1)
+    case = FisherCase("download fisher", folder / "ldc", options, 12 + 2 + 2, 0, units="t*_*", verified=False)
+    rejects = undisturbed(replace(case, is_job=False), folder, is_cold=False)
+    listed = read_lines(folder / "out.prepcli/rejects.jsonl")
+    assert {line["reject_reason"] for line in listed} == {"missing_audio"}
+    return replace(rejects, num_rejects=len(listed), is_job=True)
+
+
+class IndexCase(Case):
+    """`index` writes files one by one; those of a killed run that are not done have a `~` in their names."""
+
+    def arguments(self, out: Path) -> list[object]:
+        return ["index", self.manifest, "--indexes-root", out, "--num-workers", 2]
+
+    def progress(self, out: Path) -> int:
+        return len(list(out.rglob("x*.idx")))
+
+    def tree(self, out: Path) -> dict[str, str]:
+        return {name: digest for name, digest in super().tree(out).items() if "~" not in name}
+
+
+def index(folder: Path) -> Case:
+    """Sixty tars."""
+    make_set("manifest-to-tarred", MINI_CORPUS / "manifest.json", folder / "one", "--num-shards", 1, "--no-index")
+    (folder / "many").mkdir()
+    for number in range(60):
+        shutil.copy(folder / "one/audio_0.tar", folder / f"many/x{number}.tar")
+    case = undisturbed(IndexCase("index", folder / "many", (), 60, 0, verified=False, is_job=False), folder)
+    assert len(case.undisturbed) == 60
+    return case
+
+
+@dataclass(frozen=True)
+class FetchCase(Case):
+    """A corpus from a server, whose connection breaks after 5 MB: there is time to be killed while a part lies there.
+
+    `manifest` is the name of the archive. Fetching and unpacking are the work of one process.
+    """
+
+    site: Site | None = None
+
+    def arguments(self, out: Path) -> list[object]:
+        assert self.site is not None
+        where = ["--data-root", out, "--base-url", self.site.url]
+        return [*self.command.split(), *where, *self.options, "--num-workers", 2]
+
+    def start(self, out: Path, *more: object, is_cold: bool = False, environ: Environ = None) -> Process:
+        assert self.site is not None
+        self.site.cut_after[:] = [5_000_000] * 3
+        return super().start(out, *more, is_cold=is_cold, environ={"no_proxy": "127.0.0.1"} | (environ or {}))
+
+    def progress(self, out: Path) -> int:
+        """1 and 2: fetched; 3 and 4: unpacked; 5: all is unpacked; 6 and more: units."""
+        part, work = out / f"archives/{self.manifest}.part", self.workspace(out)
+        if (work / "unpacked.json").exists():
+            return 5 + max(super().progress(out), 0)
+        try:
+            if unpacked := sum(1 for _ in (work / "unpacking").rglob("*.flac")):
+                return 3 + (unpacked >= 120)
+            size = part.stat().st_size
+        except FileNotFoundError:  # it has just been moved
+            return 0
+        return (size > 0) + (size >= 5_000_000)
+
+    def half(self, out: Path) -> list[str]:
+        return [name for name in super().half(out) if not name.startswith("archives/")]
+
+
+_SERVERS = ExitStack()
+"""Open until this process ends."""
+
+
+def fetched(folder: Path, command: str, name: str, archive: bytes, *options: object) -> Case:
+    """The case of a download, after one whole run."""
+    (folder / "md5sum.txt").write_text(checksum_list({name: archive}))
+    site = _SERVERS.enter_context(serving(Site({name: archive})))
+    data_set = name.partition(".")[0].replace("-", "_").removesuffix("_sphere")
+    more: dict[str, Any] = {"records": f"sets/{data_set}", "units": "batch_*", "verified": False, "is_job": False}
+    checksums = ("--checksums", folder / "md5sum.txt")
+    case = FetchCase(f"download {command}", name, (*options, *checksums), 9, 0, **more, site=site)
+    return undisturbed(case, folder)
+
+
+def download(folder: Path) -> Case:
+    """Every speaker five times: 240 utterances in 4 units, 12 MB."""
+    archive = tar_gz(librispeech("dev-clean-2", SPEAKERS, copies=5))
+    case = fetched(folder, "librispeech", "dev-clean-2.tar.gz", archive, "--data-sets", "dev_clean_2")
+    assert sum(name.endswith(".wav") for name in case.undisturbed) == 240
+    return case
+
+
+def download_an4(folder: Path) -> Case:
+    """Nine units."""
+    return fetched(folder, "an4", "an4_sphere.tar.gz", tar_gz(an4(copies=60)))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job, and the moments of its rows; what is the same for all jobs is tried at more of them by `tarred`."""
+
+    make: Callable[[Path], Case]
+    kills: tuple[tuple[Victim, int, int], ...] = ((kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 8, 5))
+    """Who is killed after how many steps, and how many ranks continue."""
+    world_sizes: tuple[int, ...] = (2,)
+    """How many ranks continue where one of two was killed."""
+    signals: tuple[tuple[signal.Signals, int], ...] = ((signal.SIGTERM, 2),)
+    """Which signals end it in good order after how many steps."""
+    launches: tuple[tuple[Victim, int], ...] = ()
+    """Which of three ranks is killed after how many steps, whose work the others do."""
+
+
+INT, USR1, TERM = ((number, 2) for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM))
+ALL = tuple((victim, *moment) for victim in (kill_main, kill_a_worker) for moment in ((0, 1), (3, 2), (8, 5)))
+FEW = ((kill_main, 0, 2), (kill_main, 4, 1), (kill_a_worker, 3, 5))
+FETCHING = (*((kill_main, steps, 1) for steps in (1, 2, 3, 4, 5, 6, 8)), (kill_a_worker, 7, 2))
+STOPS = tuple((signal.SIGTERM, steps) for steps in (1, 3, 6))
+JOBS = {
+    "tarred": Job(tarred, ALL, (1, 2, 5), (TERM, USR1, INT)),
+    "shar": Job(shar, world_sizes=(5,), signals=(USR1,)),
+    "indexed-shar": Job(indexed_shar, ((kill_main, 3, 2), (kill_a_worker, 8, 1)), (1,)),
+    "wenet": Job(lambda folder: export(ListCase, "manifest-to-wenet", folder), FEW, signals=(USR1,)),
+    "mels": Job(mels, ((kill_main, 0, 2), (kill_main, 3, 1), (kill_a_worker, 2, 5)), signals=(USR1,)),
+    "parquet": Job(lambda folder: export(Case, "manifest-to-parquet", folder), FEW, signals=(INT,)),
+    "make-manifest": Job(make_manifest, ((kill_main, 0, 1), (kill_main, 5, 5), (kill_a_worker, 5, 2))),
+    "context": Job(
+        context,
+        ((kill_a_worker, 0, 2), (kill_main, 2, 1), (kill_a_worker, 6, 5)),
+        (5,),
+        (INT,),
+        ((kill_main, 3), (kill_a_worker, 1)),
+    ),
+    "codes": Job(
+        codes,
+        ((kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 6, 5)),
+        (5,),
+        launches=((kill_main, 0), (kill_a_worker, 2)),
+    ),
+    "codes-of-manifest": Job(
+        codes_of_manifest,
+        ((kill_main, 1, 2), (kill_a_worker, 3, 1), (kill_main, 6, 3)),
+        (),
+        (),
+        ((kill_main, 2),),
+    ),
+    "fisher": Job(fisher, signals=(INT,)),
+    "download": Job(download, FETCHING, (), STOPS),
+    "index": Job(index, tuple((kill_main, steps, 1) for steps in (1, 7, 30)), (), ()),
+}

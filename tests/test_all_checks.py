@@ -1,0 +1,35 @@
+"""`scripts/test.sh`: what a check returns is what the script returns."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.running import clean_environment, run_process
+
+SCRIPT = Path(__file__).parents[1] / "scripts/test.sh"
+
+
+@pytest.mark.parametrize(
+    ("fails", "code", "last"),
+    [
+        ("nothing", 0, "test: all green"),
+        ("--kind light", 1, "test: FAILED: pytest"),
+        ("--kind torch", 1, "test: FAILED: pytest"),
+        ("mypy", 1, "test: FAILED: mypy"),
+    ],
+)
+def test_exit_codes(tmp_path: Path, fails: str, code: int, last: str) -> None:
+    """With stand-ins for Python and shellcheck."""
+    for name, body in {"python": f'case "$*" in *"{fails}"*) exit 3;; esac', "shellcheck": "exit 0"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "tmp").mkdir()
+    environ = clean_environment(
+        PREPCLI_PYTHON=str(tmp_path / "python"),
+        PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        TMPDIR=str(tmp_path / "tmp"),
+    )
+    done = run_process(["bash", SCRIPT, "tests/no_such_test.py"], env=environ)
+    assert (done.code, done.out.splitlines()[-1]) == (code, last), done
+    assert not list((tmp_path / "tmp").iterdir())
