@@ -5,8 +5,9 @@ Every other exception is a bug: it stops the run, and its traceback is written t
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any
 
@@ -18,6 +19,43 @@ FAULTS_OF_THE_MACHINE = frozenset(
 )
 """Errors that say nothing about a call or a record: the same command succeeds when their cause is gone."""
 _WRONG_PATH = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
+
+
+_argument: ContextVar[Callable[[str, object], str] | None] = ContextVar("prepcli_argument", default=None)
+
+
+def option(name: str, value: object = None) -> str:
+    """An option in a message, as its reader gives it: `--num-shards 8`, or `num_shards=8` in a call from Python.
+
+    Args:
+        name: its name on the command line, also `--no-index`.
+        value: the value that is given, or should be; None names the option alone.
+
+    """
+    argument = _argument.get()
+    if argument is not None:
+        return argument(name, value)
+    return name if value is None else f"{name} {value}"
+
+
+def called_from_python() -> bool:
+    """Whether messages name arguments of Python."""
+    return _argument.get() is not None
+
+
+def same_command() -> str:
+    """The words for a repetition: `the same command`, or `the same call` in a call from Python."""
+    return "the same call" if called_from_python() else "the same command"
+
+
+@contextmanager
+def arguments_named_by(argument: Callable[[str, object], str]) -> Iterator[None]:
+    """Let `option` name arguments of Python within the context."""
+    token = _argument.set(argument)
+    try:
+        yield
+    finally:
+        _argument.reset(token)
 
 
 class PrepcliError(Exception):

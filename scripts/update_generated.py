@@ -14,7 +14,7 @@ from pathlib import Path
 from prepcli.audio.segments import POLICIES
 from prepcli.engine.run.options import JobOptions
 from prepcli.interface.commands import COMMANDS, PUBLIC_NAMES, Command
-from prepcli.interface.from_python import in_python
+from prepcli.interface.from_python import arguments_of
 from prepcli.interface.options import Declared, declared
 
 ROOT = Path(__file__).parents[1]
@@ -107,7 +107,7 @@ def _docstring(command: Command, parameters: list[Declared]) -> str:
     """The docstring: the help text, all arguments, and the sections of the command's own docstring."""
     options = command.load_options()
     description = re.sub(r"\n\nExample: prepcli .*", "", inspect.getdoc(options) or "", flags=re.DOTALL)
-    paragraphs = in_python(description, options, only_names=True).split("\n\n")
+    paragraphs = _with_arguments(description, options).split("\n\n")
     own = inspect.getdoc(command.load_function()) or ""
     summary, _, rest = own.partition("\n\n")
     assert rest.startswith("Returns:"), f"{command.python_name} has a docstring without Returns: {summary}"
@@ -118,8 +118,19 @@ def _docstring(command: Command, parameters: list[Declared]) -> str:
     return "\n\n".join([*(textwrap.fill(one, WIDTH) for one in paragraphs), "\n".join(["Args:", *arguments]), rest])
 
 
+def _with_arguments(text: str, options: type) -> str:
+    """A help text with the names of arguments in the place of options: `num_shards` for `--num-shards (-n)`."""
+    arguments = arguments_of(options)
+
+    def replaced(found: re.Match[str]) -> str:
+        return arguments[found[1]][0].name if found[1] in arguments else found[0]
+
+    text = re.sub(r"(?<![\w-])(--[a-z][a-z0-9-]*)(?: \(-\w\))?", replaced, text)
+    return text.replace("un the same command again", "un the same call again")
+
+
 def _argument_lines(one: Declared, options: type) -> Iterator[str]:
-    text = one.option.help_in_python or in_python(one.option.help, options, only_names=True)
+    text = one.option.help_in_python or _with_arguments(one.option.help, options)
     if one.option.several_paths:
         text += " Or a list of paths."
     if one.option.shown_default:

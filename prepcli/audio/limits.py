@@ -4,7 +4,7 @@ Damaged and hostile headers have rates of gigahertz and lengths of centuries.
 """
 
 from prepcli.audio.info import AudioInfo, unreadable
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 
 MIN_SAMPLING_RATE, MAX_SAMPLING_RATE = 1_000, 768_000
 """In Hz, for files and for options. Together they limit the ratio of any resampling."""
@@ -45,6 +45,6 @@ def check_target_rate(rate: int | None) -> None:
     """
     if rate is not None and not MIN_SAMPLING_RATE <= rate <= MAX_SAMPLING_RATE:
         raise UsageError(
-            f"--target-sample-rate {rate} is not a sampling rate in Hz; "
+            f"{option('--target-sample-rate', rate)} is not a sampling rate in Hz; "
             f"give one from {MIN_SAMPLING_RATE} to {MAX_SAMPLING_RATE}"
         )

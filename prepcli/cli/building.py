@@ -2,22 +2,26 @@
 
 import gc
 import inspect
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.models import TyperPath
 
-from prepcli.errors import IncompleteError, TooManyRejectsError
+from prepcli.errors import IncompleteError, TooManyRejectsError, arguments_named_by
 from prepcli.interface.calls import called
+from prepcli.interface.from_python import argument
 from prepcli.interface.options import Declared, declared, words_of
 from prepcli.interface.printing import as_text, encodable
 from prepcli.interface.values import Options, check_effects, from_command_line
-from prepcli.processes.workers import is_own_rank
+from prepcli.processes.workers import CALLED_FROM_PYTHON, is_own_rank
 from prepcli.storage.addresses import is_address, other_scheme
 from prepcli.storage.paths import path_of
 
@@ -122,8 +126,11 @@ class _PathOrAddress(TyperPath):
 
 def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]]) -> None:
     """Call the function and print its report, also after a run with too many rejects."""
+    names: AbstractContextManager[None] = nullcontext()
+    if is_own_rank() and os.environ.get(CALLED_FROM_PYTHON):
+        names = arguments_named_by(partial(argument, type(options)))
     try:
-        with called([*words, *words_of(options)], progress=True):
+        with names, called([*words, *words_of(options)], progress=True):
             _expect_requests(options)
             work = function()
             _collect_garbage()

@@ -1,18 +1,16 @@
 """Calls of the functions of the API: their arguments become options, and messages name the arguments."""
 
-import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-from prepcli.errors import PrepcliError
+from prepcli.errors import arguments_named_by
 from prepcli.interface.calls import called
 from prepcli.interface.commands import BY_PYTHON_NAME
 from prepcli.interface.options import Declared, declared, words_of
-from prepcli.interface.printing import printable_command
 from prepcli.interface.values import check_effects, make_options
 
 Returned = TypeVar("Returned")
-_FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)(?: \(-\w\))?(?:( )(-?[\w.+-]*\w))?")
 
 
 def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[type-var]  # each caller says what it is
@@ -28,47 +26,38 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
     command = BY_PYTHON_NAME[name]
     defaults = {one.name: one.default for one in declared(command.load_options())}
     given = {name: value for name, value in arguments.items() if value is not defaults[name]}
-    options = make_options(command.load_options(), given)
-    try:
+    with arguments_named_by(partial(argument, command.load_options())):
+        options = make_options(command.load_options(), given)
         check_effects(options)
         with called([*command.name.split(), *words_of(options)], progress=getattr(options, "progress", False)):
             report: Returned = command.load_function()(options)
             return report
-    except PrepcliError as error:
-        # `continue_with` stays a command for a shell.
-        shell = printable_command(getattr(error, "continue_with", None) or "")
-        shell = shell if str(error).endswith(shell) else ""
-        error.args = (in_python(str(error).removesuffix(shell), type(options)) + shell, *error.args[1:])
-        raise
 
 
-def in_python(text: str, options: type, *, only_names: bool = False) -> str:
-    """Replace the options of the command line in a message or a help text by Python arguments.
+def argument(options: type, name: str, value: object = None) -> str:
+    """An option of the command line as a Python argument, for `prepcli.errors.option`.
 
-    `--num-shards` becomes `num_shards`, `--overwrite` becomes `overwrite=True`, `--remainder drop` becomes
-    `remainder='drop'`; with `only_names`, values are left out. Options that the dataclass does not have are not
-    replaced.
+    `--num-shards` becomes `num_shards`, `--overwrite` becomes `overwrite=True`, `--remainder` with the value `drop`
+    becomes `remainder='drop'`. Options that the dataclass does not have keep their name.
     """
-    by_flag = dict(_flags(options))
-
-    def replaced(found: re.Match[str]) -> str:
-        if found[1] not in by_flag:
-            return found[0]
-        one, is_on = by_flag[found[1]]
-        space, word = found[2] or "", found[3] or ""
-        if only_names:
-            return f"{one.name}{space}{word}"
-        if one.type is bool:
-            return f"{one.name}={is_on}{space}{word}"
-        if word in one.choices:
-            return f"{one.name}={word!r}"
-        is_number = one.type in (int, float) and re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?|nan|inf", word)
-        return f"{one.name}={word}" if is_number else f"{one.name}{space}{word}"
-
-    return _FLAG.sub(replaced, text).replace("un the same command again", "un the same call again")
+    found = arguments_of(options).get(name)
+    if found is None:
+        return name if value is None else f"{name} {value}"
+    one, is_on = found
+    if one.type is bool:
+        return f"{one.name}={is_on}"
+    if value is None:
+        return one.name
+    return f"{one.name}={value if one.type in (int, float) else repr(str(value))}"
 
 
-def _flags(options: type) -> Iterator[tuple[str, tuple[Declared, bool]]]:
+@lru_cache
+def arguments_of(options: type) -> dict[str, tuple[Declared, bool]]:
+    """The argument that each name on the command line gives, and the value that a flag of this name sets."""
+    return dict(_names(options))
+
+
+def _names(options: type) -> Iterator[tuple[str, tuple[Declared, bool]]]:
     for one in declared(options):
         for name in one.names if one.option.only != "command line" else ():
             on, _, off = name.partition("/")

@@ -4,20 +4,20 @@ import os
 from pathlib import Path
 from typing import Any
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 
 
-def new_figure(option: str = "--plot", size: tuple[float, float] = (10, 5)) -> Any:
+def new_figure(flag: str = "--plot", size: tuple[float, float] = (10, 5)) -> Any:
     """An empty figure of `size` inches.
 
     Raises:
-        UsageError: matplotlib is not installed; the message names `option`, which needs it.
+        UsageError: matplotlib is not installed; the message names `flag`, which needs it.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise UsageError(f"{option} needs matplotlib: pip install 'prepcli[plot]'") from None
+        raise UsageError(f"{option(flag)} needs matplotlib: pip install 'prepcli[plot]'") from None
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -44,6 +44,6 @@ def check_plot(path: Path) -> None:
     """
     formats = new_figure().canvas.get_supported_filetypes()
     if path.suffix[1:].lower() not in formats:
-        raise UsageError(f"--plot {path}: the name must end in one of .{', .'.join(sorted(formats))}")
+        raise UsageError(f"{option('--plot', path)}: the name must end in one of .{', .'.join(sorted(formats))}")
     if not os.path.isdir(path.absolute().parent):
-        raise UsageError(f"--plot {path}: there is no folder {path.parent}")
+        raise UsageError(f"{option('--plot', path)}: there is no folder {path.parent}")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Declared, declared
 from prepcli.storage.addresses import SCHEMES, is_address, names_addresses, other_scheme, restored
 from prepcli.storage.paths import path_of
@@ -36,9 +36,12 @@ def check_effects(options: Any) -> None:
     for one in given.values():
         if one.option.needs and one.option.needs not in given:
             other = next(other for other in declared(type(options)) if other.name == one.option.needs).long_name
-            raise UsageError(f"{one.long_name} has no effect without {other}: give both, or leave {one.long_name} out")
+            name = option(one.long_name)
+            raise UsageError(f"{name} has no effect without {option(other)}: give both, or leave {name} out")
         for disabled in filter(None, map(given.get, one.option.disables)):
-            raise UsageError(f"{disabled.long_name} has no effect with {one.long_name}: leave one of them out")
+            raise UsageError(
+                f"{option(disabled.long_name)} has no effect with {option(one.long_name)}: leave one of them out"
+            )
 
 
 def _converted(one: Declared, value: Any) -> Any:

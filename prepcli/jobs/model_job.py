@@ -14,6 +14,7 @@ from prepcli.engine.run.crashes import DECODING
 from prepcli.engine.run.job import Job
 from prepcli.engine.run.unit import Advance, Execution
 from prepcli.engine.state.plan import Contents, Plan, UnitT
+from prepcli.errors import option
 from prepcli.jobs.prefetch import Batch, Decoded, Decoder, DecodingPool
 from prepcli.models.devices import keeping_generators, use_device
 from prepcli.models.faults import naming_faults
@@ -116,7 +117,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
             MemoryError: the device has too little memory for more than the rows of a batch.
 
         """
-        with noting_in_flight(execution.workspace), naming_faults(self.device, "--devices cpu"):
+        with noting_in_flight(execution.workspace), naming_faults(self.device, option("--devices", "cpu")):
             yield from self._attempt(plan, units, execution)
 
     def _attempt(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from prepcli.engine.state.workspace import replaced_file
-from prepcli.errors import PrepcliError, UsageError, cannot_write
+from prepcli.errors import PrepcliError, UsageError, cannot_write, option
 from prepcli.formats.loader_sections import PLACES, loader_sections
 from prepcli.formats.yaml_edit import EditableYaml
 from prepcli.formats.yaml_text import read_yaml_text
@@ -57,7 +57,7 @@ class _Config:
 def check_kind_of_file(path: Path) -> None:
     """Raise `UsageError` for a folder or a device, which must not be replaced by a config."""
     if path.exists() and not path.is_file():
-        raise UsageError(f"--write-config {path}: it is not a regular file; give another name")
+        raise UsageError(f"{option('--write-config', path)}: it is not a regular file; give another name")
 
 
 def check_loader_config(path: Path, data: str = "") -> None:
@@ -116,8 +116,8 @@ def write_loader_config(
         edited = config.yaml.edited(config.place, changed, unfit)
     except ValueError:
         raise UsageError(
-            f"--write-config {path}: the options cannot be put into {place or 'it'} without changing something else "
-            "(anchors, aliases, comments within braces); edit the file yourself"
+            f"{option('--write-config', path)}: the options cannot be put into {place or 'it'} without changing "
+            "something else (anchors, aliases, comments within braces); edit the file yourself"
         ) from None
     _write(path, edited, config.line_end)
     return [*notes, *kept_notes, f"wrote {path}: {len(notes)} keys changed in {place or 'its top level'}"]
@@ -140,10 +140,10 @@ def _kept_note(name: str, value: object, estimated: object) -> str:
     if not (isinstance(value, (int, float)) and isinstance(estimated, (int, float))):
         return note
     if name.startswith("max_") and value < estimated:
-        option = f" (-u {value:g})" if name in ("max_duration", "max_tokens") and value > 0 else ""
+        limit = f" (-u {value:g})" if name in ("max_duration", "max_tokens") and value > 0 else ""
         note += (
             ". The bins were made with examples above it, which training leaves out: estimate again with this "
-            f"limit{option}"
+            f"limit{limit}"
         )
     return note
 
@@ -159,14 +159,16 @@ def _read(path: Path, data: str) -> _Config:
         line_end = "\r\n" if 0 < text.count("\n") == text.count("\r\n") else "\n"
         config = EditableYaml(text.replace(line_end, "\n"))
     except OSError as error:
-        raise PrepcliError(f"--write-config {path}: it cannot be read: {error.strerror or error}") from None
+        raise PrepcliError(f"{option('--write-config', path)}: it cannot be read: {error.strerror or error}") from None
     except yaml.YAMLError as error:
-        raise UsageError(f"--write-config {path}: it is not readable YAML: {' '.join(str(error).split())}") from None
+        raise UsageError(
+            f"{option('--write-config', path)}: it is not readable YAML: {' '.join(str(error).split())}"
+        ) from None
     if config.is_empty:  # the file has only comments
         return _Config(config, line_end, (), {})
     document = config.value
     if not isinstance(document, dict):
-        raise UsageError(f"--write-config {path}: it is not a mapping of options")
+        raise UsageError(f"{option('--write-config', path)}: it is not a mapping of options")
     found = [(place, section) for place, section in loader_sections(document) if config.mapping(place)]
     if not found and (not document or LOADER_KEYS.intersection(document)):
         return _Config(config, line_end, (), document)
@@ -178,8 +180,8 @@ def _read(path: Path, data: str) -> _Config:
     if found and data:
         why += f", and {'several' if belonging else 'none'} of them read{'' if belonging else 's'} {data}"
     raise UsageError(
-        f"--write-config {path}: it is not clear where the options belong: {why}; write them into a new file, and copy "
-        "them from there"
+        f"{option('--write-config', path)}: it is not clear where the options belong: {why}; write them into a new "
+        "file, and copy them from there"
     )
 
 
@@ -192,12 +194,14 @@ def _check_writable(path: Path) -> None:
     """Raise `UsageError` if the file, or a new one in its folder, cannot be written."""
     real = path.resolve()
     if not real.parent.is_dir():
-        raise UsageError(f"--write-config {path}: cannot write it: No such file or directory: {real.parent}")
+        raise UsageError(f"{option('--write-config', path)}: cannot write it: No such file or directory: {real.parent}")
     # root may write every file, but a file without any write permission is not meant to change.
     is_protected = real.exists() and not (os.access(real, os.W_OK) and real.stat().st_mode & 0o222)
     if is_protected or not os.access(real.parent, os.W_OK):
         what = "it" if is_protected else f"its folder {real.parent}"
-        raise UsageError(f"--write-config {path}: {what} is read-only; allow to write it, or give another name")
+        raise UsageError(
+            f"{option('--write-config', path)}: {what} is read-only; allow to write it, or give another name"
+        )
 
 
 def _notes(place: str, section: dict[str, Any], changed: Mapping[str, Any], unfit: list[str]) -> Iterator[str]:
@@ -221,4 +225,4 @@ def _write(path: Path, text: str, line_end: str) -> None:
         with replaced_file(path) as file:
             file.write(text.replace("\n", line_end).encode("utf-8"))
     except OSError as error:
-        raise cannot_write(error, f"--write-config {path}: cannot write it: {error.strerror}") from None
+        raise cannot_write(error, f"{option('--write-config', path)}: cannot write it: {error.strerror}") from None

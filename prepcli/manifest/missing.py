@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from prepcli.errors import option
 from prepcli.formats.names import path_in
 from prepcli.storage.addresses import AddressError, is_absolute, is_address, other_scheme
 from prepcli.storage.one_name import OTHER_FORM, other_forms
@@ -44,7 +45,7 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
     where = (
         f"The path is absolute: is the folder mounted? If it was moved, correct the paths in {source}"
         if is_absolute(path)
-        else f"Relative paths start from {base}: give the right folder with --audio-base-dir, or mount it"
+        else f"Relative paths start from {base}: give the right folder with {option('--audio-base-dir')}, or mount it"
     )
     if any(map(os.path.exists, other_forms(example))):
         where = f"But {OTHER_FORM}: correct the paths in {source}, or rename the files"

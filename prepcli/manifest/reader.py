@@ -8,7 +8,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prepcli.errors import InputChangedError
+from prepcli.errors import InputChangedError, same_command
 from prepcli.manifest.spool import plain_copy
 from prepcli.storage.input_files import FileState, check_unchanged, read_at, state_of
 
@@ -99,7 +99,7 @@ class LineReader:
         if len(data) < length:
             is_copy = found.plain_path not in (None, found.path)
             what = f"{found.plain_path}, the copy of {found.path}," if is_copy else found.path
-            raise InputChangedError(f"{what} has become shorter since it was indexed; run the same command again")
+            raise InputChangedError(f"{what} has become shorter since it was indexed; run {same_command()} again")
         return data
 
     def _check(self, source: int, file: int | None = None) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.errors import option
+
 _LONG = 600.0
 _MIN_SPEED, _SPEECH = 0.1, 1.0
 """Characters per second: below the first, a recording is not speech; above the second, a long duration is plausible."""
@@ -44,4 +46,7 @@ def notes_on_limit(max_duration: float | None, typical: float) -> list[str]:
     """Return a note if `--max-duration` is probably not in seconds: it is far above a typical duration (seconds)."""
     if max_duration is None or not max(_LONG, 100 * typical) < max_duration < float("inf"):
         return []
-    return [f"--max-duration {max_duration:g} is in seconds, and leaves nothing out: {typical:,.4g} s is typical"]
+    return [
+        f"{option('--max-duration', f'{max_duration:g}')} is in seconds, and leaves nothing out: {typical:,.4g} s is "
+        "typical"
+    ]

@@ -23,7 +23,7 @@ import msgspec
 from prepcli.engine.ranks.claims import CLAIMS, Claims, do_together
 from prepcli.engine.ranks.stages import begin_stage
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.errors import PrepcliError, UsageError, naming
+from prepcli.errors import PrepcliError, UsageError, naming, same_command
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.index import (
     IndexBuilder,
@@ -350,7 +350,7 @@ def _find_or_make(
     read_together(folder, inputs, columns, workspace, workspace.spool, num_workers)
     found = _load(folder, read_stored(folder), workspace)
     if found is None:
-        raise PrepcliError(f"{folder} was removed during the run, which has stopped; run the same command again")
+        raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")
     _remove_others(folder)
     return found
 

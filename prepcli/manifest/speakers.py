@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from prepcli.errors import RecordRejected
+from prepcli.errors import RecordRejected, option
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.record import Record
 
@@ -38,6 +38,6 @@ def notes_on_speakers(sample: Iterable[Record]) -> list[str]:
             return [
                 f"speakers such as {speaker!r} do not have the form '| Language:xx Dataset:yy Speaker:zz |' that "
                 "Magpie-TTS requires; for Magpie-TTS, run recipes/magpietts/prepare_manifest.py with --language and "
-                "--dataset on the manifest first"
+                f"{option('--dataset')} on the manifest first"
             ]
     return []

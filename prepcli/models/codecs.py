@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.models.hf_codec import HfCodec, check_hf_codec, hf_identity, is_hf_codec
 from prepcli.models.nemo import check_nemo_file, file_identity, is_file, notes_on_name
 from prepcli.models.nemo_codec import MODEL_CLASS, NemoCodec
@@ -24,7 +24,9 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
     if is_hf_codec(name):
         check_hf_codec(name, OPTION)
     elif num_codebooks is not None:
-        raise UsageError(f"--num-codebooks is for Mimi, DAC and EnCodec; all codebooks of {name} belong together")
+        raise UsageError(
+            f"{option('--num-codebooks')} is for Mimi, DAC and EnCodec; all codebooks of {name} belong together"
+        )
     elif is_file(name):
         check_nemo_file(name, OPTION, MODEL_CLASS)
 
@@ -46,7 +48,7 @@ def codec_name(model: str, given: str | None = None) -> str:
     """
     if given is not None:
         if not _NAME.fullmatch(given):
-            raise UsageError(f"--codec-name {given!r}: use letters, digits, dots, dashes and underscores")
+            raise UsageError(f"{option('--codec-name')} {given!r}: use letters, digits, dots, dashes and underscores")
         return given
     last = Path(model).name or Path(model).absolute().name  # also right for `.`
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", last.removesuffix(".nemo")).lstrip("._-")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.calls import Undo, keep_for_caller, set_environ_default
 from prepcli.models.faults import device_failure
 from prepcli.models.protocols import Precision
@@ -86,23 +86,25 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
     if wanted == "cpu":
         return Devices("cpu", 1)
     if wanted != "auto" and not (wanted.isdecimal() and int(wanted) > 0):
-        raise UsageError(f"--devices takes auto, cpu or a number of GPUs, not {wanted}")
+        raise UsageError(f"{option('--devices')} takes auto, cpu or a number of GPUs, not {wanted}")
     found = _num_gpus()
     if wanted == "auto" and not found:
         return Devices("cpu", 1)
     count = found if wanted == "auto" else int(wanted)
     if count > found:
-        raise UsageError(f"--devices {wanted}: this machine has {found} GPUs that can be used; give cpu or auto")
+        raise UsageError(
+            f"{option('--devices', wanted)}: this machine has {found} GPUs that can be used; give cpu or auto"
+        )
     if rank.launcher == "none":
         return Devices("cuda:0", count)
     number = _number_on_machine(rank)
     device = f"cuda:{(rank.rank if number is None else number) % count}"
     if number is None or number < _num_gpus_of_ranks(found, count):
         return Devices(device, 1)
-    those = "those of the machine" if wanted == "auto" else f"--devices {wanted}"
+    those = "those of the machine" if wanted == "auto" else option("--devices", wanted)
     sharing = (
         f"rank {rank.rank} is number {number} on this machine and shares {device}, because {count} GPUs are used "
-        f"({those}); give each rank a GPU (srun --gpus-per-task=1), or start fewer"
+        f"({those}); give each rank a GPU (srun {option('--gpus-per-task')}=1), or start fewer"
     )
     return Devices(device, 1, sharing)
 
@@ -151,7 +153,7 @@ def _num_gpus() -> int:
     failure = next((text for one in said if _FAILURE in (text := str(one.message))), None)
     if failure is not None and not count:
         text = failure.partition(_FAILURE)[2].partition(" (Triggered internally")[0]
-        raise device_failure(text, "the GPUs of this machine", "--devices cpu")
+        raise device_failure(text, "the GPUs of this machine", option("--devices", "cpu"))
     return min(count, _num_exposed(count)) if count > 1 else count
 
 

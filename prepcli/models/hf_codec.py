@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.models.devices import computing_in, use_full_float32, use_tf32
 from prepcli.models.nemo import quiet
 from prepcli.models.protocols import Precision
@@ -108,7 +108,7 @@ def is_hf_codec(name: str) -> bool:
     return match is not None and _KNOWN_WORD.search(match[1]) is not None
 
 
-def check_hf_codec(name: str, option: str) -> None:
+def check_hf_codec(name: str, flag: str) -> None:
     """Check in milliseconds, without transformers, that a folder contains a codec; a name is not checked.
 
     Raises:
@@ -122,15 +122,17 @@ def check_hf_codec(name: str, option: str) -> None:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else error
-        raise UsageError(f"{option} {name} is not a folder of Hugging Face's: {folder / CONFIG}: {reason}") from None
-    _check_kind(config.get("model_type") if isinstance(config, dict) else None, name, option)
+        raise UsageError(
+            f"{option(flag, name)} is not a folder of Hugging Face's: {folder / CONFIG}: {reason}"
+        ) from None
+    _check_kind(config.get("model_type") if isinstance(config, dict) else None, name, flag)
     if not _weights(folder):
-        raise UsageError(f"{option} {name}: there are no weights ({' or '.join(_WEIGHTS)})")
+        raise UsageError(f"{option(flag, name)}: there are no weights ({' or '.join(_WEIGHTS)})")
 
 
-def _check_kind(found: Any, name: str, option: str) -> None:
+def _check_kind(found: Any, name: str, flag: str) -> None:
     if found not in _KINDS:
-        raise UsageError(f"{option} {name} is a model of the type {found}; transformers' {_NEEDED} are supported")
+        raise UsageError(f"{option(flag, name)} is a model of the type {found}; transformers' {_NEEDED} are supported")
 
 
 def _weights(folder: Path) -> list[Path]:
@@ -159,20 +161,20 @@ class HfCodec:
 
     rows_on_cpu: int | None = 1  # rounding depends neither on batches nor on threads
 
-    def __init__(self, name: str, option: str, num_codebooks: int | None = None) -> None:
+    def __init__(self, name: str, flag: str, num_codebooks: int | None = None) -> None:
         """Load a codec.
 
         Args:
             name: a folder, or the name of a model on the hub.
-            option: name of the option, for messages.
+            flag: name of the option, for messages.
             num_codebooks: use the first of its codebooks; None: all.
 
         Raises:
             UsageError: it cannot be loaded, has fewer codebooks, or its frames cannot be decoded from codes alone.
 
         """
-        where = f"{option} {name}"
-        self._model = _load(name, option)
+        where = option(flag, name)
+        self._model = _load(name, flag)
         config = self._model.config
         self._kind = _KINDS[config.model_type]
         _check_frames_suffice(config, where)
@@ -225,16 +227,16 @@ class HfCodec:
         return codes, -(-lengths // self.samples_per_frame)
 
 
-def _load(name: str, option: str) -> Any:
+def _load(name: str, flag: str) -> Any:
     """Load a model without transformers' output."""
     with quiet():
         try:
             transformers = importlib.import_module("transformers")
         except ImportError:
-            raise UsageError(f"{option} {name} needs transformers: pip install 'prepcli[models]'") from None
+            raise UsageError(f"{option(flag, name)} needs transformers: pip install 'prepcli[models]'") from None
         try:
             config = transformers.AutoConfig.from_pretrained(name)
-            _check_kind(config.model_type, name, option)
+            _check_kind(config.model_type, name, flag)
             kind = getattr(transformers, _KINDS[config.model_type].model_class)
             model, found = kind.from_pretrained(name, output_loading_info=True)
         except UsageError:
@@ -242,9 +244,9 @@ def _load(name: str, option: str) -> Any:
         except Exception as error:
             what = "cannot be loaded" if Path(name).is_dir() else "cannot be fetched; give a folder"
             line = next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
-            raise UsageError(f"{option} {name} {what}: {line}") from None
+            raise UsageError(f"{option(flag, name)} {what}: {line}") from None
     if found["missing_keys"]:
-        raise UsageError(f"{option} {name} cannot be loaded: its weights lack {min(found['missing_keys'])}")
+        raise UsageError(f"{option(flag, name)} cannot be loaded: its weights lack {min(found['missing_keys'])}")
     return model.float().eval()
 
 
@@ -259,7 +261,7 @@ def _check_frames_suffice(config: Any, where: str) -> None:
 def _codebooks(config: Any, available: int, wanted: int | None, where: str) -> int:
     lowest = getattr(config, "num_semantic_quantizers", 1)
     if wanted is not None and not lowest <= wanted <= available:
-        raise UsageError(f"--num-codebooks {wanted}: {where} has {available}; give a number from {lowest}")
+        raise UsageError(f"{option('--num-codebooks', wanted)}: {where} has {available}; give a number from {lowest}")
     return available if wanted is None else wanted
 
 

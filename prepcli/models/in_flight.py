@@ -18,7 +18,7 @@ from pathlib import Path
 
 from prepcli.engine.run.crashes import MAX_CRASHES, crashes_folder
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import PrepcliError, RecordRejected, RejectReason
+from prepcli.errors import PrepcliError, RecordRejected, RejectReason, option
 from prepcli.processes.in_hand import NoteFile, read_note
 from prepcli.processes.owner import Owner
 
@@ -125,7 +125,8 @@ def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
             if len(_Current.in_flight.refused) >= MAX_CRASHES:
                 raise PrepcliError(
                     f"the model has crashed over {MAX_CRASHES} single segments: most likely the cause is not the audio "
-                    f"but the device or the installation; try --devices cpu, then remove {folder} and run again"
+                    f"but the device or the installation; try {option('--devices', 'cpu')}, then remove {folder} and "
+                    "run again"
                 )
             # Only this thread: the others run on while the handler writes, and walking through their frames could crash
             # again.

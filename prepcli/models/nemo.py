@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prepcli.errors import IncompleteError, UsageError
+from prepcli.errors import IncompleteError, UsageError, option
 from prepcli.formats.yaml_text import MAX_BYTES, parse_yaml
 from prepcli.interface.bars import bars_of_others
 from prepcli.interface.calls import log_less
@@ -33,28 +33,30 @@ def is_file(name: str) -> bool:
     return name.endswith(".nemo") or os.path.exists(name)
 
 
-def check_nemo_file(path: str, option: str, model_class: str) -> None:
+def check_nemo_file(path: str, flag: str, model_class: str) -> None:
     """Check the class of the model in a `.nemo` file, in milliseconds and without NeMo.
 
     Args:
         path: the file.
-        option: name of the option, for messages.
+        flag: name of the option, for messages.
         model_class: the class that the model must have.
 
     Raises:
         UsageError: the file does not exist, is not a `.nemo` file, or contains a model of another class.
     """
-    found = target_of(path, option).rpartition(".")[2]
+    found = target_of(path, flag).rpartition(".")[2]
     if found != model_class:
-        raise UsageError(f"{option} {path} contains a model of the class {found}; the class {model_class} is needed")
+        raise UsageError(
+            f"{option(flag, path)} contains a model of the class {found}; the class {model_class} is needed"
+        )
 
 
-def target_of(path: str, option: str) -> str:
+def target_of(path: str, flag: str) -> str:
     """The full class name of the model in a `.nemo` file; `unknown` if the file does not contain it.
 
     Args:
         path: the file.
-        option: name of the option, for messages.
+        flag: name of the option, for messages.
 
     Raises:
         UsageError: the file does not exist, or is not a `.nemo` file.
@@ -63,7 +65,7 @@ def target_of(path: str, option: str) -> str:
     import yaml
 
     if not os.path.isfile(path):
-        raise UsageError(f"{option} {path}: there is no such file")
+        raise UsageError(f"{option(flag, path)}: there is no such file")
     try:
         with tarfile.open(path, "r:*") as tar:
             # The configuration comes first, so the weights are not read.
@@ -72,17 +74,17 @@ def target_of(path: str, option: str) -> str:
             config = parse_yaml(file.read(MAX_BYTES + 1)) if file else None
     except (*_MALFORMED, yaml.YAMLError) as error:
         raise UsageError(
-            f"{option} {path} is not a .nemo file (a tar archive with {_CONFIG}): {first_line(error)}"
+            f"{option(flag, path)} is not a .nemo file (a tar archive with {_CONFIG}): {first_line(error)}"
         ) from None
     if not isinstance(config, dict):
-        raise UsageError(f"{option} {path} is not a .nemo file: it does not contain {_CONFIG}")
+        raise UsageError(f"{option(flag, path)} is not a .nemo file: it does not contain {_CONFIG}")
     return str(config.get("target", "unknown"))
 
 
-def notes_on_name(name: str, option: str, model_class: str, collection: str) -> list[str]:
+def notes_on_name(name: str, flag: str, model_class: str, collection: str) -> list[str]:
     """A note for a plan if the value of a model option is a name and no model can have this name."""
     why = None if is_file(name) else problem_of(name, model_class, collection)
-    return [] if why is None else [f"{option} {name} cannot be fetched: {why}"]
+    return [] if why is None else [f"{option(flag, name)} cannot be fetched: {why}"]
 
 
 def file_identity(name: str) -> str:
@@ -96,13 +98,13 @@ def file_identity(name: str) -> str:
     return f".nemo file with SHA-256 {digest.hexdigest()}"
 
 
-def load_nemo(model_class: str, name: str, option: str, collection: str = "asr") -> Any:
+def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr") -> Any:
     """Load a model in inference mode, on the CPU.
 
     Args:
         model_class: a class of `nemo.collections.<collection>.models`.
         name: a `.nemo` file, or the name of a pretrained model, which is downloaded at its first use.
-        option: name of the option, for messages.
+        flag: name of the option, for messages.
         collection: NeMo's collection of the model.
 
     Raises:
@@ -112,13 +114,15 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
     """
     why = None if is_file(name) else problem_of(name, model_class, collection)
     if why is not None:
-        raise UsageError(f"{option} {name} cannot be fetched; give a .nemo file: {why}")
+        raise UsageError(f"{option(flag, name)} cannot be fetched; give a .nemo file: {why}")
     said = sys.stderr
     with quiet():
         try:
             models = importlib.import_module(f"nemo.collections.{collection}.models")
         except ImportError as error:
-            raise UsageError(f"{option} {name} needs NeMo: pip install 'prepcli[nemo]' ({first_line(error)})") from None
+            raise UsageError(
+                f"{option(flag, name)} needs NeMo: pip install 'prepcli[nemo]' ({first_line(error)})"
+            ) from None
         kind = getattr(models, model_class)
         load = kind.restore_from if is_file(name) else kind.from_pretrained
         try:
@@ -128,7 +132,7 @@ def load_nemo(model_class: str, name: str, option: str, collection: str = "asr")
             raise
         except Exception as error:
             what = "cannot be loaded" if is_file(name) else "cannot be fetched; give a .nemo file"
-            raise UsageError(f"{option} {name} {what}: {first_line(error)}") from None
+            raise UsageError(f"{option(flag, name)} {what}: {first_line(error)}") from None
     log_less("nemo_logger", logging.ERROR)
     model.freeze()
     return model

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.models.devices import computing_in, to_device, use_full_float32, use_tf32
 from prepcli.models.nemo import load_nemo
 from prepcli.models.protocols import Precision
@@ -259,31 +259,31 @@ class NemoCodec:
 
     rows_on_cpu: int | None = 1  # up to three times as fast as batches (`benchmarks/README.md`)
 
-    def __init__(self, name: str, option: str) -> None:
+    def __init__(self, name: str, flag: str) -> None:
         """Load a codec.
 
         Args:
             name: a `.nemo` file, or the name of a pretrained model.
-            option: name of the option, for messages.
+            flag: name of the option, for messages.
 
         Raises:
             UsageError: loading fails, or the codec does not have codes.
         """
-        model: Any = load_nemo(MODEL_CLASS, name, option, collection="tts")
+        model: Any = load_nemo(MODEL_CLASS, name, flag, collection="tts")
         self._model = model
         self.sampling_rate: int = int(model.sample_rate)
         self.samples_per_frame: int = int(model.samples_per_frame)
         if model.vector_quantizer is None:
-            raise UsageError(f"{option} {name}: this codec has no quantizer, and so no codes")
+            raise UsageError(f"{option(flag, name)}: this codec has no quantizer, and so no codes")
         self.codebook_size: int = int(model.codebook_size)
         fold_weight_norm(model)
         self._encoder = encoder_of(model)
         self._quantizer = quantizer_of(model)
         with noting_widest(model) as widest:
-            self.min_frames: int = self._find_min_frames(f"{option} {name}")
+            self.min_frames: int = self._find_min_frames(option(flag, name))
         self.values_per_sample: float = widest.num_values / (self.min_frames * self.samples_per_frame)
         if self._encoder is not None and not self._is_as_nemo():
-            print(f"note: {option} {name} is run by NeMo's own code, which takes longer", file=sys.stderr)
+            print(f"note: {option(flag, name)} is run by NeMo's own code, which takes longer", file=sys.stderr)
             self._encoder = self._quantizer = None
         self.mixes_lengths = self._encoder is not None
 

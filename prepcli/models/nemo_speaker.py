@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.calls import Undo, keep_for_caller
 from prepcli.models.nemo import load_nemo
 
@@ -76,17 +76,17 @@ class NemoSpeakerEncoder:
 
     rows_on_cpu: int | None = 1  # rounding depends neither on batches nor on threads
 
-    def __init__(self, name: str, option: str) -> None:
+    def __init__(self, name: str, flag: str) -> None:
         """Load a model.
 
         Args:
             name: a `.nemo` file, or the name of a pretrained model.
-            option: name of the option, for messages.
+            flag: name of the option, for messages.
 
         Raises:
             UsageError: loading fails, or the model does not use mel spectra.
         """
-        self._model = load_nemo(MODEL_CLASS, name, option)
+        self._model = load_nemo(MODEL_CLASS, name, flag)
         from nemo.collections.asr.parts.submodules import tdnn_attention
 
         keep_for_caller(_mask_of_nemo)
@@ -99,7 +99,7 @@ class NemoSpeakerEncoder:
             self._more_frames = 0 if front_end.exact_pad else 1
         except AttributeError:
             kind = type(self._model.preprocessor).__name__
-            raise UsageError(f"{option} {name}: its front end ({kind}) does not compute mel spectra") from None
+            raise UsageError(f"{option(flag, name)}: its front end ({kind}) does not compute mel spectra") from None
         pad_to = front_end.pad_to
         self._grid = pad_to if isinstance(pad_to, int) and pad_to > 0 else GRID_FRAMES
         self.min_samples = _shortest(front_end)

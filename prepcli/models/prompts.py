@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.manifest.datasets import TextSet
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.texts import Turn
@@ -104,7 +104,8 @@ class Prompt:
                 from nemo.collections.common.prompts import PromptFormatter
             except ImportError as error:
                 raise UsageError(
-                    f"--prompt-format {spec.prompt_format} needs NeMo: pip install 'prepcli[nemo]' ({_line(error)})"
+                    f"{option('--prompt-format', spec.prompt_format)} needs NeMo: pip install 'prepcli[nemo]' "
+                    f"({_line(error)})"
                 ) from None
             try:
                 formatter = PromptFormatter.resolve(spec.prompt_format)
@@ -112,7 +113,7 @@ class Prompt:
             except UsageError:
                 raise
             except Exception as error:
-                raise UsageError(f"--prompt-format {spec.prompt_format}: {_line(error)}") from None
+                raise UsageError(f"{option('--prompt-format', spec.prompt_format)}: {_line(error)}") from None
         self._apply = prompt_fn.apply_prompt_format_fn
         self._adapters = text_adapters
         users = [turn for turn in defaults or () if turn["role"] == "user"]
@@ -229,7 +230,9 @@ def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
         return loaded[0]
     canary = "canary" in (spec.prompt_format or "")
     if canary and "spl_tokens" not in spec.langs:
-        raise UsageError("a canary prompt needs the tokenizer of its special tokens: --langs spl_tokens ...")
+        raise UsageError(
+            f"a canary prompt needs the tokenizer of its special tokens: {option('--langs')} spl_tokens ..."
+        )
     return (CanaryTokenizer if canary else AggregateTokenizer)(dict(zip(spec.langs, loaded, strict=True)))
 
 
@@ -244,7 +247,8 @@ def _parse_slots(prompt: str | None) -> list[dict[str, Any]] | None:
         if isinstance(slots, list) and all(isinstance(turn, dict) and "role" in turn for turn in slots):
             return slots
     raise UsageError(
-        "--prompt must be a list of turns such as [{'role':'user','slots':{'source_lang':'en','task':'asr'}}]"
+        f"{option('--prompt')} must be a list of turns such as "
+        "[{'role':'user','slots':{'source_lang':'en','task':'asr'}}]"
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,8 +51,8 @@ def weights_file() -> Path:
         if path.is_file():
             return path
     raise UsageError(
-        "--speaker-model resemblyzer needs the package Resemblyzer: pip install --no-deps Resemblyzer (no extra has "
-        "it, because its requirements need a compiler; only its weights are used)"
+        f"{option('--speaker-model')} resemblyzer needs the package Resemblyzer: pip install {option('--no-deps')} "
+        "Resemblyzer (no extra has it, because its requirements need a compiler; only its weights are used)"
     )
 
 

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from prepcli.errors import option
 from prepcli.models.faults import lacks_memory
 from prepcli.models.in_flight import in_flight
 from prepcli.processes.workers import no_interruption, wait_for, wait_for_any
@@ -167,7 +168,8 @@ def _run_in_pieces(model: Model, batch: "Sequence[Tensor]") -> Pieces:
         if not _noted.is_set():
             _noted.set()
             print(
-                "note: a batch did not fit into memory and is split; a smaller --batch-duration fits", file=sys.stderr
+                f"note: a batch did not fit into memory and is split; a smaller {option('--batch-duration')} fits",
+                file=sys.stderr,
             )
     if made is None and len(batch[0]) > 1:
         middle = len(batch[0]) // 2

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prepcli.errors import IncompleteError, UsageError
+from prepcli.errors import IncompleteError, UsageError, option
 from prepcli.interface.calls import log_less
 from prepcli.models.faults import fault_of
 from prepcli.models.fetching import fetching_once
@@ -34,7 +34,7 @@ def load_for_training(model: str | None, model_class: str | None, config: Path |
         UsageError: NeMo is not installed, or the model cannot be loaded.
 
     """
-    what = f"--model {model}" if model is not None else f"--config {config}"
+    what = option("--model", model) if model is not None else option("--config", config)
     said = sys.stderr
     with quiet():
         trainer = _trainer(device)
@@ -88,7 +88,7 @@ def _class(name: str | None, what: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         if (getattr(error, "name", None) or "").split(".")[0] == "nemo":
             raise UsageError(f"{what} needs NeMo: pip install 'prepcli[nemo]' ({first_line(error)})") from None
-        raise UsageError(f"--model-class {name}: there is no such class ({first_line(error)})") from None
+        raise UsageError(f"{option('--model-class', name)}: there is no such class ({first_line(error)})") from None
 
 
 def make_optimizer(model: Any, name: str) -> Any:
@@ -105,11 +105,11 @@ def make_optimizer(model: Any, name: str) -> Any:
             try:
                 optimizer, _ = model.setup_optimization({"name": name, "lr": 1e-7, "weight_decay": 0.0})
             except Exception as error:
-                raise UsageError(f"--optimizer {name}: {first_line(error)}") from error
+                raise UsageError(f"{option('--optimizer', name)}: {first_line(error)}") from error
             return optimizer
     kinds = {one.lower(): one for one in vars(torch.optim) if one[:1].isupper()}
     if name.lower() not in kinds:
-        raise UsageError(f"--optimizer {name}: neither PyTorch nor the model has an optimizer of this name")
+        raise UsageError(f"{option('--optimizer', name)}: neither PyTorch nor the model has an optimizer of this name")
     trained = [one for one in model.parameters() if one.requires_grad]
     return getattr(torch.optim, kinds[name.lower()])(trained, lr=1e-7)
 

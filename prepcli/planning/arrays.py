@@ -15,7 +15,7 @@ import numpy.typing as npt
 from prepcli.engine.ranks.claims import CLAIMS, Claims, do_together
 from prepcli.engine.ranks.stages import begin_stage
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
-from prepcli.errors import PrepcliError, naming
+from prepcli.errors import PrepcliError, naming, same_command
 
 Values = Mapping[str, Any]
 """The content of a plan: JSON values and arrays, each with a name."""
@@ -110,7 +110,7 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
     do_together([_Plan(name, folder)], partial(_make, make=make), _is_made, claims)
     found = _load(folder)
     if found is None:
-        raise PrepcliError(f"{folder} was removed during the run, which has stopped; run the same command again")
+        raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")
     return found
 
 

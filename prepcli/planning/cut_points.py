@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 
 
 def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
@@ -23,7 +23,8 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
         raise UsageError(f"the number of buckets must be 2 or more, not {num_buckets}")
     if num_buckets > len(sizes):
         raise UsageError(
-            f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}: give fewer --buckets"
+            f"{num_buckets} buckets need at least as many examples; there are {len(sizes)}: give fewer "
+            f"{option('--buckets')}"
         )
     places = greedy_cut_points(sizes, sizes.sum() / num_buckets, len(sizes) // num_buckets)
     return [float(sizes[place]) for place in places]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prepcli.errors import IncompleteError, PrepcliError
+from prepcli.errors import IncompleteError, PrepcliError, option, same_command
 from prepcli.processes.workers import begin_worker, no_interruption, starting_children, wait_for, worker_context
 
 if TYPE_CHECKING:  # the import takes a fifth of a small run's time
@@ -159,12 +159,12 @@ class WorkerPool:
         codes = {code for _, code in culprits}
         if -signal.SIGKILL in codes:
             cause = (
-                "was killed (SIGKILL), most likely for lack of memory; run the same command again to continue, "
-                "with a smaller --num-workers or more memory"
+                f"was killed (SIGKILL), most likely for lack of memory; run {same_command()} again to continue, "
+                f"with a smaller {option('--num-workers')} or more memory"
             )
         else:
             names = ", ".join(sorted(_exit_name(code) for code in codes)) or "for an unknown reason"
-            cause = f"died ({names}); run the same command again to continue"
+            cause = f"died ({names}); run {same_command()} again to continue"
         return WorkerDiedError(f"a worker process {cause.replace('; run', in_hand + '; run', 1)}", dict(culprits))
 
 

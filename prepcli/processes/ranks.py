@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS
 
 MAX_WORLD_SIZE = 100_000
@@ -57,16 +57,16 @@ def detect_rank(
     """
     if launch_id is not None and not re.fullmatch(rf"[A-Za-z0-9._-]{{1,{_MAX_ID}}}", launch_id):
         shown = launch_id if len(launch_id) <= _MAX_ID else f"{launch_id[:20]}... ({len(launch_id)} characters)"
-        raise UsageError(f"--launch-id {shown}: give up to {_MAX_ID} letters, digits, '.', '_' and '-'")
+        raise UsageError(f"{option('--launch-id', shown)}: give up to {_MAX_ID} letters, digits, '.', '_' and '-'")
     if rank is not None:
         if world_size is None:
-            raise UsageError("--rank needs --world-size: how many ranks share the work?")
+            raise UsageError(f"{option('--rank')} needs {option('--world-size')}: how many ranks share the work?")
         return _checked(Rank(rank, world_size, 0, "command line", launch_id))
     found = _from_environment(environ, world_size)
     if world_size is not None and found.world_size != world_size:
         raise UsageError(
-            f"--world-size {world_size} was given, but {found.launcher} says {found.world_size}; "
-            "leave --world-size out, or give --rank as well"
+            f"{option('--world-size', world_size)} was given, but {found.launcher} says {found.world_size}; "
+            f"leave {option('--world-size')} out, or give {option('--rank')} as well"
         )
     if launch_id is not None:
         found = replace(found, launch_id=launch_id)
@@ -102,7 +102,9 @@ def _from_environment(environ: Mapping[str, str], world_size: int | None) -> Ran
             "once; write 'srun prepcli ...' in the batch script (or ask for one task)"
         )
     if world_size not in (None, 1):
-        raise UsageError(f"--world-size {world_size} needs --rank: which of them is this process?")
+        raise UsageError(
+            f"{option('--world-size', world_size)} needs {option('--rank')}: which of them is this process?"
+        )
     if "SLURM_JOB_ID" not in environ:
         return Rank()
     job_id = f"slurm-{environ['SLURM_JOB_ID']}.batch"
@@ -139,9 +141,9 @@ def _integer(environ: Mapping[str, str], name: str) -> int | None:
 
 def _checked(rank: Rank) -> Rank:
     if rank.world_size < 1:
-        raise UsageError(f"--world-size must be at least 1, not {rank.world_size}")
+        raise UsageError(f"{option('--world-size')} must be at least 1, not {rank.world_size}")
     if rank.world_size > MAX_WORLD_SIZE:
-        raise UsageError(f"--world-size must be at most {MAX_WORLD_SIZE:,}, not {rank.world_size:,}")
+        raise UsageError(f"{option('--world-size')} must be at most {MAX_WORLD_SIZE:,}, not {rank.world_size:,}")
     if not 0 <= rank.rank < rank.world_size:
         raise UsageError(
             f"rank {rank.rank} does not exist among {rank.world_size} ranks (they count from 0; "

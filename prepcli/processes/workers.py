@@ -23,6 +23,8 @@ Only ranks that a command itself has started have it (`spawn_ranks`).
 """
 JOB_ID, RESTARTS = "PREPCLI_JOB_ID", "PREPCLI_RESTARTS"
 """Environment variables of these ranks: the id of their job, and how often the job or the rank was started again."""
+CALLED_FROM_PYTHON = "PREPCLI_CALLED_FROM_PYTHON"
+"""Environment variable of these ranks if a function of the API has started them: their messages name its arguments."""
 TICK = 0.25
 """Seconds between two checks of signals and progress while waiting."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from prepcli.errors import InputChangedError, UsageError, named
+from prepcli.errors import InputChangedError, UsageError, named, option, same_command
 from prepcli.storage.addresses import is_address
 from prepcli.storage.one_name import are_one_file, folded
 from prepcli.storage.paths import AnyPath
@@ -113,7 +113,7 @@ def check_unchanged(
         is_same = same_content() if same_content else now.ctime_ns == before.ctime_ns
     if not is_same:
         raise InputChangedError(
-            f"{path} was changed during the run, which has stopped; let nothing write to it and run the same command "
+            f"{path} was changed during the run, which has stopped; let nothing write to it and run {same_command()} "
             "again"
         )
     return now
@@ -143,8 +143,8 @@ def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str]
     return None
 
 
-def refuse_input_as_output(option: str, path: Path | None, inputs: Callable[[], Inputs]) -> None:
-    """Raise `UsageError` if the file of an option, such as `--plot`, is one of the command's inputs.
+def refuse_input_as_output(flag: str, path: Path | None, inputs: Callable[[], Inputs]) -> None:
+    """Raise `UsageError` if the file of an flag, such as `--plot`, is one of the command's inputs.
 
     `inputs` is called only if `path` exists, because listing them may take a while.
     """
@@ -152,7 +152,7 @@ def refuse_input_as_output(option: str, path: Path | None, inputs: Callable[[], 
         return
     found = same_file([path], inputs())
     if found is not None:
-        raise UsageError(f"{option} {path} would replace the input {found[1]}; give another name")
+        raise UsageError(f"{option(flag, path)} would replace the input {found[1]}; give another name")
 
 
 def refuse_swapped(manifest: str, out: AnyPath | None) -> None:

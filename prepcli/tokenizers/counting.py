@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.interface.calls import set_environ_default
 from prepcli.planning.hashing import GOLDEN, mix64
 from prepcli.tokenizers.hub import is_hub_name
@@ -60,14 +60,15 @@ class TokenizerSpec:
             raise UsageError("no tokenizer is named")
         if len(self.tokenizers) > 1 and len(self.langs) != len(self.tokenizers):
             raise UsageError(
-                f"{len(self.tokenizers)} tokenizers need as many languages (--langs); there are {len(self.langs)}"
+                f"{len(self.tokenizers)} tokenizers need as many languages ({option('--langs')}); there are "
+                f"{len(self.langs)}"
             )
         if len(self.tokenizers) == 1 and len(self.langs) > 1:
-            raise UsageError(f"{len(self.langs)} languages (--langs) need as many tokenizers; there is 1")
+            raise UsageError(f"{len(self.langs)} languages ({option('--langs')}) need as many tokenizers; there is 1")
         if len(set(self.langs)) < len(self.langs):
-            raise UsageError(f"--langs names a language twice: {', '.join(self.langs)}")
+            raise UsageError(f"{option('--langs')} names a language twice: {', '.join(self.langs)}")
         if self.prompt is not None and self.prompt_format is None:
-            raise UsageError("--prompt goes with a --prompt-format")
+            raise UsageError(f"{option('--prompt')} goes with a {option('--prompt-format')}")
 
 
 def by_word_or_whole(spec: TokenizerSpec, count: Callable[[TokenizerSpec], Found]) -> tuple[Found, list[str]]:

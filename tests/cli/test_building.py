@@ -1,6 +1,7 @@
 """Commands that are built of a dataclass, and command lines that are built of its values."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,9 +11,9 @@ from typer.testing import CliRunner
 
 from prepcli.cli.app import VariadicCommand
 from prepcli.cli.building import build_command
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, arguments_named_by, option, same_command
 from prepcli.interface.calls import called, command_line
-from prepcli.interface.from_python import in_python
+from prepcli.interface.from_python import argument
 from prepcli.interface.options import Option, settings_of, words_of
 from prepcli.interface.values import make_options
 from tests.support.running import prepcli
@@ -162,17 +163,28 @@ def test_values_from_python_are_converted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("words", "shell", "expected"),
     [
-        ("give --size or --note", "give size or note"),
-        ("--size 3 is large", "size=3 is large"),
-        ("--colour red clashes with --last", "colour='red' clashes with last=True"),
-        ("leave --no-frame out; --no-fill too", "leave frame=False out; fill=False too"),
-        ("--size (-s): a number", "size: a number"),
-        ("--other 3 stays, and so does a--size", "--other 3 stays, and so does a--size"),
-        ("--tag x, --tag", "tags x, tags"),
-        ("run the same command again", "run the same call again"),
+        (("--note",), "--note", "note"),
+        (("--size",), "--size", "size"),
+        (("--size", 3), "--size 3", "size=3"),
+        (("--colour", "red"), "--colour red", "colour='red'"),
+        (("--path", Path("a b")), "--path a b", "path='a b'"),
+        (("--last",), "--last", "last=True"),
+        (("--no-frame",), "--no-frame", "frame=False"),
+        (("--no-fill",), "--no-fill", "fill=False"),
+        (("--other", 3), "--other 3", "--other 3"),
+        (("--tag", "x"), "--tag x", "tags='x'"),
     ],
 )
-def test_messages_for_python(text: str, expected: str) -> None:
-    assert in_python(text, Draw) == expected
+def test_messages_for_python(words: tuple[str, object], shell: str, expected: str) -> None:
+    assert option(*words) == shell
+    with arguments_named_by(partial(argument, Draw)):
+        assert option(*words) == expected
+    assert option(*words) == shell
+
+
+def test_what_is_repeated_in_python() -> None:
+    assert same_command() == "the same command"
+    with arguments_named_by(partial(argument, Draw)):
+        assert same_command() == "the same call"

@@ -16,7 +16,7 @@ from prepcli.commands.blend.nodes import Node, entries_of, set_weights
 from prepcli.commands.blend.options import Blend
 from prepcli.commands.blend.reading import find, finished_reports, read_set, read_sets
 from prepcli.engine.state.workspace import replaced_file
-from prepcli.errors import RecordRejected, UsageError, cannot_write
+from prepcli.errors import RecordRejected, UsageError, cannot_write, option
 from prepcli.formats.sets import WenetSet, sets_in
 from prepcli.formats.tar import read_members
 from prepcli.formats.wenet import AUDIO_FORMATS, LIST_NAME, RAW_LIST_NAME
@@ -122,16 +122,18 @@ def blend(options: Blend) -> BlendReport:
     if options.out.is_dir():
         raise UsageError(f"{options.out} is a folder; name the config to write")
     if any(not 0 <= one < float("inf") for one in options.temperature):
-        raise UsageError("--temperature must be a number from 0 on")
+        raise UsageError(f"{option('--temperature')} must be a number from 0 on")
     tags = options.tags()
     if is_for_wenet and tags:
-        raise UsageError("a list for WeNet has no tags: leave out --lang and --tag")
+        raise UsageError(f"a list for WeNet has no tags: leave out {option('--lang')} and {option('--tag')}")
     read, num_workers = read_wenet_set if is_for_wenet else read_set, options.num_workers or available_processors()
     root = read_sets(options.sets, lambda name, path: read(name, path, num_workers))
     depth = root.depth()
     temperatures = options.temperature or (1.0,)
     if len(temperatures) not in (1, depth):
-        raise UsageError(f"--temperature is given {len(temperatures)} times for {depth} levels; give one, or {depth}")
+        raise UsageError(
+            f"{option('--temperature')} is given {len(temperatures)} times for {depth} levels; give one, or {depth}"
+        )
     notes = list(dict.fromkeys(set_weights(root, temperatures, options.by)))
     for name, field, value in tags:
         node = find(root, name)
@@ -203,7 +205,9 @@ def _write(options: Blend, content: bytes, inputs: Sequence[str]) -> str:
         return "nothing_to_do"
     refuse_input_as_output("OUT", out, lambda: inputs)
     if out.exists() and not options.overwrite:
-        raise UsageError(f"{out} exists with another content; give another name, or --overwrite to replace it")
+        raise UsageError(
+            f"{out} exists with another content; give another name, or {option('--overwrite')} to replace it"
+        )
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with replaced_file(out) as file:
@@ -218,7 +222,7 @@ def _check(report: BlendReport, out: Path) -> None:
     if importlib.util.find_spec("nemo") and importlib.util.find_spec("lhotse"):
         from prepcli.models.nemo_input import open_input_cfg
 
-        tell(f"blend: {out} is written; NeMo reads it once, to check it (--no-check leaves this out)")
+        tell(f"blend: {out} is written; NeMo reads it once, to check it ({option('--no-check')} leaves this out)")
         open_input_cfg(out)
         report.checked = True
 

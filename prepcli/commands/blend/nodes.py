@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 
 
 @dataclass
@@ -105,7 +105,7 @@ def set_weights(
     if are_given:
         sizes = [_usable_weight(child, where) for child in members]
         if temperature != 1 and len(members) > 1:
-            yield "--temperature does not change the weights that are given"
+            yield f"{option('--temperature')} does not change the weights that are given"
         temperature = 1.0
     else:
         sizes = [child.seconds if by == "hours" else child.records for child in members]
@@ -118,7 +118,9 @@ def set_weights(
     weights = [(size / max(sizes)) ** temperature for size in sizes]  # powers of the sizes themselves may overflow
     if 0 in weights:
         least = members[weights.index(0)].name
-        raise UsageError(f"the weight of {least}{where} is too small beside the others; lower the --temperature")
+        raise UsageError(
+            f"the weight of {least}{where} is too small beside the others; lower the {option('--temperature')}"
+        )
     for child, weight in zip(members, weights, strict=True):
         child.weight = weight / sum(weights)
         if child.children:

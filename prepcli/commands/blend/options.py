@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Json, NumWorkers
 
@@ -76,12 +76,12 @@ class Blend:
         for one in self.lang:
             name, equals, lang = one.rpartition("=")
             if not lang or (equals and not name):
-                raise UsageError(f"--lang takes LANG or NAME=LANG, not {one!r}")
+                raise UsageError(f"{option('--lang')} takes LANG or NAME=LANG, not {one!r}")
             found.append((name, "lang", lang))
         for one in self.tag:
             field, equals, value = one.partition("=")
             name, _, field = field.rpartition(":")
             if not equals or not field:
-                raise UsageError(f"--tag takes FIELD=VALUE or NAME:FIELD=VALUE, not {one!r}")
+                raise UsageError(f"{option('--tag')} takes FIELD=VALUE or NAME:FIELD=VALUE, not {one!r}")
             found.append((name, field, value))
         return found

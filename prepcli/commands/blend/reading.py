@@ -15,7 +15,7 @@ from prepcli.engine.state.file_output import workspace_of
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.versions import version_roots
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.folders import advice_on_audio
 from prepcli.formats.names import check_loadable
 from prepcli.formats.sets import ParquetSet, SharSet, TarredSet, open_set
@@ -201,7 +201,7 @@ def _config_entry(name: str, entry: dict[str, Any], kind: str, seen: tuple[str, 
     if entry.get("reweight_temperature") is not None:
         raise UsageError(
             f"a group{in_file(seen)} has a reweight_temperature, with which NeMo would change the weights of the "
-            "table; take it out, and give --temperature"
+            f"table; take it out, and give {option('--temperature')}"
         )
     node.children = [_config_entry(*below, num_workers) for below in _entries(entry.get("input_cfg"), seen)]
     return node

@@ -21,7 +21,7 @@ from prepcli.engine.publishing.owned import set_aside
 from prepcli.engine.ranks.progress import LINE_INTERVAL
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import PrepcliError, UsageError, naming
+from prepcli.errors import PrepcliError, UsageError, naming, option
 from prepcli.interface.bars import progress_bar
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.transfer import FetchError
@@ -247,10 +247,14 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
         except DamagedArchiveError as error:
             shutil.rmtree(staging, ignore_errors=True)
             if given is not None:
-                raise UsageError(f"--archive {given}: {error}; give a good copy, or leave it out to fetch it") from None
+                raise UsageError(
+                    f"{option('--archive', given)}: {error}; give a good copy, or leave it out to fetch it"
+                ) from None
             there.unlink()
             if attempt == MAX_DAMAGED - 1:
-                raise FetchError(f"{error}, {MAX_DAMAGED} times; give another --base-url or --archive") from None
+                raise FetchError(
+                    f"{error}, {MAX_DAMAGED} times; give another {option('--base-url')} or {option('--archive')}"
+                ) from None
             note(f"{error}: fetching it again")
         except UnsafeArchiveError:
             shutil.rmtree(staging, ignore_errors=True)

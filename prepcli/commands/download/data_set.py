@@ -9,7 +9,7 @@ from typing import Any
 
 from prepcli.commands.download.fetch import Archive
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RejectReason, UsageError
+from prepcli.errors import RejectReason, UsageError, option
 
 INDEX_NAME = "index.jsonl"
 """The index of utterances, in the workspace of the data set."""
@@ -91,7 +91,7 @@ class CorpusPart:
         root = _root_of(folder, self.trees[0])
         if root is None:
             raise UsageError(
-                f"--extracted {folder} holds no {self.trees[0]}: give the folder in which the archive of "
+                f"{option('--extracted', folder)} holds no {self.trees[0]}: give the folder in which the archive of "
                 f"{self.corpus} was unpacked"
             )
         nested = next(root.glob(self.nested), None) if self.nested else None

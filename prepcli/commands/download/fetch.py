@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import printable
 from prepcli.storage.transfer import FetchError, Part, Progress, download, part_of
@@ -55,7 +55,9 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
 
     """
     if not archive.urls:
-        raise UsageError(f"nobody publishes {archive.name}: give your copy with --archive or --extracted")
+        raise UsageError(
+            f"nobody publishes {archive.name}: give your copy with {option('--archive')} or {option('--extracted')}"
+        )
     target = folder / archive.name
     part_file = part_of(target)
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
                 archive.checksum is not None,
                 part,
                 _bounded(progress, archive, part),
-                otherwise="give --base-url or --archive",
+                otherwise=f"give {option('--base-url')} or {option('--archive')}",
             )
             found = part.finish()
         if archive.checksum in (None, found):
@@ -81,7 +83,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
         urls.append(urls.pop(urls.index(url)))  # another server may have an undamaged file
     raise FetchError(
         f"{archive.name} was damaged {MAX_DAMAGED} times (it should be {archive.checksum}); give another "
-        "--base-url, or a good copy with --archive"
+        f"{option('--base-url')}, or a good copy with {option('--archive')}"
     )
 
 
@@ -113,7 +115,7 @@ def read_checksums(path: Path) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--checksums {path} cannot be read: {error}") from error
+        raise UsageError(f"{option('--checksums', path)} cannot be read: {error}") from error
     for number, line in enumerate(lines, start=1):
         digest, _, name = line.strip().partition(" ")
         kind = kinds.get(len(digest))

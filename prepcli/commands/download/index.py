@@ -13,7 +13,7 @@ from prepcli.audio.probe import probe_file
 from prepcli.commands.download.data_set import CorpusPart, Utterance
 from prepcli.engine.publishing.rejects import RETRYABLE
 from prepcli.engine.state.workspace import atomic_file
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.manifest.line_slices import LineSlice, LineSlices
 
 UNIT_LINES = 64
@@ -157,7 +157,9 @@ class LineIndex:
                     offset += len(raw)
                     self.records = number
         except (OSError, msgspec.DecodeError) as error:
-            raise UsageError(f"{file} cannot be read ({error}); give --overwrite to make it again") from error
+            raise UsageError(
+                f"{file} cannot be read ({error}); give {option('--overwrite')} to make it again"
+            ) from error
         self._add(seconds, usable, begin, offset, first, manifest)
         self.sha256 = digest.hexdigest()
 

@@ -42,7 +42,7 @@ from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.run.run import dry_run_report, run_job, with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import IncompleteError, RecordRejected, TooManyRejectsError, UsageError
+from prepcli.errors import IncompleteError, RecordRejected, TooManyRejectsError, UsageError, option, same_command
 from prepcli.interface.options import settings_of
 from prepcli.interface.printing import as_text
 from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
@@ -93,7 +93,7 @@ class CorpusJob(LineJob[LineRange, LineIndex]):
             if not (self._root / tree).is_dir():
                 raise UsageError(
                     f"{self._root / tree} was unpacked before, but is gone, and not all of it has been converted; "
-                    "put it back, or give --overwrite to fetch it again"
+                    f"put it back, or give {option('--overwrite')} to fetch it again"
                 )
 
     def open_unit(self, plan: CorpusPlan, unit: LineRange, writer: UnitWriter) -> "_Utterances":
@@ -249,8 +249,8 @@ def prepare_data_sets(
     waiting = [one.name for one in data_sets if not is_ready(one, data_root)]
     if waiting and not alone:
         raise UsageError(
-            f"{', '.join(waiting)}: one process must fetch and unpack them first. Run the same command once without "
-            "ranks and with --fetch-only, then this one"
+            f"{', '.join(waiting)}: one process must fetch and unpack them first. Run {same_command()} once without "
+            f"ranks and with {option('--fetch-only')}, then this one"
         )
     if alone:
         note_scarce_space(data_sets, data_root, fetching)
@@ -287,8 +287,8 @@ def _too_many(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
     for one in report.data_sets.values():
         if one.status == "too_many_rejects":
             yield (
-                f"{one.rejects:,} of {one.records_in:,} records were rejected, more than --max-rejects allows "
-                f"({engine.budget}); see {one.rejects_filepath}"
+                f"{one.rejects:,} of {one.records_in:,} records were rejected, more than {option('--max-rejects')} "
+                f"allows ({engine.budget}); see {one.rejects_filepath}"
             )
 
 
@@ -418,7 +418,7 @@ def download_fisher(options: DownloadFisher) -> Report:
     from prepcli.commands.download.spoken_text import Noises
 
     if options.remove_noises and options.noises_to_emoji:
-        raise UsageError("--remove-noises and --noises-to-emoji exclude each other")
+        raise UsageError(f"{option('--remove-noises')} and {option('--noises-to-emoji')} exclude each other")
     noises = Noises.REMOVE if options.remove_noises else Noises.EMOJI if options.noises_to_emoji else Noises.KEEP
     engine = options.engine()
     corpus = Fisher(options.ldc_root, options.keep_low_conf, noises)

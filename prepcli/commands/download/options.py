@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from prepcli.engine.run.options import JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ class FetchOptions(JobOptions):
 
         """
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
-            raise UsageError(f"--base-url {self.base_url} is not an address: it begins with http:// or https://")
+            raise UsageError(
+                f"{option('--base-url', self.base_url)} is not an address: it begins with http:// or https://"
+            )
         from prepcli.commands.download.fetch import read_checksums
         from prepcli.commands.download.prepare import Fetching
 

@@ -20,7 +20,7 @@ from prepcli.engine.publishing.rejects import num_retryable
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write
+from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, option, same_command
 from prepcli.processes.signals import stop_on_signals
 from prepcli.storage.input_files import same_file
 from prepcli.storage.transfer import FetchError, part_of, sidecar_of
@@ -76,7 +76,9 @@ def plan_fetching(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> 
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
     given = _given(data_set, fetching)
     if given is None and not archive.urls:
-        raise UsageError(f"nobody publishes {archive.name}: give your copy with --archive or --extracted")
+        raise UsageError(
+            f"nobody publishes {archive.name}: give your copy with {option('--archive')} or {option('--extracted')}"
+        )
     there = given or data_root / ARCHIVES / archive.name
     part = there if there.exists() else there.with_name(f"{archive.name}.part")
     return {
@@ -107,7 +109,7 @@ def note_scarce_space(data_sets: Sequence[CorpusPart], data_root: Path, fetching
     if needed > free:
         note(
             f"fetching and unpacking this takes at least {format_bytes(needed)}, {data_root} has {format_bytes(free)} "
-            "free; make room, or choose another --data-root"
+            f"free; make room, or choose another {option('--data-root')}"
         )
 
 
@@ -135,8 +137,8 @@ def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise PrepcliError(
-            f"{where}{error.strerror or error}; no incomplete file has a final name. Correct this and run the "
-            "same command again to continue"
+            f"{where}{error.strerror or error}; no incomplete file has a final name. Correct this and run "
+            f"{same_command()} again to continue"
         ) from error
 
 
@@ -243,7 +245,7 @@ def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]
         lock = (workspace.root / "lock").open("w")
     except OSError as error:
         why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
-        todo = "correct it" if error.errno in FAULTS_OF_THE_MACHINE else "choose another --data-root"
+        todo = "correct it" if error.errno in FAULTS_OF_THE_MACHINE else f"choose another {option('--data-root')}"
         raise cannot_write(error, f"cannot write to {error.filename}: {why}; {todo}") from error
     with lock:
         try:
@@ -276,8 +278,9 @@ def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool)
     foreign = next(workspace.outputs((*trees, *data_set.manifests, *data_set.derived)), None)
     if foreign is not None:
         raise UsageError(
-            f"{foreign} exists, but {workspace.root} does not show that prepcli made it; choose another --data-root, "
-            f"move it away, or give --extracted {workspace.out} if it is the corpus, unpacked"
+            f"{foreign} exists, but {workspace.root} does not show that prepcli made it; choose another "
+            f"{option('--data-root')}, move it away, or give {option('--extracted', workspace.out)} if it is the "
+            "corpus, unpacked"
         )
 
 
@@ -290,11 +293,13 @@ def check_given(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetc
     used = [_given(data_set, fetching) for data_set in data_sets]
     for path, tree in ((path, tree) for path in fetching.archives for data_set in data_sets for tree in data_set.trees):
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(data_root / tree)):
-            raise UsageError(f"--archive {path} is in {data_root / tree}, which may be replaced; move it elsewhere")
+            raise UsageError(
+                f"{option('--archive', path)} is in {data_root / tree}, which may be replaced; move it elsewhere"
+            )
     names = ", ".join(data_set.archive.name for data_set in data_sets if data_set.archive)
     for path in fetching.archives:
         if path not in used:
-            raise UsageError(f"--archive {path} is not one of the archives of this command: {names}")
+            raise UsageError(f"{option('--archive', path)} is not one of the archives of this command: {names}")
 
 
 def _given(data_set: CorpusPart, fetching: Fetching) -> Path | None:

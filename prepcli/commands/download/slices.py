@@ -31,7 +31,7 @@ from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import check_unchanged, state_of
@@ -224,7 +224,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         num_workers: int = 1,
     ) -> None:
         if not 0 <= min_slice_duration < float("inf"):
-            raise UsageError(f"--min-slice-duration takes seconds, not {min_slice_duration}")
+            raise UsageError(f"{option('--min-slice-duration')} takes seconds, not {min_slice_duration}")
         self.corpus = corpus
         self.min_slice_duration = min_slice_duration
         self.options = options

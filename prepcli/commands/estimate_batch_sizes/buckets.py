@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.storage.paths import AnyPath
 
@@ -50,7 +50,7 @@ def parse_buckets(text: str) -> list[Bound]:
         found = json.loads(text)
     except ValueError:
         found = None
-    return _checked(found, f"--buckets {text}")
+    return _checked(found, option("--buckets", text))
 
 
 def buckets_in_config(path: AnyPath) -> list[Bound]:
@@ -67,21 +67,23 @@ def buckets_in_config(path: AnyPath) -> list[Bound]:
     try:
         document = read_yaml(path)
     except (OSError, yaml.YAMLError) as error:
-        raise UsageError(f"--buckets-from {path}: not readable YAML: {' '.join(str(error).split())}") from None
+        raise UsageError(
+            f"{option('--buckets-from', path)}: not readable YAML: {' '.join(str(error).split())}"
+        ) from None
     sections = [*loader_sections(document), ((), section_at(document, ()))]
     found = [(names, one) for names, one in sections if one and one.get("bucket_duration_bins") is not None]
     of_parts = [".".join(names) for names, _ in found if names and names not in PLACES]
     if len(of_parts) > 1:
         raise UsageError(
-            f"--buckets-from {path}: it is a multi_config with bins in {' and '.join(of_parts)}; give those of one "
-            "with --buckets, or copy them into a file"
+            f"{option('--buckets-from', path)}: it is a multi_config with bins in {' and '.join(of_parts)}; give "
+            f"those of one with {option('--buckets')}, or copy them into a file"
         )
     if found:
-        return _with_last(_checked(found[0][1]["bucket_duration_bins"], f"--buckets-from {path}"), found[0][1])
+        return _with_last(_checked(found[0][1]["bucket_duration_bins"], option("--buckets-from", path)), found[0][1])
     places = ", ".join(".".join(names) for names in ([names for names, _ in sections if names] or PLACES))
     raise UsageError(
-        f"--buckets-from {path}: no bucket_duration_bins in {places} or at its top; write them with estimate-bins "
-        "--write-config"
+        f"{option('--buckets-from', path)}: no bucket_duration_bins in {places} or at its top; write them with "
+        "estimate-bins --write-config"
     )
 
 

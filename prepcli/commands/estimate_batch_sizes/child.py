@@ -18,7 +18,7 @@ from typing import Any
 
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Outcome, Step
-from prepcli.errors import PrepcliError
+from prepcli.errors import PrepcliError, option
 from prepcli.processes.signals import STOP_SIGNALS
 from prepcli.processes.workers import TICK, exit_when_ready, no_interruption
 
@@ -112,7 +112,7 @@ class Child:
         except _NoAnswerError as error:
             advice = "use a machine with more memory, or leave long examples out"
             if error.outcome == "hung":
-                advice = "give it more time with --probe-timeout, or leave long examples out"
+                advice = f"give it more time with {option('--probe-timeout')}, or leave long examples out"
             raise PrepcliError(
                 f"steps with examples of {duration:g} s cannot be made on this machine: {error}; {advice}"
             ) from None

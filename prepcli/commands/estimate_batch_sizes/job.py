@@ -35,7 +35,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Plan, StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import PrepcliError, UsageError, option
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.interface.calls import tell
 from prepcli.interface.options import settings_of
@@ -87,11 +87,15 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     command: ClassVar[str] = "estimate-batch-sizes"
     reads_audio_files: bool = False
-    elsewhere: str = "another directory with --work"
 
     def __init__(self, options: EstimateBatchSizes, child: Child) -> None:
         self.options = options
         self.child = child
+
+    @property
+    def elsewhere(self) -> str:
+        """Another folder of results."""
+        return f"another directory with {option('--work')}"
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:
         """The plan with the buckets."""
@@ -100,7 +104,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
             if is_file(options.model):
                 target_of(options.model, "--model")
             elif (problem := problem_of(options.model, "ASRModel", "asr")) is not None:
-                raise UsageError(f"--model {options.model} cannot be fetched: {problem}")
+                raise UsageError(f"{option('--model', options.model)} cannot be fetched: {problem}")
         bounds = self._bounds(workspace)
         units = [
             Bucket(f"bucket_{number:04d}", float(duration_of(bound)), 1, number) for number, bound in enumerate(bounds)
@@ -271,7 +275,9 @@ def _device_of(wanted: str, rank: Rank) -> str:
 
     """
     if wanted.startswith("cuda:") and rank.local_rank:
-        raise UsageError(f"--device {wanted}: the ranks of a machine have a GPU each; leave --device out")
+        raise UsageError(
+            f"{option('--device', wanted)}: the ranks of a machine have a GPU each; leave {option('--device')} out"
+        )
     if wanted != "cuda":
         return wanted
     found = find_devices("auto", rank)
@@ -293,7 +299,7 @@ def _config_identity(path: Path) -> str:
         model = read_yaml(path)["model"]
         described = json.dumps({name: value for name, value in model.items() if name not in DATA_KEYS}, default=str)
     except (OSError, yaml.YAMLError, RecursionError, KeyError, TypeError, AttributeError):
-        raise UsageError(f"--config {path}: it is not the YAML of a training with the key model") from None
+        raise UsageError(f"{option('--config', path)}: it is not the YAML of a training with the key model") from None
     return f"model with SHA-256 {hashlib.sha256(described.encode()).hexdigest()}"
 
 
@@ -309,7 +315,8 @@ def _same_device(workspace: Workspace, own: Hello) -> None:
     if first is not None and (first.device, first.memory) != (own.device, own.memory):
         raise UsageError(
             f"{workspace.named} was begun on {first.device} with {first.memory / 2**30:.1f} GiB, and this is "
-            f"{own.device} with {own.memory / 2**30:.1f} GiB; choose another --work, or give --overwrite to start again"
+            f"{own.device} with {own.memory / 2**30:.1f} GiB; choose another {option('--work')}, or give "
+            f"{option('--overwrite')} to start again"
         )
 
 
@@ -397,8 +404,8 @@ def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport)
             text = f"{size} in bucket {str(bound).replace(' ', '')}"
             if outcome != "fits":
                 raise PrepcliError(
-                    f"--verify: a batch of {text} does not fit after {before} ({outcome.replace('_', ' ')}): give a "
-                    "lower --memory-fraction"
+                    f"{option('--verify')}: a batch of {text} does not fit after {before} "
+                    f"({outcome.replace('_', ' ')}): give a lower {option('--memory-fraction')}"
                 )
             before = f"one of {text}"
     report.details["verified_steps"] = len(steps)

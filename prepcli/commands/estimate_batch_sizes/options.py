@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from prepcli.engine.run.options import JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 
 DEFAULT_WORK = "batch_sizes"
@@ -165,21 +165,31 @@ class EstimateBatchSizes(JobOptions):
 
         """
         if (self.model is None) == (self.config is None):
-            raise UsageError("give --model (a .nemo file or a name), or --model-class and --config")
+            raise UsageError(
+                f"give {option('--model')} (a .nemo file or a name), or {option('--model-class')} and "
+                f"{option('--config')}"
+            )
         if self.config is not None and self.model_class is None:
-            raise UsageError("--config needs --model-class, such as nemo.collections.asr.models.EncDecCTCModelBPE")
+            raise UsageError(
+                f"{option('--config')} needs {option('--model-class')}, such as "
+                "nemo.collections.asr.models.EncDecCTCModelBPE"
+            )
         if self.buckets is not None and self.buckets_from is not None:
-            raise UsageError("give one of --buckets and --buckets-from")
+            raise UsageError(f"give one of {option('--buckets')} and {option('--buckets-from')}")
         if re.fullmatch(r"cpu|cuda(:\d+)?", self.device) is None:
-            raise UsageError(f"--device takes cpu, cuda or cuda:N, not {self.device}")
+            raise UsageError(f"{option('--device')} takes cpu, cuda or cuda:N, not {self.device}")
         if self.is_estimate and self.gpu_memory is None:
-            raise UsageError("--device cpu estimates for a GPU: give its memory, --gpu-memory 80GiB")
+            raise UsageError(
+                f"{option('--device', 'cpu')} estimates for a GPU: give its memory, {option('--gpu-memory')} 80GiB"
+            )
         if not 0 < self.memory_fraction <= 1:
-            raise UsageError(f"--memory-fraction must be above 0 and at most 1, not {self.memory_fraction:g}")
+            raise UsageError(
+                f"{option('--memory-fraction')} must be above 0 and at most 1, not {self.memory_fraction:g}"
+            )
         if not 0 <= self.threshold < 1:
-            raise UsageError(f"--threshold must be from 0 to below 1, not {self.threshold:g}")
+            raise UsageError(f"{option('--threshold')} must be from 0 to below 1, not {self.threshold:g}")
         if not 0 < self.ratio < float("inf"):
-            raise UsageError(f"--ratio must be a positive number, not {self.ratio:g}")
+            raise UsageError(f"{option('--ratio')} must be a positive number, not {self.ratio:g}")
         if self.gpu_memory is not None:
             parse_memory(self.gpu_memory)
         self._check_files()
@@ -205,6 +215,6 @@ def parse_memory(text: str) -> int:
     """
     found = _MEMORY.fullmatch(text.strip())
     if found is None or not float(found[1]):
-        raise UsageError(f"--gpu-memory takes a size such as 80GiB or 24000MB, not {text}")
+        raise UsageError(f"{option('--gpu-memory')} takes a size such as 80GiB or 24000MB, not {text}")
     power = _UNITS[found[2].upper()] if found[2] else 0
     return int(float(found[1]) * (1024 if found[3] else 1000) ** power)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from prepcli.commands.estimate_batch_sizes.buckets import Bound, Lists, duration_of, final_lists, shown, tokens_of
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Outcome, peak_of
+from prepcli.errors import option
 from prepcli.interface.printing import printable
 
 Floats = npt.NDArray[np.float64]
@@ -46,7 +47,10 @@ def make_result(
     outcomes = Counter(step.outcome for one in found for step in one.steps)
     notes = [*_unfit(bounds, sizes, longest), *_odd(outcomes), *_large(lists, durations)]
     if options.buckets is None and options.buckets_from is None:
-        notes.append("the buckets are NeMo's default ones; estimate-bins chooses those of your data (--buckets-from)")
+        notes.append(
+            "the buckets are NeMo's default ones; estimate-bins chooses those of your data "
+            f"({option('--buckets-from')})"
+        )
     if options.is_estimate:
         notes.append(
             f"every number is an estimate for {hello.memory / GIB:.1f} GiB: the bytes of tensors in small steps on a "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes, parse_memory
 from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Step
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.models.batch_schemas import schema_of
 from prepcli.models.devices import use_device
 from prepcli.models.faults import Fault, device_failure, fault_of, naming_faults
@@ -155,17 +155,19 @@ def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
     count = torch.cuda.device_count()
     if not count:
         raise UsageError(
-            f"--device {device}: PyTorch finds no GPU here; for an estimate give --device cpu --gpu-memory 80GiB"
+            f"{option('--device', device)}: PyTorch finds no GPU here; for an estimate give "
+            f"{option('--device', 'cpu')} {option('--gpu-memory')} 80GiB"
         )
     number = int(device.partition(":")[2] or 0)
     if number >= count:
-        raise UsageError(f"--device {device}: this machine has {count} GPUs")
+        raise UsageError(f"{option('--device', device)}: this machine has {count} GPUs")
     use_device(device)  # NeMo and its RNN-T loss use the current GPU
     memory = torch.cuda.get_device_properties(device).total_memory
     wanted = given or memory
     if wanted > memory:
         raise UsageError(
-            f"--gpu-memory: this GPU has {memory / 2**30:.1f} GiB; for a larger one give --device cpu, an estimate"
+            f"{option('--gpu-memory')}: this GPU has {memory / 2**30:.1f} GiB; for a larger one give "
+            f"{option('--device', 'cpu')}, an estimate"
         )
     torch.cuda.set_per_process_memory_fraction(options.memory_fraction * wanted / memory, device)
     return wanted, int(options.memory_fraction * wanted)
@@ -186,5 +188,5 @@ def _refuse_shared(device: str, limit: int) -> None:
         raise UsageError(
             f"other processes use {others / 2**30:.1f} GiB of the {total / 2**30:.1f} GiB of {device}, so the batch "
             "sizes would be too small: give each rank a GPU of its own, wait until the GPU is free, or give the memory "
-            "that training will have (--gpu-memory)"
+            f"that training will have ({option('--gpu-memory')})"
         )

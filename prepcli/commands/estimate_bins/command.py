@@ -14,7 +14,7 @@ from prepcli.commands.estimate_bins.tokens import TokenBinsReport
 from prepcli.commands.estimate_bins.tokens import estimate_token_bins as bins_of_tokens
 from prepcli.commands.estimate_bins.two_d import Bins2dReport
 from prepcli.commands.estimate_bins.two_d import estimate_bins_2d as bins_in_two_dimensions
-from prepcli.errors import RejectReason, TooManyRejectsError
+from prepcli.errors import RejectReason, TooManyRejectsError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.plotting import new_figure, save_figure
 from prepcli.manifest.inputs import resolve_input
@@ -164,7 +164,7 @@ def _conclude(
     num_records = report.num_examples + report.num_discarded + report.num_rejected
     if budget.exceeded({RejectReason.BAD_FIELD.value: report.num_rejected}, num_records):
         raise TooManyRejectsError(
-            f"{report.num_rejected:,} of {num_records:,} records cannot be used, more than --max-rejects "
+            f"{report.num_rejected:,} of {num_records:,} records cannot be used, more than {option('--max-rejects')} "
             f"allows ({budget})",
             report,
         )

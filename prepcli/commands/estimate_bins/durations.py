@@ -10,7 +10,7 @@ from prepcli.audio.seconds import seconds_of
 from prepcli.commands.estimate_bins.options import BinsOptions, lower_limit, upper_limit, with_keys_of
 from prepcli.commands.estimate_bins.padding import evenly, padding
 from prepcli.commands.estimate_bins.text import BinsText, lines_of_bins, plain_list
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.reports import brief, percentiles
 from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import notes_on_input, resolve_input
@@ -165,9 +165,13 @@ def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
 def check_limits(low: float | None, high: float | None) -> None:
     """Raise `UsageError` if a limit (seconds) is not a number, or if the limits allow no value."""
     if any(limit is not None and math.isnan(limit) for limit in (low, high)):
-        raise UsageError("--min-duration and --max-duration must be numbers of seconds, not nan")
+        raise UsageError(
+            f"{option('--min-duration')} and {option('--max-duration')} must be numbers of seconds, not nan"
+        )
     if low is not None and high is not None and low > high:
-        raise UsageError(f"--min-duration {low:g} leaves nothing up to --max-duration {high:g}")
+        raise UsageError(
+            f"{option('--min-duration', f'{low:g}')} leaves nothing up to {option('--max-duration', f'{high:g}')}"
+        )
 
 
 def explain_empty(found: Durations) -> str:

@@ -23,7 +23,7 @@ from prepcli.commands.estimate_bins.options import (
 from prepcli.commands.estimate_bins.padding import paddings_of
 from prepcli.commands.estimate_bins.text import BinsText, lines_of_token_bins, token_bins
 from prepcli.commands.estimate_bins.two_d import check_finite, counting
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.interface.reports import brief, percentiles
 from prepcli.manifest.datasets import DataSet, Mix, TextSet
 from prepcli.manifest.durations import read_input
@@ -281,8 +281,9 @@ def estimate_token_bins(
         lengths.inputs = lengths.inputs + lengths.outputs
     if not lengths.inputs.any():
         raise UsageError(
-            f"{input_cfg} has no input tokens at all: plain texts (txt) are all output; estimate without --sub-buckets "
-            "and --no-measure-total-length, or with the --prompt-format of the training"
+            f"{input_cfg} has no input tokens at all: plain texts (txt) are all output; estimate without "
+            f"{option('--sub-buckets')} and {option('--no-measure-total-length')}, or with the "
+            f"{option('--prompt-format')} of the training"
         )
     return _report(found, options, measure, tokenizer.prompt_format, [*notes_on_input(data), *notes])
 

@@ -22,7 +22,7 @@ from prepcli.commands.estimate_bins.options import (
 )
 from prepcli.commands.estimate_bins.padding import paddings_of
 from prepcli.commands.estimate_bins.text import BinsText, lines_of_bins_2d, pairs
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.reports import brief, percentiles
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.durations import Durations, read_input
@@ -130,7 +130,7 @@ def check_finite(data: DataSet | Mix, num_examples: int) -> None:
     if num_examples <= 0 and any(leaf.notes.endless for leaf in leaves_of(data)):
         raise UsageError(
             "the input says force_finite: false, so its data never end: say how many examples to take with "
-            "--num-examples (-n)"
+            f"{option('--num-examples')} (-n)"
         )
 
 

@@ -8,7 +8,7 @@ from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.audio_states import AUDIO_RECORD, States, compare_audio
 from prepcli.interface.printing import printable_command
 from prepcli.processes.pools import map_in_order
@@ -40,7 +40,8 @@ def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num
         if found.changed:
             raise UsageError(
                 f"{found.changed[0]} holds other audio than the codes in {workspace.out} were made of. Choose another "
-                "directory (--output-dir) or name (--codec-name), or give --overwrite to encode everything again"
+                f"directory ({option('--output-dir')}) or name ({option('--codec-name')}), or give "
+                f"{option('--overwrite')} to encode everything again"
             )
 
 
@@ -61,7 +62,8 @@ def check_complete(workspace: Workspace, partial: bool) -> str | None:
         continued = printable_command(plan.run_again(folder))
         raise UsageError(
             f"{folder} is not complete: {num_done} of {len(units)} units are there. Continue it first: {continued}. "
-            "Or give --partial to encode what is there; once the rest is there, everything must be encoded again"
+            f"Or give {option('--partial')} to encode what is there; once the rest is there, everything must be "
+            "encoded again"
         )
     return f"{num_done} of {len(units)} units of the Shar"
 

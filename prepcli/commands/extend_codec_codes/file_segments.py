@@ -10,7 +10,7 @@ from prepcli.audio.segments import CODES, Segment, decode_mono, locate, probe
 from prepcli.audio.source import refuse
 from prepcli.commands.extend_codec_codes.resampling import SincResampler
 from prepcli.commands.extend_codec_codes.uses import Use
-from prepcli.errors import InputChangedError, RecordRejected
+from prepcli.errors import InputChangedError, RecordRejected, same_command
 from prepcli.formats.audio_states import AudioState, file_digest
 from prepcli.jobs.prefetch import Samples
 from prepcli.processes.in_hand import take_in_hand
@@ -103,8 +103,8 @@ class UsedSegmentDecoder:
             data = read_whole(source, segment.name)
             if hashlib.blake2b(data, digest_size=16).digest() != item.digest:
                 raise InputChangedError(
-                    f"{source.path} was changed during the run, which has stopped; let nothing write to it and run the "
-                    "same command again"
+                    f"{source.path} was changed during the run, which has stopped; let nothing write to it and run "
+                    f"{same_command()} again"
                 )
             segment = segment._replace(source=data)
         return self._resample(decode_mono(segment), segment.info.sampling_rate)

@@ -22,6 +22,7 @@ from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import option
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
 from prepcli.formats.indexes import MIRROR, IndexKind, index_name, indexes_of, make_index, mirrored
 from prepcli.formats.names import absolute_folder, brace_text, check_loadable
@@ -117,8 +118,8 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         notes += notes_on_codec_model(self.options.codec_model)
         if part:
             notes.append(
-                f"--partial: {part}; when the rest is there, --overwrite encodes all of it again, another "
-                "--codec-name encodes all of it beside this"
+                f"{option('--partial')}: {part}; when the rest is there, {option('--overwrite')} encodes all of it "
+                f"again, another {option('--codec-name')} encodes all of it beside this"
             )
         return Plan(
             units=list(group_shards(shards, sizes, self.options.pool_duration)),

@@ -30,7 +30,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import PrepcliError, RecordRejected, RejectReason
+from prepcli.errors import PrepcliError, RecordRejected, RejectReason, option
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.npy import npy_bytes
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT, MANIFEST_NAME, codes_bytes
@@ -339,7 +339,8 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
         if any(map(len, lost)) and (both := np.intersect1d(np.concatenate(lost), np.concatenate(relied))).size:
             raise PrepcliError(
                 f"{len(both):,} segments that records have as their context could not be encoded, see the rejects in "
-                f"{root}/rejects; take a device with more memory, and give --retry-rejects, or leave these records out"
+                f"{root}/rejects; take a device with more memory, and give {option('--retry-rejects')}, or leave "
+                "these records out"
             )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from prepcli.engine.run.options import Devices, JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import WorkDir
 from prepcli.storage.addresses import is_address
@@ -57,7 +57,8 @@ class CodesOptions:
         """
         for name in ("batch_duration", "pool_duration"):
             if not getattr(self, name) > 0:
-                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is not a number of seconds above 0")
+                given = option(f"--{name.replace('_', '-')}", getattr(self, name))
+                raise UsageError(f"{given} is not a number of seconds above 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,13 +133,16 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
             UsageError: an option is missing, or is for the other kind of input.
         """
         if self.is_manifest and self.output_dir is None:
-            raise UsageError("of a manifest, the codes and a new manifest are written: give --output-dir OUT")
+            raise UsageError(
+                f"of a manifest, the codes and a new manifest are written: give {option('--output-dir')} OUT"
+            )
         if self.is_manifest and is_address(self.output_dir or ""):
             raise UsageError(
-                f"--output-dir {self.output_dir}: NeMo reads the codes of a manifest only from files; give a local "
-                "folder, or make a Shar set first (prepcli manifest-to-shar), whose codes can be in an object store"
+                f"{option('--output-dir', self.output_dir)}: NeMo reads the codes of a manifest only from files; "
+                "give a local folder, or make a Shar set first (prepcli manifest-to-shar), whose codes can be in an "
+                "object store"
             )
         if self.is_manifest and self.partial:
-            raise UsageError("--partial is for a Shar set; leave it out for a manifest")
+            raise UsageError(f"{option('--partial')} is for a Shar set; leave it out for a manifest")
         if not self.is_manifest and self.audio_base_dir is not None:
-            raise UsageError("--audio-base-dir is for a manifest; a Shar set holds its audio")
+            raise UsageError(f"{option('--audio-base-dir')} is for a manifest; a Shar set holds its audio")

@@ -34,7 +34,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import new_figure, save_figure
@@ -71,9 +71,6 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
     """Extends manifests in one file. A unit is a bundle of whole voices."""
 
     command: ClassVar[str] = "extend-context-audio"
-    kept_by_overwrite = (
-        "embeddings of the same model and audio are used again; in another directory with --reuse-embeddings OUT"
-    )
     defaults = shown_defaults(ContextOptions)
     telemetry = ("hours_embedded", "real_time_factor", "padding", "mean_batch_seconds", "waited_for_audio")
 
@@ -105,7 +102,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         options.check()
         group_key(options.group_by)
         if not batch_duration > 0:
-            raise UsageError(f"--batch-duration {batch_duration} is not a number of seconds above 0")
+            raise UsageError(f"{option('--batch-duration', batch_duration)} is not a number of seconds above 0")
         check_speaker_model(options.speaker_model)
         self.manifests = manifests
         self.options = options
@@ -129,6 +126,12 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         """The extended manifest."""
         return (glob.escape(self.manifest_name),)
 
+    @property
+    def kept_by_overwrite(self) -> str:
+        """The embeddings."""
+        reuse = option("--reuse-embeddings")
+        return f"embeddings of the same model and audio are used again; in another directory with {reuse} OUT"
+
     def settings(self, plan: ContextPlan) -> dict[str, Any]:
         """The options, the folder of the audio, and the identity of the model."""
         return self.own_settings() | {"--speaker-model": self._model_identity}
@@ -144,8 +147,9 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         layout = ContextLayout(**self.layout(records, make))
         units = units_of("bundle", layout.bounds.tolist(), layout.seconds.tolist(), make=RecordUnit)
         note = (
-            f"{layout.num_groups:,} voices with two utterances or more (--group-by {self.options.group_by}), the one "
-            f"with most audio {format_seconds(layout.largest_group)}"
+            f"{layout.num_groups:,} voices with two utterances or more "
+            f"({option('--group-by', self.options.group_by)}), the one with most audio "
+            f"{format_seconds(layout.largest_group)}"
         )
         contents = ContextContents(
             records, layout, self._store(), workspace.root, order=layout.order, left_out=layout.left_out
@@ -284,11 +288,11 @@ def plot_contexts(report: Report, path: Path, options: ContextOptions) -> None:
     similarity.stairs(every["counts"], every["edges"], fill=True, color="tab:gray", label="left out")
     similarity.stairs(kept["counts"], kept["edges"], fill=True, color="tab:blue", label="kept")
     duration.stairs(durations["counts"], durations["edges"], fill=True, color="tab:blue")
-    for axes, limit, label, option in (
+    for axes, limit, label, flag in (
         (similarity, options.context_min_ssim, "cosine similarity to the best other utterance", "--context-min-ssim"),
         (duration, options.context_min_duration, "duration of the context (s)", "--context-min-duration"),
     ):
-        axes.axvline(limit, color="tab:red", label=f"{option} {limit:g}")
+        axes.axvline(limit, color="tab:red", label=f"{flag} {limit:g}")
         axes.set_xlabel(label)
         axes.set_ylabel("records")
         axes.legend(loc="upper left" if axes is similarity else "upper right")

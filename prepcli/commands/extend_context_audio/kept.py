@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.state.workspace import Workspace, atomic_file
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.npy import npy_bytes
 from prepcli.jobs.records import Records, segment_identity
 from prepcli.manifest.record import Record
@@ -52,13 +52,14 @@ class EmbeddingStore:
             self._reused = folder / self._name
             if not folder.is_dir():
                 raise UsageError(
-                    f"--reuse-embeddings {reused}: there are no embeddings in {folder}; give the output directory of "
-                    "an earlier extend-context-audio"
+                    f"{option('--reuse-embeddings', reused)}: there are no embeddings in {folder}; give the output "
+                    "directory of an earlier extend-context-audio"
                 )
             if not self._reused.is_dir():
                 raise UsageError(
-                    f"--reuse-embeddings {reused}: its embeddings are of another --speaker-model, another "
-                    "--audio-base-dir or another kind of device (CPU, GPU); leave the option out to compute them"
+                    f"{option('--reuse-embeddings', reused)}: its embeddings are of another "
+                    f"{option('--speaker-model')}, another {option('--audio-base-dir')} or another kind of device "
+                    "(CPU, GPU); leave the option out to compute them"
                 )
 
     def may_have_all(self, root: Path, bundle: str, num_records: int) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from prepcli.engine.run.options import Devices, JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, Manifest
 
@@ -48,9 +48,13 @@ class ContextOptions:
             UsageError: the message names the option of the command line and says what to do.
         """
         if not self.context_min_duration >= 0 or self.context_min_duration == float("inf"):
-            raise UsageError(f"--context-min-duration {self.context_min_duration} is not a number of seconds from 0")
+            raise UsageError(
+                f"{option('--context-min-duration', self.context_min_duration)} is not a number of seconds from 0"
+            )
         if not -1 <= self.context_min_ssim <= 1:
-            raise UsageError(f"--context-min-ssim {self.context_min_ssim} is not a cosine similarity between -1 and 1")
+            raise UsageError(
+                f"{option('--context-min-ssim', self.context_min_ssim)} is not a cosine similarity between -1 and 1"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

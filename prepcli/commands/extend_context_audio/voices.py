@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.manifest.parts import FieldKey
 
 DEFAULT = "speaker"
@@ -60,19 +60,26 @@ def group_key(group_by: str) -> FieldKey:
         return FieldKey(preset.field, partial(_name, preset.field, preset.pattern, True))
     if not group_by.startswith("regex:"):
         raise UsageError(
-            f"--group-by {group_by} is not known; give {DEFAULT}, regex:FIELD:PATTERN, or one of {', '.join(PRESETS)}"
+            f"{option('--group-by', group_by)} is not known; give {DEFAULT}, regex:FIELD:PATTERN, or one of "
+            f"{', '.join(PRESETS)}"
         )
     _, field, pattern = (*group_by.split(":", 2), "", "")[:3]
     if not field or not pattern:
-        raise UsageError(f"--group-by {group_by} must be regex:FIELD:PATTERN, e.g. 'regex:audio_filepath:^([^/]+)/'")
+        raise UsageError(
+            f"{option('--group-by', group_by)} must be regex:FIELD:PATTERN, e.g. 'regex:audio_filepath:^([^/]+)/'"
+        )
     if field in _NUMBERS:
-        raise UsageError(f"--group-by {group_by}: {field} is not a field with text; name one such as audio_filepath")
+        raise UsageError(
+            f"{option('--group-by', group_by)}: {field} is not a field with text; name one such as audio_filepath"
+        )
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"--group-by {group_by}: {pattern} is not a regular expression: {error}") from None
+        raise UsageError(f"{option('--group-by', group_by)}: {pattern} is not a regular expression: {error}") from None
     if not compiled.groups:
-        raise UsageError(f"--group-by {group_by}: the pattern needs a group in parentheses, which is the voice's name")
+        raise UsageError(
+            f"{option('--group-by', group_by)}: the pattern needs a group in parentheses, which is the voice's name"
+        )
     return FieldKey(field, partial(_name, field, pattern, False))
 
 

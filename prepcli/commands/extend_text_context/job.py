@@ -19,7 +19,7 @@ from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.indexes import index_name, indexes_of
 from prepcli.formats.names import brace_text
 from prepcli.formats.sets import SharSet
@@ -72,14 +72,14 @@ def parse_suffix(suffix: str | None) -> Suffix:
         return _Field(value)
     if kind != "regex" or not value:
         raise UsageError(
-            f"--suffix {suffix} is not known; give field:NAME, regex:PATTERN, or one of {', '.join(PRESETS)}"
+            f"{option('--suffix', suffix)} is not known; give field:NAME, regex:PATTERN, or one of {', '.join(PRESETS)}"
         )
     try:
         groups = re.compile(value).groups
     except re.error as error:
-        raise UsageError(f"--suffix {suffix}: {value} is not a regular expression: {error}") from None
+        raise UsageError(f"{option('--suffix', suffix)}: {value} is not a regular expression: {error}") from None
     if not groups:
-        raise UsageError(f"--suffix {suffix}: the pattern needs a group in parentheses, which is the suffix")
+        raise UsageError(f"{option('--suffix', suffix)}: the pattern needs a group in parentheses, which is the suffix")
     return _Pattern(value)
 
 
@@ -275,7 +275,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
         if lost := totals(markers)[LOST_TEXTS]:
             details["texts"] = (
                 f"{lost:,.0f} cuts had a {NORMALIZED}, which MagpieTTS reads in place of the text: "
-                f"--keep-field {NORMALIZED} keeps it"
+                f"{option('--keep-field', NORMALIZED)} keeps it"
             )
         return details
 

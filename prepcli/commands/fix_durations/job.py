@@ -21,7 +21,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.names import path_in
 from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob, SliceWriter
 from prepcli.jobs.records import base_directories, settings_over
@@ -71,7 +71,7 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
         if len(set(base_dirs)) > 1:
             raise UsageError(
                 "the manifests are in several folders, and relative paths of one manifest must start from one folder: "
-                "give --audio-base-dir, or fix them one by one"
+                f"give {option('--audio-base-dir')}, or fix them one by one"
             )
         for path in self.manifests:
             check_is_json_lines(path)

@@ -19,7 +19,7 @@ from prepcli.commands.index.rebase import old_places, rebase
 from prepcli.commands.index.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.workspace import atomic_file, flush_folders
-from prepcli.errors import InputChangedError, UsageError, naming
+from prepcli.errors import InputChangedError, UsageError, naming, option, same_command
 from prepcli.formats.indexes import MIRROR, DamagedError, index_problem, is_current, make_index, tar_offsets
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar_walk import walk_tar
@@ -132,7 +132,7 @@ def write_index(file: DataFile) -> Outcome:
     except DamagedError as error:
         return Outcome(file, problem=f"has no index: {error}")
     except InputChangedError:
-        return Outcome(file, problem="has no index: it was changed while it was read; run the same command again")
+        return Outcome(file, problem=f"has no index: it was changed while it was read; run {same_command()} again")
     except OSError as error:
         return Outcome(file, problem=f"has no index: it cannot be read: {error.strerror or error}")
     _publish(file.index, content, before.mtime_ns)
@@ -180,7 +180,7 @@ def remove_drafts(folder: AnyPath) -> None:
 
 def check_index(file: DataFile) -> Outcome:
     """Compare an index with its data."""
-    advice = "readers do not notice and read wrong bytes; run prepcli index again, with --overwrite"
+    advice = f"readers do not notice and read wrong bytes; run prepcli index again, with {option('--overwrite')}"
     try:
         content = file.index.read_bytes()
     except FileNotFoundError:
@@ -231,9 +231,11 @@ def index(options: Index) -> IndexReport:
     rank = detect_rank(os.environ, options.rank, options.world_size)
     if options.pack is not None:
         if rank.world_size > 1:
-            raise UsageError("--pack takes the indexes of all ranks: give it to one more run, without ranks")
+            raise UsageError(
+                f"{option('--pack')} takes the indexes of all ranks: give it to one more run, without ranks"
+            )
         if any(isinstance(file.path, StorePath) for one in found for file in one.files):
-            raise UsageError("--pack takes sets in local folders, not in an object store")
+            raise UsageError(f"{option('--pack')} takes sets in local folders, not in an object store")
         check_lhotse()
     files = _own_files(found, rank)
     report.files = len(files)
@@ -309,10 +311,10 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 def _moved(found: IndexedSet) -> Iterator[str]:
     """The name of the set, if its mirror has the indexes of another folder."""
     if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
-        option = "" if is_address(found.name) else "--rebase "
+        rebase = "" if is_address(found.name) else "--rebase "
         for place in old_places(found.mirror, path_of(found.name)):
             yield (
-                f"{found.mirror} has the indexes of /{place}; if the set was moved: prepcli index {option}{found.name}"
+                f"{found.mirror} has the indexes of /{place}; if the set was moved: prepcli index {rebase}{found.name}"
             )
 
 
@@ -327,10 +329,13 @@ def _rebase(found: Sequence[IndexedSet], options: Index, report: IndexReport) ->
     for one in found:
         if is_address(one.name):
             raise UsageError(
-                f"--rebase renames files, which an object store cannot: write new indexes with prepcli index {one.name}"
+                f"{option('--rebase')} renames files, which an object store cannot: write new indexes with prepcli "
+                f"index {one.name}"
             )
         if one.mirror is None or not os.path.isdir(one.name):
-            raise UsageError(f"--rebase takes folders of Shar sets with indexes in {MIRROR}/, not {one.name}")
+            raise UsageError(
+                f"{option('--rebase')} takes folders of Shar sets with indexes in {MIRROR}/, not {one.name}"
+            )
         count, old = rebase(one, Path(one.name), dry_run=options.dry_run)
         report.files += len(one.files)
         report.renamed += count
@@ -356,8 +361,8 @@ def check_lhotse() -> None:
         import lhotse.index_pack  # noqa: F401
     except ImportError:
         raise UsageError(
-            "--pack needs lhotse 2, which writes the format: pip install 'lhotse>=2.0.0a7' (or leave --pack out; the "
-            "indexes alone do the same for fewer than some thousand shards)"
+            f"{option('--pack')} needs lhotse 2, which writes the format: pip install 'lhotse>=2.0.0a7' (or leave "
+            f"{option('--pack')} out; the indexes alone do the same for fewer than some thousand shards)"
         ) from None
 
 
@@ -372,10 +377,12 @@ def write_pack(pack: Path, sets: Sequence[IndexedSet], root: AnyPath | None, *, 
 
     entries = [one.entry for one in sets if one.entry is not None]
     if len(entries) != len(sets):
-        raise UsageError("--pack takes sets that a training config can name: folders, or an input_cfg")
+        raise UsageError(f"{option('--pack')} takes sets that a training config can name: folders, or an input_cfg")
     roots = {root or one.mirror for one in sets}
     if len(roots) > 1:
-        raise UsageError("--pack takes sets with indexes in one place: give --indexes-root DIR")
+        raise UsageError(
+            f"{option('--pack')} takes sets with indexes in one place: give {option('--indexes-root')} DIR"
+        )
     notes = []
     collections: list[Any] = []
     with tempfile.TemporaryDirectory(prefix="prepcli-pack-") as scratch:
@@ -403,7 +410,7 @@ def write_pack(pack: Path, sets: Sequence[IndexedSet], root: AnyPath | None, *, 
         try:
             write_index_pack(pack, collections, indexes_root=roots.pop(), overwrite=overwrite)
         except FileExistsError:
-            raise UsageError(f"{pack} exists; give another name, or --overwrite") from None
+            raise UsageError(f"{pack} exists; give another name, or {option('--overwrite')}") from None
         except ValueError as error:
             raise UsageError(f"lhotse 2 does not take these indexes: {error}") from None
     with atomic_file(pack.with_suffix(".yaml")) as file:
@@ -418,7 +425,9 @@ def _files(one: IndexedSet, kind: str) -> list[str]:
 def _shar_fields(entry: dict[str, Any]) -> list[tuple[str, Any]]:
     fields = entry["shar_path"]
     if not isinstance(fields, dict):
-        raise UsageError("--pack takes Shar sets whose shar_path names the fields; give the folder of the set instead")
+        raise UsageError(
+            f"{option('--pack')} takes Shar sets whose shar_path names the fields; give the folder of the set instead"
+        )
     return list(fields.items())
 
 
@@ -426,7 +435,8 @@ def _write_routes(manifests: Sequence[str], tars: Sequence[str], folder: Path) -
     """Write a file for each manifest: for each row, the number of its sample in the tar, as lhotse 2 packs it."""
     if len(manifests) != len(tars):
         raise UsageError(
-            f"--pack needs a manifest for each tar, but there are {len(manifests)} manifests and {len(tars)} tars"
+            f"{option('--pack')} needs a manifest for each tar, but there are {len(manifests)} manifests and "
+            f"{len(tars)} tars"
         )
     folder.mkdir(parents=True)
     routes = []

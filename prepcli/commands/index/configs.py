@@ -5,7 +5,7 @@ from typing import Any
 
 from prepcli.commands.index.sets import IndexedSet, Places, compressed, sets_in_folder
 from prepcli.commands.index.tar_kind import tar_kind
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.indexes import MIRROR
 from prepcli.manifest.datasets import Notes
 from prepcli.manifest.input_cfg import TYPES, config_entries
@@ -24,8 +24,8 @@ def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
     found = list(_sets(config, (), places))
     if len(found) > 1 and any(one.mirror is not None for one in found):
         raise UsageError(
-            f"{config} names several sets, and a config has one indexes_root: give --indexes-root DIR for the indexes "
-            "of all of them"
+            f"{config} names several sets, and a config has one indexes_root: give {option('--indexes-root')} DIR "
+            "for the indexes of all of them"
         )
     return found
 

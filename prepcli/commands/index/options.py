@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Json, NumWorkers, Progress
 from prepcli.storage.paths import AnyPath
@@ -79,8 +79,10 @@ class Index:
         if not self.paths:
             raise UsageError("PATH is missing: give data sets, JSONL files, tars or an input_cfg")
         if self.indexes_root is not None and self.index_beside:
-            raise UsageError("--indexes-root and --index-beside name two places: leave one of them out")
+            raise UsageError(
+                f"{option('--indexes-root')} and {option('--index-beside')} name two places: leave one of them out"
+            )
         if self.indexes_root is not None and os.path.isfile(self.indexes_root):
-            raise UsageError(f"--indexes-root {self.indexes_root} is a file; give a folder")
+            raise UsageError(f"{option('--indexes-root', self.indexes_root)} is a file; give a folder")
         if self.pack is not None and self.pack.suffix != ".idxpack":
-            raise UsageError(f"--pack {self.pack} must end in .idxpack")
+            raise UsageError(f"{option('--pack', self.pack)} must end in .idxpack")

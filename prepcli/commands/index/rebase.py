@@ -10,7 +10,7 @@ from prepcli.commands.index.sets import IndexedSet
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.workspace import read_document, write_json
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.codes import CODES_FOLDER, CODES_OF
 from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR
 from prepcli.formats.names import absolute_folder
@@ -70,7 +70,7 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
     if len(old) > 1:
         raise UsageError(
             f"{mirror} holds indexes for {' and '.join('/' + place for place in old)}; remove those that are not of "
-            "this set, or write all of them again with --overwrite"
+            f"this set, or write all of them again with {option('--overwrite')}"
         )
     for place in old:
         _check_sizes(found, mirror / place, mirror / own)

@@ -27,7 +27,7 @@ from prepcli.commands.inspect.sections import MIN_HOURS, and_more, length, quant
 from prepcli.commands.inspect.tally import Floats32, Share, Tally, column, tally_files
 from prepcli.commands.inspect.tars import look_at_codes, look_at_tars
 from prepcli.commands.verify.shar import find_shards
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.sets import SharSet, TarredSet
 from prepcli.formats.tarred import TAR_NAME, metadata_name, read_metadata
 from prepcli.interface.calls import command_line
@@ -215,7 +215,9 @@ def inspect(options: Inspect) -> Inspection:
         write_page(found, clips, options.html)
     if options.csv is not None:
         if not found.groups:
-            raise UsageError(f"--csv: {options.path} has no records of manifests or cuts: it is {found.title}")
+            raise UsageError(
+                f"{option('--csv')}: {options.path} has no records of manifests or cuts: it is {found.title}"
+            )
         write_output(options.csv, csv_of(found.groups))
     return found
 
@@ -396,7 +398,7 @@ def _template() -> "Template":
     try:
         from jinja2 import Environment, FileSystemLoader
     except ImportError:
-        raise UsageError("--html needs jinja2: pip install 'prepcli[plot]'") from None
+        raise UsageError(f"{option('--html')} needs jinja2: pip install 'prepcli[plot]'") from None
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from prepcli.commands.inspect.groups import HEADING
 from prepcli.engine.state.workspace import atomic_file
-from prepcli.errors import UsageError, cannot_write
+from prepcli.errors import UsageError, cannot_write, option
 
 
 class Kind(NamedTuple):
@@ -20,7 +20,7 @@ PAGE = Kind("an HTML page", (b"<!doctype html", b"<html"))
 CSV = Kind("such a table", (",".join(HEADING).encode(),))
 
 
-def check_output(option: str, path: Path, kind: Kind) -> None:
+def check_output(flag: str, path: Path, kind: Kind) -> None:
     """Check before the work that a file can be written.
 
     An existing file is replaced only if it is of this kind or empty. Any other file may be the inspected one, or belong
@@ -31,19 +31,19 @@ def check_output(option: str, path: Path, kind: Kind) -> None:
 
     """
     if os.path.isdir(path):
-        raise UsageError(f"{option} {path}: that is a directory; give the name of a file")
-    if os.path.isfile(path) and not _is(path, kind, option):
-        raise UsageError(f"{option} {path}: a file that is not {kind.name} is there; give another name")
+        raise UsageError(f"{option(flag, path)}: that is a directory; give the name of a file")
+    if os.path.isfile(path) and not _is(path, kind, flag):
+        raise UsageError(f"{option(flag, path)}: a file that is not {kind.name} is there; give another name")
     if not os.path.isdir(path.absolute().parent):
-        raise UsageError(f"{option} {path}: there is no folder {path.parent}")
+        raise UsageError(f"{option(flag, path)}: there is no folder {path.parent}")
 
 
-def _is(path: Path, kind: Kind, option: str) -> bool:
+def _is(path: Path, kind: Kind, flag: str) -> bool:
     try:
         with path.open("rb") as file:
             beginning = file.read(64)
     except OSError as error:
-        raise UsageError(f"{option} {path}: cannot write it: {error.strerror}") from None
+        raise UsageError(f"{option(flag, path)}: cannot write it: {error.strerror}") from None
     return not beginning or beginning.lstrip().lower().startswith(kind.beginnings)
 
 

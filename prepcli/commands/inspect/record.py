@@ -16,7 +16,7 @@ from prepcli.commands.inspect.audio import candidate
 from prepcli.commands.inspect.kinds import Subject, what_is
 from prepcli.commands.inspect.report import FoundAudio, FoundRecord
 from prepcli.engine.run.crashes import map_refusing_crashes
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.indexes import (
     MIRROR,
     DamagedError,
@@ -49,7 +49,9 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
     """
     subject = what_is(spec)
     if subject.data is None:
-        raise UsageError(f"{spec} is {subject.title}: --record takes manifests, cuts, tarred sets and Shar sets")
+        raise UsageError(
+            f"{spec} is {subject.title}: {option('--record')} takes manifests, cuts, tarred sets and Shar sets"
+        )
     paths = [path_of(path) for leaf in leaves_of(subject.data) for path in leaf.paths]
     left = number
     for path in paths:
@@ -65,7 +67,9 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
 def _offsets(path: AnyPath, kind: IndexKind, subject: Subject) -> Offsets:
     """The offsets of a file's records, and the size of the file; from its index if that is current."""
     if path.suffix == ".gz":
-        raise UsageError(f"{path} is compressed: --record needs files in which it can seek; unpack it (gunzip) first")
+        raise UsageError(
+            f"{path} is compressed: {option('--record')} needs files in which it can seek; unpack it (gunzip) first"
+        )
     folder = subject.folder or path.parent
     for index in (beside(path), folder / MIRROR / mirrored(path)):
         if is_current(index, path.stat()):

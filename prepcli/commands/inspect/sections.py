@@ -7,6 +7,7 @@ from prepcli.commands.inspect.audio import AudioFacts, most_common
 from prepcli.commands.inspect.runs import RunFacts
 from prepcli.commands.inspect.tars import MAX_TARS, CodeFacts, TarFacts
 from prepcli.engine.run.report import format_bytes
+from prepcli.errors import option
 from prepcli.interface.printing import printable_command
 
 if TYPE_CHECKING:
@@ -56,7 +57,11 @@ def notes_of(found: "Inspection") -> list[str]:
         faults = [("missing", facts.missing), ("unreadable", facts.unreadable)]
         bad = [f"{count:,} of {facts.looked_at:,} are {name}" for name, count in faults if count]
         bad += [f"{facts.beyond_audio:,} records end after their audio"] if facts.beyond_audio else []
-        hint = " (--audio-base-dir sets the base folder of relative paths)" if facts.missing == facts.looked_at else ""
+        hint = (
+            f" ({option('--audio-base-dir')} sets the base folder of relative paths)"
+            if facts.missing == facts.looked_at
+            else ""
+        )
         notes += [f"{where}{', '.join(bad)}; {'; '.join(facts.examples)}{hint}"] if bad else []
     damaged = [one for tars in found.tars for one in tars.damaged] + [one for of in found.codes for one in of.damaged]
     return notes + [f"damaged: {one}" for one in damaged]

@@ -11,7 +11,7 @@ import msgspec
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import open_text, stem_of, text_lines
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.interface.calls import Undo, keep_for_caller
 from prepcli.storage.paths import entry_is_dir
 
@@ -66,7 +66,7 @@ def rows_of_csv(path: str, columns: ColumnNames, folder: str = "") -> Iterator[S
             if first.count("|") == 2 and columns.audio is None:
                 raise UsageError(
                     f"{path} has no header, but lines id|text|normalized text, as in LJSpeech: give the folder of the "
-                    f"recordings as SOURCE, and --transcripts {path}"
+                    f"recordings as SOURCE, and {option('--transcripts', path)}"
                 )
             names = [name.strip() for name in header]
             _check_names(names, path)
@@ -92,7 +92,9 @@ def rows_of_csv(path: str, columns: ColumnNames, folder: str = "") -> Iterator[S
                     continue
                 yield _entry(values, roles, line, folder)
         except (csv.Error, EOFError) as error:
-            raise UsageError(f"{path} cannot be read as a table: {error}; write it again, or give --format") from None
+            raise UsageError(
+                f"{path} cannot be read as a table: {error}; write it again, or give {option('--format')}"
+            ) from None
 
 
 def _size_limit() -> Undo:
@@ -163,7 +165,7 @@ def _roles(names: Sequence[str], columns: ColumnNames, path: str) -> _Roles:
     if audio is None:
         raise UsageError(
             f"{path} has no column that is known to name audio (its columns are {', '.join(names)}); name it with "
-            "--audio-column"
+            f"{option('--audio-column')}"
         )
     named = {
         _role(names, TEXT, columns.text, "--text-column", path): "text",
@@ -173,14 +175,14 @@ def _roles(names: Sequence[str], columns: ColumnNames, path: str) -> _Roles:
     return _Roles(audio, {column: name for column, name in named.items() if column is not None and column != audio})
 
 
-def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, option: str, path: str) -> str | None:
+def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, flag: str, path: str) -> str | None:
     if wanted is not None:
         if wanted not in names:
-            raise UsageError(f"{path} has no column {wanted} ({option}); its columns are {', '.join(names)}")
+            raise UsageError(f"{path} has no column {wanted} ({option(flag)}); its columns are {', '.join(names)}")
         return wanted
     found = [name for name in known if name in names]
-    if len(found) > 1 and found[0] != known[0] and option:
-        raise UsageError(f"{path} has the columns {' and '.join(found)}; say with {option} which one is meant")
+    if len(found) > 1 and found[0] != known[0] and flag:
+        raise UsageError(f"{path} has the columns {' and '.join(found)}; say with {option(flag)} which one is meant")
     return found[0] if found else None
 
 

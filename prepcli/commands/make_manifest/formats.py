@@ -25,7 +25,7 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource, stem_of, text_lines
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.manifest.fields import with_audio_filepath
@@ -263,14 +263,19 @@ def source_of(options: MakeManifest) -> EntrySource:
     kind, how = _kind_of(path) if options.format == "auto" else (options.format, "--format")
     if os.path.isdir(path) == (kind in _FILES):
         wanted = "a file" if kind in _FILES else "a folder"
-        raise UsageError(f"--format {kind} reads {wanted}, and {path} is not one")
+        raise UsageError(f"{option('--format', kind)} reads {wanted}, and {path} is not one")
     columns = ColumnNames(options.audio_column, options.text_column, options.speaker_column)
     if columns != ColumnNames() and kind not in ("csv", "audiofolder"):
-        raise UsageError(f"--audio-column, --text-column and --speaker-column are for tables; {path} is read as {kind}")
+        raise UsageError(
+            f"{option('--audio-column')}, {option('--text-column')} and {option('--speaker-column')} are for tables; "
+            f"{path} is read as {kind}"
+        )
     if options.run_commands and kind != "kaldi":
-        raise UsageError(f"--run-commands is for the commands in Kaldi's wav.scp; {path} is read as {kind}")
+        raise UsageError(f"{option('--run-commands')} is for the commands in Kaldi's wav.scp; {path} is read as {kind}")
     if options.audio_base_dir is not None and kind == "folder":
-        raise UsageError(f"--audio-base-dir is for sources that name their audio; {path} is a folder of audio")
+        raise UsageError(
+            f"{option('--audio-base-dir')} is for sources that name their audio; {path} is a folder of audio"
+        )
     source = _open(path, kind, how, options, columns)
     check_paths(source)
     return source
@@ -296,9 +301,12 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
         reader = partial(rows_of_csv, path, columns)
     else:
         reader = partial({"list": listed_paths, "filelist": file_list, "lhotse": entries_of_cuts}[kind], path)
-    hint = "relative paths start from the folder of SOURCE; name another one with --audio-base-dir"
+    hint = f"relative paths start from the folder of SOURCE; name another one with {option('--audio-base-dir')}"
     if kind == "lhotse":
-        hint = "lhotse's relative paths start from the working directory; name another folder with --audio-base-dir"
+        hint = (
+            "lhotse's relative paths start from the working directory; name another folder with "
+            f"{option('--audio-base-dir')}"
+        )
     return EntrySource(path, kind, how, base, reader, (path,), hint=hint)
 
 
@@ -383,7 +391,7 @@ def check_paths(source: EntrySource) -> None:
         if _exists(str(folder), paths[0]):
             raise UsageError(
                 f"{paths[0]} and other relative paths in {source.path} do not exist in {source.base}, but in {folder}: "
-                f"give --audio-base-dir {folder}"
+                f"give {option('--audio-base-dir', folder)}"
             )
 
 

@@ -34,7 +34,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
 from prepcli.manifest.line_slices import LineSlice
@@ -306,7 +306,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
 
     def _transcripts(self, source: EntrySource) -> Table | None:
         options = self.options
-        given = "--transcripts" if options.transcripts is not None else "--text-suffix"
+        given = option("--transcripts" if options.transcripts is not None else "--text-suffix")
         if "text" in source.tables and (options.transcripts is not None or options.text_suffix is not None):
             raise UsageError(f"the transcripts of {source.path} are in {source.tables['text'].path}; leave out {given}")
         if options.transcripts is None:
@@ -383,7 +383,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         for path in filter(None, map_in_order(check, parts, self._num_workers)):
             raise UsageError(
                 f"the transcript {path} has changed since {self.options.out} was made of it. Choose another file, or "
-                "give --overwrite to start again"
+                f"give {option('--overwrite')} to start again"
             )
 
     def open_unit(self, plan: MakePlan, unit: LineSlice, writer: UnitWriter) -> "_Entries":
@@ -407,8 +407,10 @@ def _advice_on_texts(contents: MakeContents) -> str:
         entries = contents.catalog.sample()
         left = dict.fromkeys(name for entry in entries for name in entry.fields or () if name not in NAMED_FIELDS)
         if left:
-            return f"no record has a text: name its column with --text-column; left over are {', '.join(left)}"
-    return "no record has a text: give --text-suffix or --transcripts if there are transcripts"
+            return (
+                f"no record has a text: name its column with {option('--text-column')}; left over are {', '.join(left)}"
+            )
+    return f"no record has a text: give {option('--text-suffix')} or {option('--transcripts')} if there are transcripts"
 
 
 class _Entries(LineWriter[tuple[int, SourceEntry]]):

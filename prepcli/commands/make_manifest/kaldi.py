@@ -9,15 +9,11 @@ from pathlib import Path
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import EntrySource, text_lines
 from prepcli.commands.make_manifest.tables import by_white_space, read_table
-from prepcli.errors import RejectReason, UsageError
+from prepcli.errors import RejectReason, UsageError, option
 
 WAV_SCP = "wav.scp"
 _TABLES = (("text", "text"), ("speaker", "utt2spk"), ("lang", "utt2lang"))
 _IN_ARCHIVE = re.compile(r"\.ark:\d+(\[.*\])?$")
-_HINT = (
-    "Kaldi's relative paths start from the folder in which its recipe ran, mostly two above the data directory; "
-    "name it with --audio-base-dir"
-)
 
 
 def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> EntrySource:
@@ -50,7 +46,8 @@ def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> Entry
         recordings=read_table(Path(scp), WAV_SCP, by_white_space) if has_segments else None,
         needs_unique_keys=True,
         notes=lambda: iter(notes),
-        hint=_HINT,
+        hint=f"Kaldi's relative paths start from the folder in which its recipe ran, mostly two above the data "
+        f"directory; name it with {option('--audio-base-dir')}",
     )
 
 
@@ -81,7 +78,8 @@ def _refuse_commands(scp: str) -> None:
             shown = command if len(command) <= 80 else f"{command[:77]}..."
             raise UsageError(
                 f"{scp}:{number} is a command, not a file: {shown}. prepcli runs no commands out of data unless you "
-                "ask for it: give --run-commands if you trust this file; the audio is then written beside OUT.json"
+                f"ask for it: give {option('--run-commands')} if you trust this file; the audio is then written "
+                "beside OUT.json"
             )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from prepcli.engine.run.options import JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 
 Format = Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse"]
@@ -104,9 +104,9 @@ class MakeManifest(JobOptions):
         for one in self.set:
             name, equals, value = one.partition("=")
             if not equals or not name:
-                raise UsageError(f"--set takes FIELD=VALUE, not {one!r}")
+                raise UsageError(f"{option('--set')} takes FIELD=VALUE, not {one!r}")
             if name in _MEASURED:
-                raise UsageError(f"--set cannot give {name}: it comes from the audio")
+                raise UsageError(f"{option('--set')} cannot give {name}: it comes from the audio")
             if name in found and found[name] != value:
                 raise UsageError(f"{name} is given twice, as {found[name]} and as {value}: leave one of them out")
             found[name] = value
@@ -123,7 +123,9 @@ class MakeManifest(JobOptions):
         try:
             return re.compile(self.speaker_pattern)
         except re.error as error:
-            raise UsageError(f"--speaker-pattern {self.speaker_pattern} is not a regular expression: {error}") from None
+            raise UsageError(
+                f"{option('--speaker-pattern', self.speaker_pattern)} is not a regular expression: {error}"
+            ) from None
 
     def check(self) -> None:
         """Check everything that does not depend on the source.
@@ -137,11 +139,18 @@ class MakeManifest(JobOptions):
         self.constants()
         self.pattern()
         if self.text_suffix is not None and self.transcripts is not None:
-            raise UsageError("give --text-suffix or --transcripts, not both: a record has one text")
+            raise UsageError(
+                f"give {option('--text-suffix')} or {option('--transcripts')}, not both: a record has one text"
+            )
         if self.text_suffix is not None and "." not in self.text_suffix:
-            raise UsageError(f"--text-suffix {self.text_suffix} has no dot; did you mean .{self.text_suffix}?")
+            raise UsageError(
+                f"{option('--text-suffix', self.text_suffix)} has no dot; did you mean .{self.text_suffix}?"
+            )
         if self.speaker_pattern is not None and "speaker" in self.constants():
-            raise UsageError("give --speaker-pattern or --set speaker=..., not both: a record has one speaker")
+            raise UsageError(
+                f"give {option('--speaker-pattern')} or {option('--set')} speaker=..., not both: a record has one "
+                "speaker"
+            )
         if self.out.is_dir() and not os.path.exists(self.source):
             raise UsageError(
                 f"SOURCE {self.source} is not there, and OUT.json {self.out} is a folder; SOURCE comes first: "

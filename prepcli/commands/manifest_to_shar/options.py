@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from prepcli.audio.limits import check_target_rate
 from prepcli.engine.run.options import JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, Manifest, WorkDir
 from prepcli.storage.paths import AnyPath
@@ -49,10 +49,10 @@ class SharOptions:
         """
         rate = self.target_sample_rate
         if self.shard_size < 1:
-            raise UsageError("--shard-size must be above 0")
+            raise UsageError(f"{option('--shard-size')} must be above 0")
         check_target_rate(rate)
         if self.audio_format == "opus" and rate not in (None, OPUS_RATE):
-            raise UsageError(f"lhotse stores Opus at {OPUS_RATE} Hz: leave --target-sample-rate {rate} out")
+            raise UsageError(f"lhotse stores Opus at {OPUS_RATE} Hz: leave {option('--target-sample-rate', rate)} out")
 
     @property
     def sampling_rate(self) -> int | None:

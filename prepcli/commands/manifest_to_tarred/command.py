@@ -25,7 +25,7 @@ from prepcli.engine.state.stored_units import read_units
 from prepcli.engine.state.versions import undone_root, undone_roots, version_of, version_roots
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
 from prepcli.formats.tarred import ExistingSet, names_in_config, names_of_version, newest_version, read_existing
 from prepcli.formats.train_ds import main_file, name_earlier, name_version
@@ -71,12 +71,12 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
 
     """
     if rank.world_size > 1:
-        raise UsageError("--undo-concat is one step: run it once, without ranks")
+        raise UsageError(f"{option('--undo-concat')} is one step: run it once, without ranks")
     folder, manifest = options.concat_to or options.out, options.manifest
     if folder is None:  # the only argument is the set
         folder, manifest = Path(manifest or ""), None
     if not folder.is_dir():
-        raise UsageError("--undo-concat needs the folder of a set: give --concat-to DIR")
+        raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
     addition = _last_addition(folder)
     if manifest is not None:
         _check_manifest(expand_paths(manifest), addition, folder)
@@ -121,17 +121,17 @@ def _last_addition(folder: AnyPath) -> _Addition:
     version = version_of(begun[-1]) if begun else 0
     if newest > version:
         raise UsageError(
-            f"what --concat-to has written for version {newest} of {folder} is not known: "
+            f"what {option('--concat-to')} has written for version {newest} of {folder} is not known: "
             f"{version_workspace(folder, newest).plan_file} is not there"
         )
     if not begun:
-        raise UsageError(f"{folder} has no earlier version: nothing was added to it with --concat-to")
+        raise UsageError(f"{folder} has no earlier version: nothing was added to it with {option('--concat-to')}")
     workspace = Workspace(folder, begun[-1])
     stored = read_document(workspace.plan_file, StoredPlan)
     if stored is None:
         raise UsageError(
-            f"what --concat-to has written for version {version} of {folder} is not known: {workspace.plan_file} is "
-            "not there, or damaged; run that command again, with --overwrite"
+            f"what {option('--concat-to')} has written for version {version} of {folder} is not known: "
+            f"{workspace.plan_file} is not there, or damaged; run that command again, with {option('--overwrite')}"
         )
     alive = next((one for one in read_progress(workspace) if is_alive(workspace, one, DELETE_SECONDS)), None)
     if alive is not None:
@@ -165,7 +165,8 @@ def _check_unchanged(addition: _Addition) -> None:
         name = path.relative_to(out).as_posix()
         if not name.endswith(INDEX_SUFFIX) and not owned.fits(path, name, path.lstat()):
             raise UsageError(
-                f"{path} is not the file that --concat-to has written: move it away, and run the same command again"
+                f"{path} is not the file that {option('--concat-to')} has written: move it away, and run "
+                f"{same_command()} again"
             )
 
 
@@ -221,7 +222,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     out, concat_to = options.out, options.concat_to
     if concat_to is not None:
         if out is not None and out.absolute() != concat_to.absolute():
-            raise UsageError(f"--concat-to {concat_to} adds to that directory; leave out OUT ({out})")
+            raise UsageError(f"{option('--concat-to', concat_to)} adds to that directory; leave out OUT ({out})")
         check_loadable(concat_to)
         job, workspace = concat_job(manifests, concat_to, options, engine.num_workers, options.overwrite)
         note_unused(options.work_dir, concat_to)
@@ -229,7 +230,10 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     if out is None:
         raise UsageError("OUT is missing: give the directory for the data set")
     if options.allow_duplicates:
-        raise UsageError("--allow-duplicates is for --concat-to: name the set to which the records are added")
+        raise UsageError(
+            f"{option('--allow-duplicates')} is for {option('--concat-to')}: name the set to which the records are "
+            "added"
+        )
     check_loadable(out)
     workspace = Workspace(out, work_dir=options.work_dir)
     if version_roots(workspace.root) or undone_roots(workspace.root):

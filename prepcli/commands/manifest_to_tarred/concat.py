@@ -12,7 +12,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import PLAN_FORMAT, StoredPlan
 from prepcli.engine.state.versions import undone_roots, version_of
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.sets import BUCKET
 from prepcli.formats.tarred import read_existing
 from prepcli.manifest.index import content_digest
@@ -34,7 +34,10 @@ def concat_job(
 
     """
     if options.buckets_num > 1:
-        raise UsageError("--concat-to adds to one data set: name a bucket's folder, and leave --buckets-num out")
+        raise UsageError(
+            f"{option('--concat-to')} adds to one data set: name a bucket's folder, and leave "
+            f"{option('--buckets-num')} out"
+        )
     refuse_while_undone(folder)
     newest = read_existing(folder)
     pending = newest.version + 1
@@ -53,7 +56,8 @@ def concat_job(
             if not overwrite:
                 raise UsageError(
                     f"version {version} of {folder} is unfinished; continue it first with: {stored.run_with}, or give "
-                    "--overwrite to begin that version again, or --undo-concat to remove what it has written"
+                    f"{option('--overwrite')} to begin that version again, or {option('--undo-concat')} to remove "
+                    "what it has written"
                 )
             num_replaced = stored.num_units
     options = with_own_options(options, newest)
@@ -104,13 +108,14 @@ def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, ret
     """
     if overwrite:
         raise UsageError(
-            f"shards were added to {folder} with --concat-to, and --overwrite would remove them; choose another "
-            f"directory, or remove {folder} and {Workspace(folder).root} first"
+            f"shards were added to {folder} with {option('--concat-to')}, and {option('--overwrite')} would remove "
+            f"them; choose another directory, or remove {folder} and {Workspace(folder).root} first"
         )
     if retry_rejects:
         raise UsageError(
-            f"shards were added to {folder} with --concat-to, and --retry-rejects would change those before them; add "
-            f"the records of {workspace.rejects_file} with --concat-to, or make the set again in another directory"
+            f"shards were added to {folder} with {option('--concat-to')}, and {option('--retry-rejects')} would "
+            f"change those before them; add the records of {workspace.rejects_file} with {option('--concat-to')}, or "
+            "make the set again in another directory"
         )
 
 
@@ -140,11 +145,11 @@ def _refuse_known(manifests: Sequence[str], folder: Path, newest: int) -> None:
             elif digest:  # without a digest, reading the manifest reports the problem
                 raise UsageError(
                     f"{folder} has the records that {path} had before; give a manifest with only the new ones, or "
-                    "--allow-duplicates to have the others twice"
+                    f"{option('--allow-duplicates')} to have the others twice"
                 )
         if same and len(same) == len(stored.inputs) and report is not None and report.records_out:
             raise UsageError(
-                f"{same[0]} is in {folder} already; give --allow-duplicates to have its records there twice"
+                f"{same[0]} is in {folder} already; give {option('--allow-duplicates')} to have its records there twice"
             )
 
 

@@ -35,7 +35,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.state.plan import Plan, Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RejectReason, UsageError
+from prepcli.errors import RejectReason, UsageError, option
 from prepcli.formats.indexes import INDEX_SUFFIX, IndexedLines, SampleTarWriter, indexes_of
 from prepcli.formats.names import (
     in_shard,
@@ -134,7 +134,7 @@ def _divide(
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
     if not len(records):
         limits = (("--min-duration", options.min_duration), ("--max-duration", options.max_duration))
-        given = " and ".join(f"{name} {value:g}" for name, value in limits if value is not None)
+        given = " and ".join(option(name, f"{value:g}") for name, value in limits if value is not None)
         raise UsageError(f"none of the {len(index)} records is left by {given or 'the limits'}{where}")
     if options.shuffle:
         records = selected(records, shuffled(len(records), options.shuffle_seed or 0, scratch), scratch)
@@ -152,7 +152,7 @@ def _divide(
             raise UsageError(
                 f"{len(records)} usable records{where} cannot fill {options.num_shards or 1} shards"
                 + (f" of {options.shard_size}" if options.shard_size else "")
-                + ("; lower --num-shards" if options.num_shards else "; lower --shard-size")
+                + (f"; lower {option('--num-shards')}" if options.num_shards else f"; lower {option('--shard-size')}")
             )
         if options.remainder == "drop":
             size = options.shard_size or len(records) // num_shards
@@ -243,7 +243,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         """The options, the audio folder, and the version to which an addition adds."""
         settings = super().own_settings()
         if self.base is not None:
-            settings["--concat-to version"] = self.base.version
+            settings[f"{option('--concat-to')} version"] = self.base.version
         return settings
 
     def plan(self, workspace: Workspace) -> TarredPlan:
@@ -288,7 +288,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         if num_repeated and not self.options.slice_with_offset:
             notes.append(
                 f"{num_repeated:,} records are segments of files that go into several shards, a copy into each; "
-                "--keep-files-together or --slice-with-offset would avoid the copies"
+                f"{option('--keep-files-together')} or {option('--slice-with-offset')} would avoid the copies"
             )
         return notes
 

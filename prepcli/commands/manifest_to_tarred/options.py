@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 
 from prepcli.audio.limits import check_target_rate
 from prepcli.engine.run.options import JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, WorkDir
 from prepcli.storage.paths import AnyPath
@@ -127,31 +127,40 @@ class TarredOptions:
         sizes = {"--num-shards": self.num_shards, "--shard-size": self.shard_size, "--shard-hours": self.shard_hours}
         divided_by = [(name, value) for name, value in sizes.items() if value is not None]
         if len(divided_by) != 1:
-            raise UsageError("give one of --num-shards, --shard-size and --shard-hours")
+            raise UsageError(
+                f"give one of {option('--num-shards')}, {option('--shard-size')} and {option('--shard-hours')}"
+            )
         low, high = self.min_duration, self.max_duration
         for name, value in (*divided_by, ("--max-duration", high)):
             if value is not None and not value > 0:
-                raise UsageError(f"{name} must be above 0, not {value:g}")
+                raise UsageError(f"{option(name)} must be above 0, not {value:g}")
         if low is not None and not 0 <= low < math.inf:
-            raise UsageError(f"--min-duration must be a number of seconds from 0, not {low:g}")
+            raise UsageError(f"{option('--min-duration')} must be a number of seconds from 0, not {low:g}")
         if low is not None and high is not None and low >= high:
-            raise UsageError(f"--min-duration {low} leaves nothing below --max-duration {high}")
+            raise UsageError(f"{option('--min-duration', low)} leaves nothing below {option('--max-duration', high)}")
         if self.remainder == "drop":
             if self.shard_hours is not None:
                 raise UsageError(
-                    "--remainder drop makes shards with equal numbers of records: use --num-shards or --shard-size"
+                    f"{option('--remainder', 'drop')} makes shards with equal numbers of records: use "
+                    f"{option('--num-shards')} or {option('--shard-size')}"
                 )
             if self.keep_files_together:
-                raise UsageError("--remainder drop and --keep-files-together exclude each other: leave one of them out")
+                raise UsageError(
+                    f"{option('--remainder', 'drop')} and {option('--keep-files-together')} exclude each other: "
+                    "leave one of them out"
+                )
         check_target_rate(self.target_sample_rate)
         if self.buckets_num < 1:
-            raise UsageError(f"--buckets-num must be at least 1, not {self.buckets_num}")
+            raise UsageError(f"{option('--buckets-num')} must be at least 1, not {self.buckets_num}")
         if self.dynamic_buckets_num is not None and self.dynamic_buckets_num < 2:
-            raise UsageError(f"--dynamic-buckets-num must be at least 2, not {self.dynamic_buckets_num}")
+            raise UsageError(f"{option('--dynamic-buckets-num')} must be at least 2, not {self.dynamic_buckets_num}")
         if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
-            raise UsageError("--buckets-num needs --max-duration, and --num-shards or --shard-size for each bucket")
+            raise UsageError(
+                f"{option('--buckets-num')} needs {option('--max-duration')}, and {option('--num-shards')} or "
+                f"{option('--shard-size')} for each bucket"
+            )
         if self.only_manifests and self.slice_with_offset and self.force_codec:
-            raise UsageError("--only-manifests reads no audio: leave out --force-codec")
+            raise UsageError(f"{option('--only-manifests')} reads no audio: leave out {option('--force-codec')}")
 
 
 @dataclass(frozen=True, kw_only=True)

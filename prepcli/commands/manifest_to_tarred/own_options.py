@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from prepcli.commands.manifest_to_tarred.options import TarredOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.tarred import ExistingSet, metadata_name
 from prepcli.interface.options import declared
 
@@ -77,14 +77,17 @@ def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions
         if value is None or value == one.default:
             taken[one.name] = theirs
         elif one.name in NEEDS_EQUAL:
-            made = "with " + " ".join(one.words(theirs)) if one.words(theirs) else f"without {one.names[0]}"
+            made = f"with {option(*one.words(theirs))}" if one.words(theirs) else f"without {option(one.long_name)}"
             raise UsageError(
-                f"{folder} was made {made}, and now {' '.join(one.words(value))} is given: leave it out, so that all "
+                f"{folder} was made {made}, and now {option(*one.words(value))} is given: leave it out, so that all "
                 "shards are alike, or make another set"
             )
     if options.num_shards is None and options.shard_size is None and options.shard_hours is None:
         if not base.num_samples_per_shard:
-            raise UsageError("the set does not say how many records a shard has; give --num-shards or --shard-size")
+            raise UsageError(
+                f"the set does not say how many records a shard has; give {option('--num-shards')} or "
+                f"{option('--shard-size')}"
+            )
         taken["shard_size"] = base.num_samples_per_shard
     return replace(options, **taken)
 

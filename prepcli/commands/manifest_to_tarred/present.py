@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout
 from prepcli.commands.manifest_to_tarred.stems import TakenNames
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats.names import SLICE_SUFFIX, decimal, loader_stem, source_stem
 from prepcli.jobs.records import Records, hash_segments
 from prepcli.manifest.columns import key_bytes
@@ -83,7 +83,8 @@ class PresentRecords:
         name = Record.parse(records.line(first)).audio_filepath
         raise UsageError(
             f"{count:,} of {len(chosen):,} records are in {self.folder} already, the first of them {name} "
-            f"({origin.manifest}:{origin.line}); give a manifest without them, or --allow-duplicates to have them twice"
+            f"({origin.manifest}:{origin.line}); give a manifest without them, or {option('--allow-duplicates')} to "
+            "have them twice"
         )
 
     def _hold(self, index: ManifestIndex, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:

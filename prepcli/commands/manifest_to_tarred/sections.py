@@ -9,6 +9,7 @@ import numpy as np
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import option
 from prepcli.formats.tarred import ExistingSet, manifest_name
 from prepcli.formats.train_ds import main_file, write_train_ds
 from prepcli.storage.paths import AnyPath, absolute
@@ -125,7 +126,8 @@ def uneven_shards(counts: Sequence[Sequence[int]]) -> str:
     """A text with the numbers if the shards of a set have different numbers of records; else empty."""
     for of_set in counts:
         if min(of_set) < max(of_set):
-            return f"shards have {min(of_set):,} to {max(of_set):,} records (--remainder drop makes them equal)"
+            remedy = option("--remainder", "drop")
+            return f"shards have {min(of_set):,} to {max(of_set):,} records ({remedy} makes them equal)"
     return ""
 
 

@@ -19,7 +19,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob, SliceWriter
@@ -42,8 +42,9 @@ def check_installed() -> None:
     """
     if importlib.util.find_spec("nemo_text_processing") is None:
         raise UsageError(
-            "--normalize needs nemo_text_processing, which is not installed: pip install nemo_text_processing (with "
-            "pynini); or normalize elsewhere and give --is-normalized or --tts-text-field"
+            f"{option('--normalize')} needs nemo_text_processing, which is not installed: pip install "
+            f"nemo_text_processing (with pynini); or normalize elsewhere and give {option('--is-normalized')} or "
+            f"{option('--tts-text-field')}"
         )
 
 
@@ -60,7 +61,9 @@ def load_normalizer(lang: str, whitelist: Path | None) -> Normalize:
     try:
         normalizer = Normalizer(input_case="cased", lang=lang, whitelist=str(whitelist) if whitelist else None)
     except Exception as error:  # the grammars of each language raise different errors
-        raise UsageError(f"--normalize {lang}: nemo_text_processing cannot load its grammars: {error}") from None
+        raise UsageError(
+            f"{option('--normalize', lang)}: nemo_text_processing cannot load its grammars: {error}"
+        ) from None
 
     def normalize(text: str) -> str:
         done = normalizer.normalize(text, verbose=False, punct_pre_process=True, punct_post_process=True)
@@ -124,11 +127,13 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
             (check_is_json_lines if is_manifest else check_is_text)(path)
         if self.options.tts_text_field is not None and not all(are_records):
             text = self.paths[are_records.index(False)]
-            raise UsageError(f"--tts-text-field is for manifests, and {text} is a file of texts")
+            raise UsageError(f"{option('--tts-text-field')} is for manifests, and {text} is a file of texts")
         if self.options.num_shards is not None:
             check_loadable(self.options.out)
             if self.options.num_shards > slices.num_records:
-                raise UsageError(f"--num-shards {self.options.num_shards} for {slices.num_records} texts: give fewer")
+                raise UsageError(
+                    f"{option('--num-shards', self.options.num_shards)} for {slices.num_records} texts: give fewer"
+                )
         inputs = [*slices.inputs, *self._tables()]
         return Plan(slices.units, slices.num_records, TextsContents(slices, are_records), inputs, knows_seconds=False)
 
@@ -210,7 +215,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         if is_mixed:
             details["tts_text"] = (
                 f"{num_raw:,} of {num_records:,} texts are not normalized, so NeMo normalizes all of them each time it "
-                "loads them, and all are called tts_text; --normalize LANG normalizes these now"
+                f"loads them, and all are called tts_text; {option('--normalize')} LANG normalizes these now"
             )
         return details
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from prepcli.engine.run.options import JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 
 AsrText = Literal["as-is", "lower", "plain"]
@@ -80,7 +80,9 @@ class PrepareTexts(JobOptions):
             found = _RANGE.fullmatch(part.strip())
             first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
             if first > last or last - first >= _MAX_SPEAKERS:
-                raise UsageError(f"--speakers takes numbers and ranges such as 0-99 or 1,5,7-9, not {self.speakers!r}")
+                raise UsageError(
+                    f"{option('--speakers')} takes numbers and ranges such as 0-99 or 1,5,7-9, not {self.speakers!r}"
+                )
             numbers += range(first, last + 1)
         return list(dict.fromkeys(numbers))
 
@@ -95,5 +97,8 @@ class PrepareTexts(JobOptions):
 
         self.speaker_numbers()
         if self.is_normalized and self.normalize is not None:
-            raise UsageError("give --is-normalized or --normalize, not both: normalized texts stay as they are")
+            raise UsageError(
+                f"give {option('--is-normalized')} or {option('--normalize')}, not both: normalized texts stay as "
+                "they are"
+            )
         check_manifest_name(self.out, "prepare-texts", "texts.json")

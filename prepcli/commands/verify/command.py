@@ -25,7 +25,7 @@ from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import read_document
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio, irregular_files
 from prepcli.formats.indexes import INDEX_SUFFIX, index_names
 from prepcli.formats.sets import CodesSet, ParquetSet, SharSet, StoredSet, TarredSet, open_set, sets_in
@@ -98,8 +98,8 @@ def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
     runs = runs_of(out, work_dir)
     if not runs:
         raise UsageError(
-            f"--quick compares with the state of the run, and there is none for {out}: leave --quick out, or give "
-            "the --work-dir of the run"
+            f"{option('--quick')} compares with the state of the run, and there is none for {out}: leave "
+            f"{option('--quick')} out, or give the {option('--work-dir')} of the run"
         )
     report = VerifyReport(str(out), kind="quick", hashes_known=True)
     files: dict[str, PublishedFile] = {}

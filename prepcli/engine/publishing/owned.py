@@ -18,7 +18,7 @@ import msgspec
 
 from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, same_command
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import Owner, list_anew, owner_of
 from prepcli.storage import client
@@ -148,7 +148,7 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
         if name not in every.files:
             raise UsageError(
                 f"{out / name} is there already, and no record in {workspace.root} shows that this run has written it; "
-                "move it away, and run the same command again"
+                f"move it away, and run {same_command()} again"
             )
         if not every.fits(out / name, name, state):
             changed.append(name)
@@ -166,7 +166,7 @@ def set_aside(workspace: Workspace, path: AnyPath, name: str, why: str = "is not
     """
     if isinstance(path, StorePath):
         raise UsageError(
-            f"{path} has changed since this run wrote it; copy it elsewhere and remove it, and run the same command "
+            f"{path} has changed since this run wrote it; copy it elsewhere and remove it, and run {same_command()} "
             "again"
         )
     first = kept = workspace.root / "kept" / name

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
@@ -121,7 +121,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not self.limit >= 0 or self.limit == float("inf") or (self.limit > 1 and self.limit % 1):
-            raise UsageError(f"--max-rejects takes a share below 1 or a count, not {self.limit}")
+            raise UsageError(f"{option('--max-rejects')} takes a share below 1 or a count, not {self.limit}")
 
     def exceeded(self, rejects: Mapping[str, int], records_in: int) -> bool:
         """Whether there are too many bad records; records that the user's options left out do not count."""

@@ -17,12 +17,12 @@ from prepcli.engine.state.clearing import clear
 from prepcli.engine.state.plan import AnyPlan, Unit, pack
 from prepcli.engine.state.store_output import check_store
 from prepcli.engine.state.workspace import Workspace, publish_json_once
-from prepcli.errors import IncompleteError, UsageError
+from prepcli.errors import IncompleteError, UsageError, called_from_python, option
 from prepcli.interface.calls import tell
 from prepcli.processes.pools import CRASHES
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import STOP_SIGNALS
-from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS, TICK
+from prepcli.processes.workers import CALLED_FROM_PYTHON, JOB_ID, LIFELINE, RESTARTS, TICK
 
 _ROOT = str(Path(__file__).parents[3])
 _RUN = "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; from prepcli.__main__ import main; main()"
@@ -73,7 +73,7 @@ def _agree(workspace: Workspace, rank: Rank, missing: list[str]) -> list[str]:
     agreed_file = _agreed_file(workspace, rank)
     agreed = publish_json_once(agreed_file, missing, list[str])
     if not isinstance(agreed, list):
-        raise IncompleteError(f"{agreed_file} is damaged; start again with another --launch-id")
+        raise IncompleteError(f"{agreed_file} is damaged; start again with another {option('--launch-id')}")
     return agreed
 
 
@@ -137,9 +137,9 @@ def clear_once(workspace: Workspace, rank: Rank, job: AnyJob, plan: AnyPlan) -> 
             (ranks / f"rank_{rank.rank}").touch(exist_ok=False)
         except FileExistsError:
             raise UsageError(
-                f"the launch id {rank.launch_id} was used before with --overwrite on {workspace.out}, which is "
-                "therefore not cleared again: give all ranks a new --launch-id to start again, or leave --overwrite "
-                "out to continue"
+                f"the launch id {rank.launch_id} was used before with {option('--overwrite')} on {workspace.out}, "
+                f"which is therefore not cleared again: give all ranks a new {option('--launch-id')} to start again, "
+                f"or leave {option('--overwrite')} out to continue"
             ) from None
     clear(workspace, job, plan, cleared)
     note_done(workspace, rank, "overwrite")
@@ -188,6 +188,7 @@ def spawn_ranks(
             LIFELINE: str(watched),
             JOB_ID: job_id or f"torchrun-{launch_id}",
             RESTARTS: str(restarts + num_crashes),
+            CALLED_FROM_PYTHON: "1" if called_from_python() else "",
         }
         command = [sys.executable, "-c", _RUN.format(root=_ROOT), *arguments]
         stderr = stderrs[rank] if stderrs else None

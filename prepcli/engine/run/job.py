@@ -39,25 +39,30 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     Attributes:
         reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
-        kept_by_overwrite: what `--overwrite` does not compute again, in words for a message; empty for nothing.
-        elsewhere: what a user can choose instead of an output that is in use, in words for a message; empty for another
-            OUT.
         shares_out: whether OUT may hold files of others: no note says so.
         claims_units: whether `execute` claims units, so that ranks can take units of each other.
         shared_notes: the name of the notes about crashes of workers that work on several units at once; empty if
             each has its own unit (`prepcli.engine.run.crashes`).
         telemetry: names in what `finish` returns that tell how the run went; the summary has them with `--verbose`.
-        defaults: what settings mean that are not given, for messages (`prepcli.options.shown_defaults`).
+        defaults: what settings mean that are not given, for messages (`prepcli.interface.options.shown_defaults`).
     """
 
     reads_audio_files: bool = True
-    kept_by_overwrite: str = ""
-    elsewhere: str = ""
     shares_out: bool = False
     claims_units: bool = False
     shared_notes: str = ""
     telemetry: Collection[str] = ()
     defaults: Mapping[str, str] = {}
+
+    @property
+    def kept_by_overwrite(self) -> str:
+        """In words for a message: what `--overwrite` does not compute again; empty for nothing."""
+        return ""
+
+    @property
+    def elsewhere(self) -> str:
+        """In words for a message: the remedy for an output that is in use; empty for another OUT."""
+        return ""
 
     @property
     @abstractmethod

@@ -24,7 +24,15 @@ from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, Unit, pack, plan_digest, spread
 from prepcli.engine.state.store_output import OutputSizes, begin_listing
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError, wrong_path
+from prepcli.errors import (
+    IncompleteError,
+    PrepcliError,
+    TooManyRejectsError,
+    UsageError,
+    option,
+    same_command,
+    wrong_path,
+)
 from prepcli.interface.calls import command_line, tell
 from prepcli.interface.printing import printable_command
 from prepcli.processes.owner import list_anew
@@ -172,13 +180,19 @@ class Run:
         if not self.options.retry_rejects:
             return
         if has_done(workspace, rank, "retry"):
-            tell(f"requeued ({rank.restarts} times): continuing; --retry-rejects applied to the first start only")
+            tell(
+                f"requeued ({rank.restarts} times): continuing; {option('--retry-rejects')} applied to the first "
+                "start only"
+            )
             self.markers.clear()  # another rank of this start may just have taken some away
         else:
             list_anew(workspace.done)  # what is listed late would not be tried again
             self.load_markers(listed=True)
             if rank.world_size > 1 and rank.launch_id is None:
-                raise UsageError("--retry-rejects with several ranks needs --launch-id, the same for all of them")
+                raise UsageError(
+                    f"{option('--retry-rejects')} with several ranks needs {option('--launch-id')}, the same for all "
+                    "of them"
+                )
             again = [unit for unit, marker in self.markers.items() if num_retryable(marker.rejects)]
             if again and not has_agreed(workspace, rank):
                 drop_markers(workspace, self.markers, again)
@@ -318,7 +332,7 @@ def conclude(report: Report, budget: "Budget", after: After | None = None) -> Re
         after(report)
     if report.status == "too_many_rejects":
         raise TooManyRejectsError(
-            f"{report.rejects:,} of {report.records_in:,} records were rejected, more than --max-rejects "
+            f"{report.rejects:,} of {report.records_in:,} records were rejected, more than {option('--max-rejects')} "
             f"allows ({budget}); see {report.rejects_filepath}",
             report,
         )
@@ -342,9 +356,9 @@ def _describe_failure(error: Exception, workspace: Workspace, rank: Rank) -> str
         )
     if isinstance(error, MemoryError):
         return (
-            f"not enough memory: {' '.join(str(error).split()) or 'out of memory'}. Run the same command again to "
-            "continue, with more memory, a smaller --num-workers, or (where a model runs) a smaller --batch-duration"
-            f"{kept}"
+            f"not enough memory: {' '.join(str(error).split()) or 'out of memory'}. Run {same_command()} again to "
+            f"continue, with more memory, a smaller {option('--num-workers')}, or (where a model runs) a smaller "
+            f"{option('--batch-duration')}{kept}"
         )
     return f"a bug in prepcli: {type(error).__name__}: {error}{kept}; please report it"
 

@@ -16,7 +16,7 @@ from prepcli.engine.run.crashes import survive_crashes
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import FINISH_UNIT, Unit
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import PrepcliError, RejectReason
+from prepcli.errors import PrepcliError, RejectReason, option, same_command
 from prepcli.processes.signals import InterruptedBySignal
 from prepcli.processes.workers import TICK, worker_context
 
@@ -158,8 +158,8 @@ class MissingAudioWatch:
         drop_markers(self._workspace, markers, self._missing)
         raise MissingAudioError(
             f"the audio of {missing:,} of the first {self._records:,} records is missing{example}: the folder is "
-            "probably not mounted. Nothing is lost: run the same command again when it is back. To list the records as "
-            "rejects instead, give a larger --max-rejects"
+            f"probably not mounted. Nothing is lost: run {same_command()} again when it is back. To list the records "
+            f"as rejects instead, give a larger {option('--max-rejects')}"
         )
 
     def drop_others(self, units: Iterable[Unit], digest: str, markers: dict[str, Marker]) -> None:

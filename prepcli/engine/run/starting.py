@@ -16,7 +16,7 @@ from prepcli.engine.state.clearing import MAX_LISTED, Stock, check_stock, clear,
 from prepcli.engine.state.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differences
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import CLEARED_FILES, CLEARED_FOLDERS, EDITABLE_FILES, Workspace, read_document
-from prepcli.errors import RejectReason, UsageError
+from prepcli.errors import RejectReason, UsageError, option
 from prepcli.interface.calls import command_line, tell
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.storage.addresses import is_address
@@ -68,13 +68,15 @@ def _clear_if_asked(run: "Run") -> bool:
     options, rank, workspace = run.options, run.options.rank, run.workspace
     is_asked = options.overwrite
     if is_asked and has_done(workspace, rank, "overwrite"):
-        tell(f"requeued ({rank.restarts} times): continuing; --overwrite applied to the first start only")
+        tell(f"requeued ({rank.restarts} times): continuing; {option('--overwrite')} applied to the first start only")
         is_asked = False
     if not (is_asked or is_being_cleared(workspace, run.job.command)):
         _refuse_to_lose_inputs(run)
         return False
     if is_asked and rank.world_size > 1 and rank.launch_id is None:
-        raise UsageError("--overwrite with several ranks needs --launch-id, the same for all of them")
+        raise UsageError(
+            f"{option('--overwrite')} with several ranks needs {option('--launch-id')}, the same for all of them"
+        )
     _check_restart(run)
     if is_asked:
         run.job.prepare()
@@ -98,8 +100,8 @@ def _refuse_foreign(run: "Run") -> None:
     check_stock(stock, workspace, run.job)
     raise UsageError(
         f"{workspace.out} holds {len(stock.ours):,} file(s) of an earlier run, such as {stock.ours[0]}, but "
-        f"{workspace.plan_file} is not there; choose {_elsewhere(run.job, workspace)}, or give --overwrite to remove "
-        "them"
+        f"{workspace.plan_file} is not there; choose {_elsewhere(run.job, workspace)}, or give "
+        f"{option('--overwrite')} to remove them"
     )
 
 
@@ -107,13 +109,13 @@ def _made_differently(run: "Run", stored: StoredPlan) -> str:
     elsewhere = _elsewhere(run.job, run.workspace)
     if not run.options.overwrite:
         kept = run.job.kept_by_overwrite
-        advice = f"Choose {elsewhere}, or give --overwrite to start again{kept and f' ({kept})'}"
+        advice = f"Choose {elsewhere}, or give {option('--overwrite')} to start again{kept and f' ({kept})'}"
     elif has_done(run.workspace, run.options.rank, "overwrite"):
         advice = f"Choose {elsewhere}, or start a new job, whose first start will clear this one"
     else:
         advice = (
             "Another command, or another rank of this launch, has just begun there: let that finish, choose "
-            f"{elsewhere}, or start all ranks with the same options and a new --launch-id"
+            f"{elsewhere}, or start all ranks with the same options and a new {option('--launch-id')}"
         )
     return f"{run.workspace.named} was made differently: {_differences(run, stored)}. {advice}"
 

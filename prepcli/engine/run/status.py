@@ -21,7 +21,7 @@ from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.versions import version_roots
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.processes.owner import REPEAT_SECONDS
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath
@@ -113,7 +113,8 @@ def read_status(workspace: Workspace) -> Status:
     if plan is None:
         advice = "the OUT of a run"
         if is_address(workspace.named):
-            advice = "with --work-dir the folder that the run had as --work-dir, or in which it was started"
+            work_dir = option("--work-dir")
+            advice = f"with {work_dir} the folder that the run had as {work_dir}, or in which it was started"
         raise UsageError(
             f"no run of prepcli is known for {workspace.named}: {workspace.plan_file} is not there; give {advice}"
         )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from prepcli.errors import option
 from prepcli.interface.printing import as_text, printable_command
 
 if TYPE_CHECKING:
@@ -149,5 +150,5 @@ def _reject_lines(status: "Status") -> list[str]:
         return [*lines, "  rejects  none"]
     more = f" and {len(bad) - 3} more reasons" if len(bad) > 3 else ""
     share = f"{sum(bad.values()) / max(status.records_in, 1):.1%} of the records"
-    allowed = f", more than --max-rejects allows ({status.max_rejects})" if status.too_many_rejects else ""
+    allowed = f", more than {option('--max-rejects')} allows ({status.max_rejects})" if status.too_many_rejects else ""
     return [*lines, f"  rejects  {sum(bad.values()):,}, {share}{allowed}: {commonest(bad)}{more}"]

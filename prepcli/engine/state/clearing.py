@@ -27,7 +27,7 @@ from prepcli.engine.state.workspace import (
     read_document,
     write_json,
 )
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option, same_command
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import DELETE_SECONDS, Owner
 from prepcli.processes.workers import TICK
@@ -113,8 +113,8 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
         why = f"and {workspace.root}, which would tell how they were made, is not there"
     raise UsageError(
         f"{out} holds {len(stock.mistakable):,} file(s) that readers would take for a part of the new set, {why}: "
-        f"{', '.join(shown)}. Nothing was removed. Choose {elsewhere}, or move or remove these files, and run the same "
-        "command again"
+        f"{', '.join(shown)}. Nothing was removed. Choose {elsewhere}, or move or remove these files, and run "
+        f"{same_command()} again"
     )
 
 
@@ -140,7 +140,10 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None
     with claims.at_work():
         while not claims.take(_CLEAR):
             if not is_told and cleared is None:
-                tell(f"note: another command is clearing {workspace.named} (--overwrite); waiting until it has ended")
+                tell(
+                    f"note: another command is clearing {workspace.named} ({option('--overwrite')}); waiting until "
+                    "it has ended"
+                )
             is_told = True
             time.sleep(TICK)
         if cleared is None or not cleared.exists():
@@ -215,13 +218,14 @@ def is_being_cleared(workspace: Workspace, command: str) -> bool:
     owner = _last_owner(workspace) or Owner.parse(left.owner)
     if owner is not None and not workspace.life.has_ended(owner, DELETE_SECONDS, workspace.clearing_file):
         raise UsageError(
-            f"another command is clearing {workspace.out} (--overwrite), or was stopped on another machine within the "
-            "last hour while it did; let it finish, or give --overwrite to clear it after that"
+            f"another command is clearing {workspace.out} ({option('--overwrite')}), or was stopped on another "
+            f"machine within the last hour while it did; let it finish, or give {option('--overwrite')} to clear it "
+            "after that"
         )
     if left.command not in ("", command):
         raise UsageError(
-            f"{left.command} --overwrite was interrupted while it removed files in {workspace.out}; run it again, or "
-            "choose another output"
+            f"{left.command} {option('--overwrite')} was interrupted while it removed files in {workspace.out}; run "
+            "it again, or choose another output"
         )
     return True
 

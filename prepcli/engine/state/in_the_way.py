@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import PrepcliError, UsageError, same_command
 from prepcli.storage.one_name import are_one_file, same_when_folded
 from prepcli.storage.paths import AnyPath, StorePath
 
@@ -22,12 +22,12 @@ def naming_what_is_in_the_way(path: Path) -> Iterator[None]:
     try:
         yield
     except IsADirectoryError:
-        raise UsageError(f"{path} is a directory, but a file belongs there; {_WHAT_TO_DO}") from None
+        raise UsageError(f"{path} is a directory, but a file belongs there; {_what_to_do()}") from None
     except (NotADirectoryError, FileExistsError):
         above = next((one for one in path.parents if one.exists() and not one.is_dir()), None)
         if above is None:
             raise
-        raise UsageError(f"{above} is a file, but a directory belongs there; {_WHAT_TO_DO}") from None
+        raise UsageError(f"{above} is a file, but a directory belongs there; {_what_to_do()}") from None
 
 
 def refuse_directories(*files: Path) -> None:
@@ -58,4 +58,5 @@ def resolved(out: Path) -> Path:
         raise UsageError(f"{out} is a link that leads to itself; remove it, or give another path") from error
 
 
-_WHAT_TO_DO = "move it away, and run the same command again"
+def _what_to_do() -> str:
+    return f"move it away, and run {same_command()} again"

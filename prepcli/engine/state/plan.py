@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from prepcli.errors import option
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import FileState
 from prepcli.storage.paths import AnyPath, absolute, exists
@@ -161,7 +162,7 @@ def differences(
         if before.get(name) != settings.get(name):
             found = True
             was, now = (_shown(given.get(name), defaults.get(name)) for given in (before, settings))
-            yield f"{name} was {was}, now {now}"
+            yield f"{option(name)} was {was}, now {now}"
     digests = [file.get("sha256") for file in earlier.inputs]
     paths = [os.path.abspath(file.get("path", "")) for file in earlier.inputs]
     for file in plan.inputs:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from prepcli.engine.state.store_output import check_writing
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import PrepcliError, UsageError, option, same_command
 from prepcli.processes.owner import REPEAT_SECONDS
 from prepcli.storage import client
 from prepcli.storage.access import call, later
@@ -116,12 +116,12 @@ class StoreClaim:
                 raise UsageError(
                     f"{self._out} belongs to a run whose records are in {where}, as those of this one are, but the "
                     f"claim.json there is not that run's: if it was lost, and nobody else works there, remove the "
-                    f"object {self._folder}/{other} and run the same command again to continue"
+                    f"object {self._folder}/{other} and run {same_command()} again to continue"
                 )
         raise UsageError(
             f"{self._out} belongs to a run whose records are in {where}: continue it or start again there "
-            f"(--work-dir), or choose another output. If these records are lost, remove what is below {self._out} and "
-            f"{self._folder}, and run the same command again"
+            f"({option('--work-dir')}), or choose another output. If these records are lost, remove what is below "
+            f"{self._out} and {self._folder}, and run {same_command()} again"
         )
 
     def _first(self, found: Mapping[str, ObjectInfo], kind: str, smaller: bool = False) -> str | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document
-from prepcli.errors import UsageError, naming
+from prepcli.errors import UsageError, naming, option
 
 _CHUNK = 1 << 14
 """Number of units that are written at a time."""
@@ -69,7 +69,8 @@ def find_plan(workspace: Workspace) -> StoredPlan | None:
     if plan.format != PLAN_FORMAT:
         raise UsageError(
             f"another version of prepcli has made {workspace.named}: {workspace.plan_file} has format {plan.format}, "
-            f"this version reads {PLAN_FORMAT}; use that version, or run {plan.command} again with --overwrite"
+            f"this version reads {PLAN_FORMAT}; use that version, or run {plan.command} again with "
+            f"{option('--overwrite')}"
         )
     if not has_units(workspace, plan):
         raise UsageError(

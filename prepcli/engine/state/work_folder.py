@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from prepcli.engine.state.in_the_way import resolved
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.paths import AnyPath, StorePath
@@ -32,7 +32,10 @@ def note_unused(work_dir: Path | None, *paths: AnyPath) -> None:
     """Print a note that `--work-dir` has no effect, unless one of `paths` is in an object store."""
     if work_dir is not None and not any(isinstance(path, StorePath) for path in paths):
         where = work_folder(paths[0]) if len(paths) == 1 else "OUT.prepcli"
-        tell(f"note: --work-dir {work_dir} is for an OUT in an object store; the state of this run is in {where}")
+        tell(
+            f"note: {option('--work-dir', work_dir)} is for an OUT in an object store; the state of this run is in "
+            f"{where}"
+        )
 
 
 def _beside(out: Path) -> Path:

@@ -19,7 +19,7 @@ from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import work_folder
-from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming
+from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming, option, same_command
 from prepcli.processes.owner import DELETE_SECONDS, Life, Owner, new_rank_id, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import no_interruption
@@ -89,9 +89,9 @@ class Workspace:
             except OSError as error:
                 why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
                 ours = isinstance(error, FileExistsError) and directory.parent == self.root
-                todo = "move it away, and run the same command again" if ours else "choose another output directory"
+                todo = f"move it away, and run {same_command()} again" if ours else "choose another output directory"
                 if error.errno in FAULTS_OF_THE_MACHINE:
-                    todo = "correct it, and run the same command again"
+                    todo = f"correct it, and run {same_command()} again"
                 raise cannot_write(error, f"cannot write to {directory}: {why}; {todo}") from error
         if local and devices[local[0]] != devices[self.tmp]:
             raise UsageError(
@@ -215,8 +215,8 @@ class Workspace:
                 self._claimed = (digest, now)
                 return
         raise PrepcliError(
-            f"another command has started again in {self.out} (--overwrite) during this run, which has stopped; let "
-            "one of them run alone"
+            f"another command has started again in {self.out} ({option('--overwrite')}) during this run, which has "
+            "stopped; let one of them run alone"
         )
 
     def _is_being_cleared(self) -> bool:

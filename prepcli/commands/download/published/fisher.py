@@ -15,7 +15,7 @@ from prepcli.commands.download.conversations import Conversation, TranscriptLine
 from prepcli.commands.download.files import find_files, transcript_lines
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 
 _AUDIO = re.compile(r"(fe_03_\d{5})\.(?:sph|wav)", re.IGNORECASE)
 _TRANSCRIPT = re.compile(r"(fe_03_\d{5})\.txt", re.IGNORECASE)
@@ -64,11 +64,12 @@ class Fisher:
         named = ", ".join(map(str, self.roots))
         if not transcripts:
             raise UsageError(
-                f"no Fisher transcripts (fe_03_NNNNN.txt) under {named}; --ldc-root takes LDC2004S13 or more"
+                f"no Fisher transcripts (fe_03_NNNNN.txt) under {named}; {option('--ldc-root')} takes LDC2004S13 or "
+                "more"
             )
         if not recordings:
             raise UsageError(
-                f"no Fisher recordings (fe_03_NNNNN.sph) under {named}; --ldc-root takes LDC2004S13 or more"
+                f"no Fisher recordings (fe_03_NNNNN.sph) under {named}; {option('--ldc-root')} takes LDC2004S13 or more"
             )
         self.tables = [tables[name] for name in sorted(tables)]
         self._speakers = {}

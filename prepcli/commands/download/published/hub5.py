@@ -14,7 +14,7 @@ from prepcli.commands.download.conversations import Conversation, TranscriptLine
 from prepcli.commands.download.files import find_files, transcript_lines
 from prepcli.commands.download.speaker import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 
 _AUDIO = re.compile(r"((?:en|sw)_?\w+)\.(?:sph|wav)", re.IGNORECASE)
 _REFERENCE = re.compile(r"(hub5e00\.english\.[\w.]*)stm", re.IGNORECASE)
@@ -49,10 +49,12 @@ class Hub5:
         named = ", ".join(map(str, self.roots))
         if not references:
             raise UsageError(
-                f"no reference (hub5e00.english.000405.stm) under {named}; --data-root takes LDC2002T43 too"
+                f"no reference (hub5e00.english.000405.stm) under {named}; {option('--data-root')} takes LDC2002T43 too"
             )
         if not recordings:
-            raise UsageError(f"no recordings (english/*.sph) under {named}; --data-root takes LDC2002S09 too")
+            raise UsageError(
+                f"no recordings (english/*.sph) under {named}; {option('--data-root')} takes LDC2002S09 too"
+            )
         reference = references[min(references)]
         lines = defaultdict(list)
         for number, line in transcript_lines(reference, comment=b";;"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.speaker import speaker_name
-from prepcli.errors import RejectReason, UsageError
+from prepcli.errors import RejectReason, UsageError, option
 
 MIRRORS = ("https://www.openslr.org", "https://openslr.elda.org", "https://openslr.trmal.net")
 
@@ -43,7 +43,7 @@ def data_sets(names: str, audio_format: str) -> list[CorpusPart]:
                 raise UsageError(f"LibriSpeech has no data set {name}; choose of {', '.join(NAMES)}, ALL, mini")
             wanted[one] = None
     if not wanted:
-        raise UsageError("--data-sets names no data set")
+        raise UsageError(f"{option('--data-sets')} names no data set")
     return [_data_set(name, audio_format) for name in wanted]
 
 

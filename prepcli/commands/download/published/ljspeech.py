@@ -10,7 +10,7 @@ from typing import Any
 from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.speaker import speaker_name
-from prepcli.errors import RejectReason, UsageError
+from prepcli.errors import RejectReason, UsageError, option
 
 _TREE = "LJSpeech-1.1"
 _METADATA = f"{_TREE}/metadata.csv"
@@ -57,7 +57,10 @@ def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
     shuffled = sorted(rows, key=lambda id: _place(id, seed))
     num_val, num_test = sizes["val"], sizes["test"]
     if num_val + num_test >= len(rows):
-        raise UsageError(f"--val-size and --test-size leave nothing of the {len(rows)} utterances to train on")
+        raise UsageError(
+            f"{option('--val-size')} and {option('--test-size')} leave nothing of the {len(rows)} utterances to "
+            "train on"
+        )
     part_of = dict.fromkeys(shuffled[:num_val], "val") | dict.fromkeys(shuffled[num_val : num_val + num_test], "test")
     for part in _LISTS:
         for id, utterance in rows.items():

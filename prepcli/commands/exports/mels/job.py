@@ -23,7 +23,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME, list_line
 from prepcli.formats.tensors import tensor_bytes
 from prepcli.jobs.model_job import Begin, ModelJob, UnitWork
@@ -183,7 +183,9 @@ class MelsJob(ExportJob[MelsOptions]):
                 parts = ((marker, _PART_NAME.format(marker.unit, source, kind)) for marker in markers)
                 writer.join(name, (part for marker, part in parts if part in marker.work_files))
                 details[f"{stem}_{kind}_text_filelist"] = out / name
-        details |= rates_note((marker.extra for marker in markers), "mels", "the {} Hz that --mel-fmax needs")
+        details |= rates_note(
+            (marker.extra for marker in markers), "mels", f"the {{}} Hz that {option('--mel-fmax')} needs"
+        )
         counts = totals(markers)
         if counts[NORMALIZED_TEXT]:
             details["text_field"] = NORMALIZED_TEXT

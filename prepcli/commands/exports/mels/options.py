@@ -7,7 +7,7 @@ from typing import Annotated
 from prepcli.audio.limits import MAX_SAMPLING_RATE, MIN_SAMPLING_RATE
 from prepcli.commands.exports.options import ExportOptions
 from prepcli.engine.run.options import Devices, JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Manifest
 
@@ -50,15 +50,19 @@ class MelsOptions(ExportOptions):
         """
         if not MIN_SAMPLING_RATE <= self.sampling_rate <= MAX_SAMPLING_RATE:
             raise UsageError(
-                f"--sampling-rate {self.sampling_rate} is not a sampling rate in Hz; "
+                f"{option('--sampling-rate', self.sampling_rate)} is not a sampling rate in Hz; "
                 f"give one from {MIN_SAMPLING_RATE} to {MAX_SAMPLING_RATE}"
             )
         if self.win_length > self.filter_length:
-            raise UsageError(f"--win-length {self.win_length} must not exceed --filter-length {self.filter_length}")
+            raise UsageError(
+                f"{option('--win-length', self.win_length)} must not exceed {option('--filter-length')} "
+                f"{self.filter_length}"
+            )
         if not self.mel_fmin < self.mel_fmax <= self.sampling_rate / 2:
             raise UsageError(
-                f"--mel-fmin {self.mel_fmin:g} must be below --mel-fmax {self.mel_fmax:g}, which must not exceed half "
-                f"of --sampling-rate {self.sampling_rate}"
+                f"{option('--mel-fmin', f'{self.mel_fmin:g}')} must be below "
+                f"{option('--mel-fmax', f'{self.mel_fmax:g}')}, which must not exceed half of "
+                f"{option('--sampling-rate', self.sampling_rate)}"
             )
 
 

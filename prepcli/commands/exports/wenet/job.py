@@ -15,7 +15,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import RecordRejected, RejectReason, option
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.wenet import (
     LIST_NAME,
@@ -140,7 +140,7 @@ class _RawPart(RecordWriter):
         segment = self._contents.segment(number, record, WENET_RAW)
         path, info = segment.name, segment.info
         if not info.is_passable:
-            unreadable(path, "cannot be read by WeNet as it is; without --raw it is encoded again")
+            unreadable(path, f"cannot be read by WeNet as it is; without {option('--raw')} it is encoded again")
         if segment.channel:
             raise RecordRejected(
                 RejectReason.BAD_FIELD, f"channel is {segment.channel}; a data list has no channels: leave out --raw"

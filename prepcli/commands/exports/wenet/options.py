@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from prepcli.commands.exports.options import ShardOptions
 from prepcli.engine.run.options import JobOptions
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Manifest, WorkDir
 from prepcli.storage.paths import AnyPath
@@ -44,7 +44,7 @@ class WenetOptions(ShardOptions):
         """Check the prefix too."""
         super().check()
         if not _PREFIX.fullmatch(self.prefix):
-            raise UsageError(f"--prefix {self.prefix!r} must be of letters, digits, '.', '_', '+' and '-'")
+            raise UsageError(f"{option('--prefix')} {self.prefix!r} must be of letters, digits, '.', '_', '+' and '-'")
 
 
 @dataclass(frozen=True, kw_only=True)

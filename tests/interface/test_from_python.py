@@ -1,0 +1,40 @@
+"""Messages name the options of the command line, or in a call from Python its arguments."""
+
+import ast
+import re
+from pathlib import Path
+
+import prepcli
+from prepcli.interface.commands import COMMANDS
+
+ROOT = Path(prepcli.__file__).parent
+_OPTION = re.compile(r"(?<![\w-])--[a-z]|the same command")
+_IN_A_SHELL = re.compile(rf"\b({'|'.join(command.name for command in COMMANDS)}) --[a-z-]+")
+
+
+def test_errors_leave_the_names_of_options_to_option() -> None:
+    """`prepcli.errors.option` gives the name that the reader of the message uses."""
+    found = []
+    for path in ROOT.rglob("*.py"):
+        if path.is_relative_to(ROOT / "cli"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and _function(node.exc) not in ("RecordRejected", ""):
+                found += [
+                    f"{path.relative_to(ROOT)}: {text}"
+                    for text in _texts(node)
+                    if _OPTION.search(_IN_A_SHELL.sub("", text))
+                ]
+    assert found == []
+
+
+def _texts(node: ast.AST) -> list[str]:
+    """The literals in a statement, without those that are given to `option`."""
+    if _function(node) == "option":
+        return []
+    own = [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+    return own + [text for child in ast.iter_child_nodes(node) for text in _texts(child)]
+
+
+def _function(node: ast.AST | None) -> str:
+    return getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
