@@ -160,9 +160,10 @@ class DownloadReport:
 
     @property
     def status(self) -> str:
-        """The status of all data sets, or of the first one that is not done."""
+        """The first status other than done and nothing_to_do; else done, if there was work for any data set."""
         states = [report.status for report in self.data_sets.values()]
-        return next((state for state in states if state not in ("done", "nothing_to_do")), states[-1])
+        others = [state for state in states if state not in ("done", "nothing_to_do")]
+        return others[0] if others else "done" if "done" in states else "nothing_to_do"
 
     @property
     def records_in(self) -> int:
