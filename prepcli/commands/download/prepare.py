@@ -298,7 +298,7 @@ def check_given(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetc
 
 
 def _given(data_set: CorpusPart, fetching: Fetching) -> Path | None:
-    """Return the file from `--archive` for a data set: that with the published name, or any for a single archive."""
+    """Return the file from `--archive` for a data set: by the published name, or the only one for the whole corpus."""
     if data_set.archive is None:
         return None
     named = [path for path in fetching.archives if path.name == data_set.archive.name]

@@ -10,17 +10,19 @@ from prepcli.audio import segments
 from prepcli.commands.verify import tarred
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.engine.run.test_crashes import die
+from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli
+from tests.support.shar_sets import make, members, with_contexts
 
 pytestmark = pytest.mark.usefixtures("forking")
 
 
-def let_audio_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the decoder die of the audio of one record."""
+def let_audio_crash(monkeypatch: pytest.MonkeyPatch, fatal: bytes = b"") -> None:
+    """Let the decoder die of the audio of one record, or of the audio `fatal`."""
     real: Any = vars(tarred)["probe_bytes"]
 
     def probe(data: bytes, name: str) -> Any:
-        if "s03_u3" in name:
+        if data == fatal if fatal else "s03_u3" in name:
             die(signal.SIGSEGV)
         return real(data, name)
 
@@ -41,6 +43,16 @@ def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, mon
     assert checked.json["records"] == 48
     monkeypatch.undo()
     assert prepcli("verify", out).code == 0
+
+
+def test_the_context_of_a_crashing_target_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have the same name, in tars of their own."""
+    out = tmp_path / "out"
+    make(write_lines(tmp_path / "m.json", with_contexts(read_lines(write_short_corpus(tmp_path, 8)))), out)
+    let_audio_crash(monkeypatch, members(out / "target_audio/recording.000000.tar")[0][1])
+    (problem,) = prepcli("verify", out, "--json").json["problems"]
+    assert problem.startswith("target_audio/recording.000000.tar: ")
+    assert "has crashed the decoder twice" in problem
 
 
 def test_a_killed_worker_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
