@@ -234,6 +234,7 @@ def test_a_bug_stops_the_run_and_leaves_its_traceback(tmp_path: Path) -> None:
     with pytest.raises(PrepcliError, match="a bug in prepcli: ZeroDivisionError") as caught:
         run(out, ToyJob(out, before_unit=fail))
     assert caught.value.exit_code == 1
+    assert [rank.state for rank in read_progress(Workspace(out))] == ["failed"]
     assert "before_unit" in (tmp_path / "out.prepcli/traceback_0.txt").read_text()
     assert run(out).status == "done"
     assert tree(out) == reference(tmp_path)
@@ -390,6 +391,7 @@ def test_a_signal_as_a_unit_begins_or_ends_leaves_nothing(
         patch.setattr(UnitWriter, moment, lambda *_: signal.raise_signal(signal.SIGTERM))
         with pytest.raises(InterruptedBySignal):
             run(out, JobOfThisProcess(out))
+    assert [rank.state for rank in read_progress(Workspace(out))] == ["interrupted"]
     assert list(Workspace(out).tmp.iterdir()) == []
     assert run(out, JobOfThisProcess(out)).status == "done"
     assert tree(out) == reference(tmp_path)
