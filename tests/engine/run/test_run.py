@@ -147,6 +147,19 @@ def test_two_processes_doing_the_same_rank_do_no_harm(tmp_path: Path) -> None:
     assert tree(out) == reference(tmp_path)
 
 
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_a_refused_rank_leaves_the_index_to_the_others(tmp_path: Path, world_size: int) -> None:
+    class Refused(ToyJob):
+        def plan(self, workspace: Workspace) -> ToyPlan:
+            (workspace.index / "a").mkdir(parents=True)
+            raise UsageError("refused")
+
+    out = tmp_path / "out"
+    with pytest.raises(UsageError, match="refused"):
+        run(out, Refused(out), rank=Rank(0, world_size))
+    assert Workspace(out).index.exists() == (world_size > 1)
+
+
 def test_other_settings_are_refused_with_the_difference(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out)
