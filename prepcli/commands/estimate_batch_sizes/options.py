@@ -166,6 +166,10 @@ class EstimateBatchSizes(JobOptions):
         """
         if (self.model is None) == (self.config is None):
             raise UsageError("give --model (a .nemo file or a name), or --model-class and --config")
+        if self.model is not None and self.model_class is not None:
+            raise UsageError(
+                "--model and --model-class exclude each other: a model brings its class; leave one of them out"
+            )
         if self.config is not None and self.model_class is None:
             raise UsageError("--config needs --model-class, such as nemo.collections.asr.models.EncDecCTCModelBPE")
         if self.buckets is not None and self.buckets_from is not None:

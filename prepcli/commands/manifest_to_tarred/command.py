@@ -73,9 +73,10 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     if rank.world_size > 1:
         raise UsageError("--undo-concat is one step: run it once, without ranks")
     folder, manifest = options.concat_to or options.out, options.manifest
-    if folder is None:  # the only argument is the set
-        folder, manifest = Path(manifest or ""), None
-    if not folder.is_dir():
+    if folder is None and manifest is not None:  # the only argument is the set
+        folder, manifest = Path(manifest), None
+    # Without a name, the current folder is not meant: an addition to it would be lost.
+    if folder is None or not folder.is_dir():
         raise UsageError("--undo-concat needs the folder of a set: give --concat-to DIR")
     addition = _last_addition(folder)
     if manifest is not None:

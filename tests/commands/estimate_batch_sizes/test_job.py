@@ -473,3 +473,8 @@ def test_interrupted(toy: Path) -> None:
     done = run("--json", bins=[1.0, 2.0])
     assert done.code == 0, done.err
     assert done.json["details"]["bucket_batch_size"] == expected([1.0, 2.0])
+
+
+def test_a_model_and_a_class_are_refused() -> None:
+    done = prepcli("estimate-batch-sizes", "--model", "small.nemo", "--model-class", "toys.Toy", "--buckets", "[5,10]")
+    assert (done.code, "--model and --model-class exclude each other" in done.error_line) == (2, True)

@@ -410,6 +410,16 @@ def test_undo_can_name_what_was_added(tmp_path: Path) -> None:
     assert (done.code, "run it once, without ranks" in done.error_line) == (2, True)
 
 
+def test_undo_without_a_name_does_not_touch_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, second = make(tmp_path)
+    add(out, second)
+    before = tree(out)
+    monkeypatch.chdir(out)
+    done = tarred("--undo-concat")
+    assert (done.code, "--undo-concat needs the folder of a set" in done.error_line) == (2, True)
+    assert tree(out) == before
+
+
 def killed_before_change(step: int, work: Callable[[], object]) -> bool:
     """Do the work in a process that ends abruptly before its `step`th change of a name; whether it came so far."""
     pid = os.fork()
