@@ -200,13 +200,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "text.nemo": "no archive\n" * 99,
     }.items():
         (made / name).write_text(text)
-    _write_nemo(made / "empty.nemo", {"model_weights.ckpt": b""})
+    write_nemo(made / "empty.nemo", {"model_weights.ckpt": b""})
     config = b"target: nemo.collections.asr.models.ctc_models.EncDecCTCModel\n"
-    _write_nemo(made / "asr.nemo", {"./model_config.yaml": config, "./model_weights.ckpt": b""})
+    write_nemo(made / "asr.nemo", {"./model_config.yaml": config, "./model_weights.ckpt": b""})
     return made
 
 
-def _write_nemo(path: Path, files: dict[str, bytes]) -> None:
+def write_nemo(path: Path, files: dict[str, bytes]) -> None:
     with tarfile.open(path, "w") as tar:
         for name, data in files.items():
             member = tarfile.TarInfo(name)

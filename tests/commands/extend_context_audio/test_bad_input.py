@@ -1,24 +1,14 @@
 """extend-context-audio called wrongly: one line that says what to do, exit code 2, and nothing written."""
 
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.jobs.test_wrong_calls import write_nemo
 from tests.support.running import prepcli
 
 MINI = MINI_CORPUS / "manifest.json"
-RESEMBLYZER = ["--speaker-model", "resemblyzer"]
-
-
-def write_nemo(path: Path, files: dict[str, bytes]) -> None:
-    with tarfile.open(path, "w") as tar:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
 
 
 @pytest.mark.nemo
