@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).parents[1] / "scripts/test.sh"
         ("--kind torch", 3, 1, "test: FAILED: pytest"),
         ("mypy", 3, 1, "test: FAILED: mypy"),
         ("--kind light", 5, 0, "test: all green"),
-        ("--kind torch", 5, 0, "test: all green"),
+        ("--kind store", 5, 0, "test: all green"),
         ("--kind", 5, 1, "test: FAILED: pytest"),
     ],
 )
