@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.jobs.test_wrong_calls import write_nemo
 from tests.support.running import prepcli
+from tests.support.tars import write_tar
 
 MINI = MINI_CORPUS / "manifest.json"
 
@@ -16,7 +16,7 @@ def test_weights_that_cannot_be_loaded(tmp_path: Path) -> None:
     """Found out by loading, but still before anything is written; and nothing of NeMo's chatter."""
     pytest.importorskip("nemo.collections.asr")
     config = b"target: nemo.collections.asr.models.label_models.EncDecSpeakerLabelModel\ndecoder: {num_classes: 2}\n"
-    write_nemo(tmp_path / "broken.nemo", {"model_config.yaml": config, "model_weights.ckpt": b"no weights"})
+    write_tar(tmp_path / "broken.nemo", {"model_config.yaml": config, "model_weights.ckpt": b"no weights"})
     for more in ([], ["--overwrite"]):
         done = prepcli(
             "extend-context-audio", MINI, tmp_path / "OUT", "--speaker-model", tmp_path / "broken.nemo", *more
