@@ -17,6 +17,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks import launch
 from prepcli.engine.ranks.progress import read_progress
+from prepcli.engine.run import run as module
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import dry_run_report, run_job
 from prepcli.engine.run.status import read_status
@@ -145,6 +146,22 @@ def test_two_processes_doing_the_same_rank_do_no_harm(tmp_path: Path) -> None:
     assert "done" in {report.result().status for report in reports}
     assert run(out).status == "nothing_to_do"
     assert tree(out) == reference(tmp_path)
+
+
+def test_what_follows_a_run_is_done_for_whole_outputs_by_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the ranks that the command has started: it waits for them, and does it then."""
+    out, done = tmp_path / "out", []
+
+    def rank(number: int) -> str:
+        options = RunOptions(Rank(number, 2), budget=Budget(10))
+        return run_job(ToyJob(out), Workspace(out), options, lambda report: done.append(report.status)).status
+
+    assert (rank(0), done) == ("incomplete", [])
+    assert (rank(1), rank(0), done) == ("done", "nothing_to_do", ["done", "nothing_to_do"])
+    monkeypatch.setattr(module, "is_own_rank", lambda: True)
+    assert (rank(1), len(done)) == ("nothing_to_do", 2)
 
 
 @pytest.mark.parametrize("world_size", [1, 2])
@@ -285,6 +302,7 @@ def test_killed_worker_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match=r"killed \(SIGKILL\).*lack of memory.*unit_002.*run the same") as caught:
         run(out, ToyJob(out, before_unit=die))
     assert caught.value.exit_code == 4
+    assert module.with_continuation(caught.value, "toy", Workspace(out)) is caught.value, "it is named once"
     status = read_status(Workspace(out))
     assert "unit_002" in status.missing
     assert status.units_done >= 3  # the longer ones went first
