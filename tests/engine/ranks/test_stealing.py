@@ -197,6 +197,25 @@ def test_the_end_of_a_run_is_written_by_another_rank_if_one_dies_there(
     launch.check()
 
 
+def test_one_rank_writes_the_end_of_a_run(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one has done its last unit, and finds the end written when it looks."""
+    finish, check, ends = ToyJob.finish, run.check_inputs, []
+
+    def counted(*arguments: Any) -> Any:
+        ends.append(arguments)
+        return finish(*arguments)
+
+    def late(_: object) -> None:
+        monkeypatch.setattr(run, "check_inputs", check)
+        assert launch.run(0).status == "done"
+
+    monkeypatch.setattr(ToyJob, "finish", counted)
+    monkeypatch.setattr(run, "check_inputs", late)
+    assert launch.run(1).status == "done"
+    assert len(ends) == 1
+    launch.check()
+
+
 def test_a_failed_rank_frees_its_units(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also the unit of a worker that is killed at work because another one has failed."""
     monkeypatch.setattr(
