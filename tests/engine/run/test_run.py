@@ -25,6 +25,7 @@ from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError
+from prepcli.processes.notes import note
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import InterruptedBySignal
 from tests.conftest import folder_on_another_file_system, read_lines, tree
@@ -53,6 +54,11 @@ def test_everything_is_accounted_for(tmp_path: Path) -> None:
     assert stored["details"] == {"merged": 6}
     assert stored["num_bytes"] == sum(path.stat().st_size for path in out.rglob("*.txt"))
     assert [rank.rejects for rank in read_progress(Workspace(out))] == [2]
+
+
+def test_a_note_of_several_units_is_in_the_report_once(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run(out, ToyJob(out, before_unit=lambda _: note("seen")), num_workers=2).notes == ["seen"]
 
 
 def test_rejects_are_the_original_lines_in_input_order(tmp_path: Path) -> None:
