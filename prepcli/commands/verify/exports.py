@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from prepcli.audio.check import check_decoded
+from prepcli.audio.encode import LOSSLESS
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.commands.verify.report import VerifyReport
@@ -137,7 +138,6 @@ def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ExportRepo
         report.problems.append(f"{where}: has values that are not numbers")
 
 
-_LOSSLESS = ("wav", "flac")
 _BLOCK = 1 << 20
 
 
@@ -217,7 +217,7 @@ def _check_row(where: str, row: dict[str, Any], report: ExportReport) -> None:
     except ValueError as error:
         report.problems.append(f"{where}: {error}")
         return
-    if info.format in _LOSSLESS and abs(duration - info.duration) > SAME_SECONDS:
+    if info.format in LOSSLESS and abs(duration - info.duration) > SAME_SECONDS:
         report.problems.append(f"{where}: duration is {duration:.3f} s, but its audio has {info.duration:.3f} s")
 
 

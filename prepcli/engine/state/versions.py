@@ -12,10 +12,7 @@ _UNDONE = "undone_"
 
 
 def version_roots(root: Path) -> list[Path]:
-    """The folders `version_1`, ...
-
-    of the runs that added shards, in OUT.prepcli; folders with other names are left out.
-    """
+    """The folders of the runs that added shards, in OUT.prepcli (`version_1` and so on); other names are left out."""
     return _numbered(root, "")
 
 
