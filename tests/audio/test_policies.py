@@ -1,6 +1,8 @@
 """What each writer makes of the segment that a record names."""
 
+import errno
 import io
+import os
 import re
 import tarfile
 from pathlib import Path
@@ -32,6 +34,7 @@ from prepcli.audio.segments import (
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.interface.commands import COMMANDS
 from prepcli.interface.options import declared
+from prepcli.storage import ahead
 from prepcli.storage.addresses import ByteRange
 
 STEREO = AudioInfo("wav", "PCM_16", 16000, 32000, 2, 44)
@@ -161,6 +164,17 @@ def test_plain_wav_in_a_tar_that_ends_early(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(100) + file.getvalue()[:-2])
     with pytest.raises(RecordRejected, match=r"audio at 100 in .*/x ends early"):
         decode(segment)
+
+
+def test_a_member_of_a_tar_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(piece: ByteRange) -> bytes:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), piece.path)
+
+    monkeypatch.setattr(ahead, "piece_of", read)
+    for folder in (str(tmp_path), "s3://bucket"):
+        with pytest.raises(RecordRejected, match="name of the member does not exist") as caught:
+            probe(ByteRange(f"{folder}/a.tar", 512, 1000), "name of the member")
+        assert caught.value.reason is RejectReason.MISSING_AUDIO
 
 
 def test_a_channel_of_a_lossy_file_is_not_rounded_before_it_is_resampled(tmp_path: Path) -> None:
