@@ -414,6 +414,7 @@ def test_a_large_file_of_another_kind_is_not_read(suffix: str, tmp_path: Path, m
 def test_lines_of_json_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "_MIN_PROBLEM_LINES", 100)
     (tmp_path / "m.json").write_bytes(b'{"text": "a"}\n' * 1000)
+    monkeypatch.setattr(shared_index, "_join", lambda *_, **__: pytest.fail("all ranges were read"))
     with pytest.raises(UsageError, match=r"m\.json does not look like a NeMo manifest: none of its first \d+ lines"):
         make(tmp_path, [str(tmp_path / "m.json")])
 
