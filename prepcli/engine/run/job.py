@@ -18,7 +18,7 @@ from prepcli.storage.paths import AnyPath
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of every job, next to the job's own settings. None of them shapes the output."""
+    """Options of every job, besides the job's own settings. None of them shapes the output."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1
@@ -47,7 +47,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         shared_notes: the name of the notes about crashes of workers that work on several units at once; empty if
             each has its own unit (`prepcli.engine.run.crashes`).
         telemetry: names in what `finish` returns that tell how the run went; the summary has them with `--verbose`.
-        defaults: what settings mean that are not given, for messages (`prepcli.options.shown_defaults`).
+        defaults: what settings mean that are not given, for messages (`prepcli.interface.options.shown_defaults`).
     """
 
     reads_audio_files: bool = True

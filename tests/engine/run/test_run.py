@@ -147,6 +147,19 @@ def test_two_processes_doing_the_same_rank_do_no_harm(tmp_path: Path) -> None:
     assert tree(out) == reference(tmp_path)
 
 
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_a_refused_rank_leaves_the_index_to_the_others(tmp_path: Path, world_size: int) -> None:
+    class Refused(ToyJob):
+        def plan(self, workspace: Workspace) -> ToyPlan:
+            (workspace.index / "a").mkdir(parents=True)
+            raise UsageError("refused")
+
+    out = tmp_path / "out"
+    with pytest.raises(UsageError, match="refused"):
+        run(out, Refused(out), rank=Rank(0, world_size))
+    assert Workspace(out).index.exists() == (world_size > 1)
+
+
 def test_other_settings_are_refused_with_the_difference(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out)
@@ -234,6 +247,7 @@ def test_a_bug_stops_the_run_and_leaves_its_traceback(tmp_path: Path) -> None:
     with pytest.raises(PrepcliError, match="a bug in prepcli: ZeroDivisionError") as caught:
         run(out, ToyJob(out, before_unit=fail))
     assert caught.value.exit_code == 1
+    assert [rank.state for rank in read_progress(Workspace(out))] == ["failed"]
     assert "before_unit" in (tmp_path / "out.prepcli/traceback_0.txt").read_text()
     assert run(out).status == "done"
     assert tree(out) == reference(tmp_path)
@@ -390,6 +404,7 @@ def test_a_signal_as_a_unit_begins_or_ends_leaves_nothing(
         patch.setattr(UnitWriter, moment, lambda *_: signal.raise_signal(signal.SIGTERM))
         with pytest.raises(InterruptedBySignal):
             run(out, JobOfThisProcess(out))
+    assert [rank.state for rank in read_progress(Workspace(out))] == ["interrupted"]
     assert list(Workspace(out).tmp.iterdir()) == []
     assert run(out, JobOfThisProcess(out)).status == "done"
     assert tree(out) == reference(tmp_path)

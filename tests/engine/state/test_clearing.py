@@ -186,6 +186,8 @@ def test_one_on_another_machine_that_is_silent_for_an_hour(overwrite: bool, tmp_
     options = replace(OPTIONS, overwrite=overwrite)
     claimed_by(out, Owner("far", "elsewhere", 1, 1))
     if not overwrite:
+        for name in ("claims/rank-far", "clearing.json"):
+            os.utime(tmp_path / "out.prepcli" / name, (time.time() - DELETE_SECONDS / 2,) * 2)
         with pytest.raises(UsageError, match="another command is clearing"):
             run_job(ToyJob(out), Workspace(out), options)
     for name in ("claims/rank-far", "clearing.json"):
