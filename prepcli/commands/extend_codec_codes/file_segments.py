@@ -34,7 +34,7 @@ class UsedSegment(NamedTuple):
 
     @property
     def num_samples(self) -> int:
-        """Its length in seconds."""
+        """Its length, at the rate of the source."""
         return self.segment.num_samples
 
     @property
