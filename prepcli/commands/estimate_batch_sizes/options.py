@@ -158,7 +158,7 @@ class EstimateBatchSizes(JobOptions):
         return self.device == "cpu"
 
     def check(self) -> None:
-        """Find errors before the work that would make it fail at its end.
+        """Check, before the work, everything that would make it fail at its end.
 
         Raises:
             UsageError: options that do not go together, or a file that cannot be written.

@@ -93,23 +93,9 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
         "removed": f"{len(files):,} files of version {addition.version} ({size})",
         "version": version,
     }
-    return Report(
-        command=TarredJob.command,
-        status="dry_run" if options.dry_run else "done",
-        out=str(folder),
-        records_in=0,
-        records_out=0,
-        rejects=0,
-        rejects_by_reason={},
-        skipped=0,
-        units=0,
-        units_done=0,
-        seconds=0.0,
-        num_bytes=0,
-        digest="",
-        notes=notes,
-        details=details | outputs,
-        outputs=outputs,
+    status = "dry_run" if options.dry_run else "done"
+    return Report.without_records(
+        TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs
     )
 
 
