@@ -92,10 +92,10 @@ def test_a_segment_beyond_the_file_is_refused_by_all() -> None:
             stereo(policy, 1.0, 1.1)
 
 
-def flac(num_samples: int = 19753, channels: int = 1) -> bytes:
+def flac(channels: int = 1) -> bytes:
     """1.2345625 s at 16 kHz."""
     file = io.BytesIO()
-    noise = np.random.default_rng(0).normal(0, 0.1, (num_samples, channels))
+    noise = np.random.default_rng(0).normal(0, 0.1, (19753, channels))
     soundfile.write(file, noise, 16000, format="FLAC", subtype="PCM_16")
     return file.getvalue()
 
