@@ -9,7 +9,6 @@ from tests.support.running import prepcli
 from tests.support.tars import write_tar
 
 MINI = MINI_CORPUS / "manifest.json"
-RESEMBLYZER = ["--speaker-model", "resemblyzer"]
 
 
 @pytest.mark.nemo
