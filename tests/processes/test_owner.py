@@ -238,7 +238,8 @@ def test_workers_are_kept_alive_by_their_rank(tmp_path: Path, monkeypatch: pytes
         assert not Workspace(out).life.has_ended(elsewhere(made), DELETE_SECONDS, made)
 
     worked = ToyJob(out, num_units=3, before_unit=compute)
-    assert run_job(worked, Workspace(out), RunOptions(num_workers=2, budget=Budget(9))).status == "done"
+    # One worker: a second one could make the sign old again just before it is looked at.
+    assert run_job(worked, Workspace(out), RunOptions(budget=Budget(9))).status == "done"
 
 
 def test_a_rank_of_our_number_in_another_container_is_another(workspace: Workspace) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from prepcli.audio.encode import LOSSLESS
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.segments import probe
 from prepcli.commands.verify.report import VerifyReport
@@ -135,9 +136,6 @@ def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ExportRepo
         report.problems.append(f"{where}: has values that are not numbers")
 
 
-_LOSSLESS = ("wav", "flac")
-
-
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
     """A file to check, and its published SHA-256 if that is known."""
@@ -202,7 +200,7 @@ def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ExportRep
     except ValueError as error:
         report.problems.append(f"{where}: {error}")
         return
-    if info.format in _LOSSLESS and abs(duration - info.duration) > SAME_SECONDS:
+    if info.format in LOSSLESS and abs(duration - info.duration) > SAME_SECONDS:
         report.problems.append(f"{where}: duration is {duration:.3f} s, but its audio has {info.duration:.3f} s")
 
 

@@ -72,10 +72,10 @@ def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pyte
     module: Any = segments
     real = module.probe_file
 
-    def probe(path: str) -> Any:
+    def probe(path: str, name: str) -> Any:
         if path.endswith((names[3], names[7])):
             die(signal.SIGSEGV)
-        return real(path)
+        return real(path, name)
 
     monkeypatch.setattr(module, "probe_file", probe)
     checked = prepcli("verify", path, "--audio-base-dir", SHORT_CORPUS, "--num-workers", num_workers, "--json")

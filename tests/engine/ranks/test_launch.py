@@ -54,6 +54,14 @@ def test_a_rank_that_was_killed_or_has_failed_is_not(
     assert found["0.0"].startswith("torchrun-local-")
 
 
+def test_a_rank_that_crashes_after_a_stop_signal_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stop = "signal.signal(signal.SIGTERM, signal.SIG_IGN); os.kill(os.getppid(), signal.SIGTERM)"
+    assert spawn(tmp_path, monkeypatch, f"{stop}; os.kill(os.getpid(), signal.SIGSEGV)") == 4
+    assert "starting it again" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_a_signal_that_arrives_while_a_rank_starts(nth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends all ranks: those that have started, the one that is being started, and those that follow."""
