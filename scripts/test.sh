@@ -72,11 +72,11 @@ pytest_by_kind() {
         wait "${started[kind]}" || code=$?
         say "pytest --kind ${kinds[kind]}:"
         cat "$logs/${kinds[kind]}"
-        if ((code && code != 5)); then result=$code; fi # 5: none of the tests is of this kind
+        if ((code != 5 && (code || result == 5))); then result=$code; fi # 5: none of the tests is of this kind
     done
     rm -rf "$logs"
     trap - INT TERM
-    return $((result == 5 ? 0 : result))
+    return "$result"
 }
 step pytest pytest_by_kind ${chosen[@]+"${chosen[@]}"} "$@"
 

@@ -143,15 +143,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Refuse imports of NeMo and PyTorch by tests that are not marked so: their processes are others."""
+    """Refuse imports of NeMo and PyTorch by tests that are marked neither so nor slow: their processes are others."""
     result = yield  # a stand-in of a test is gone then
     imported = item.config.stash.setdefault(IMPORTED, set())
-    if not fuzzing.examples_only:
-        return result
     for module, kinds in (("nemo.core", ("nemo",)), ("torch", ("torch", "nemo"))):
         if sys.modules.get(module) and module not in imported:
             imported.add(module)
-            if kind_of(item) not in kinds:
+            if kind_of(item) not in kinds and not item.get_closest_marker("slow"):
                 pytest.fail(f"the test has imported {module}: mark it {kinds[0]}", pytrace=False)
     return result
 

@@ -11,17 +11,20 @@ SCRIPT = Path(__file__).parents[1] / "scripts/test.sh"
 
 
 @pytest.mark.parametrize(
-    ("fails", "code", "last"),
+    ("fails", "returned", "code", "last"),
     [
-        ("nothing", 0, "test: all green"),
-        ("--kind light", 1, "test: FAILED: pytest"),
-        ("--kind torch", 1, "test: FAILED: pytest"),
-        ("mypy", 1, "test: FAILED: mypy"),
+        ("nothing", 3, 0, "test: all green"),
+        ("--kind light", 3, 1, "test: FAILED: pytest"),
+        ("--kind torch", 3, 1, "test: FAILED: pytest"),
+        ("mypy", 3, 1, "test: FAILED: mypy"),
+        ("--kind light", 5, 0, "test: all green"),
+        ("--kind store", 5, 0, "test: all green"),
+        ("--kind", 5, 1, "test: FAILED: pytest"),
     ],
 )
-def test_exit_codes(tmp_path: Path, fails: str, code: int, last: str) -> None:
-    """With stand-ins for Python and shellcheck."""
-    for name, body in {"python": f'case "$*" in *"{fails}"*) exit 3;; esac', "shellcheck": "exit 0"}.items():
+def test_exit_codes(tmp_path: Path, fails: str, returned: int, code: int, last: str) -> None:
+    """With stand-ins for Python and shellcheck; pytest returns 5 if it finds no test."""
+    for name, body in {"python": f'case "$*" in *"{fails}"*) exit {returned};; esac', "shellcheck": "exit 0"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "tmp").mkdir()

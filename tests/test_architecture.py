@@ -77,8 +77,7 @@ def test_the_published_corpora_are_imported_by_their_commands_only() -> None:
         module
         for module, imported in module_graph().items()
         for found in imported
-        if found.startswith("prepcli.commands.download.published.")
-        and not module.startswith("prepcli.commands.download.published.")
+        if found.startswith(_PUBLISHED) and not module.startswith(_PUBLISHED)
     }
     assert importing == {"prepcli.commands.download.job"}
 

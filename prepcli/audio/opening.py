@@ -16,7 +16,7 @@ AudioSource = str | AnyPath | ByteRange | bytes
 
 
 def name_of(source: AudioSource) -> str:
-    """Return what messages call a source that has no other name."""
+    """Return the name of a source for messages, if it has no other."""
     if isinstance(source, ByteRange):
         return f"audio at {source.start} in {source.path}"
     return "audio" if isinstance(source, bytes) else str(source)
@@ -34,10 +34,7 @@ def open_source(source: AudioSource, name: str) -> Iterator[Source]:
         RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it is not a regular file or
             cannot be opened.
     """
-    if isinstance(source, bytes):
-        yield ByteSource(source)
-        return
-    if isinstance(source, ByteRange):
+    if isinstance(source, (bytes, ByteRange)):
         yield ByteSource(read_whole(source, name))
         return
     if is_address(source):
@@ -83,25 +80,26 @@ def read_whole(source: AudioSource, name: str) -> bytes:
     """
     if isinstance(source, bytes):
         return source
-    path = source.path if isinstance(source, ByteRange) else source
-    if is_address(path):
-        if isinstance(source, ByteRange):
-            return _piece(source, name)
-        with _stored(str(path), name) as stored:
+    if isinstance(source, ByteRange):
+        return _read_part(source, name)
+    if is_address(source):
+        with _stored(str(source), name) as stored:
             return stored.everything()
-    fd = open_file(path, name)
+    fd = open_file(source, name)
     try:
-        file = FileSource(fd, regular_size(fd, name), name)
-        return file.read(source.start, source.length) if isinstance(source, ByteRange) else file.everything()
+        return FileSource(fd, regular_size(fd, name), name).everything()
     finally:
         os.close(fd)
 
 
-def _piece(piece: ByteRange, name: str) -> bytes:
+def _read_part(source: ByteRange, name: str) -> bytes:
+    if not is_address(source.path):
+        with open_source(source.path, name) as file:
+            return file.read(source.start, source.length)
     from prepcli.storage.ahead import piece_of
 
     try:
-        return piece_of(piece)
+        return piece_of(source)
     except OSError as error:
         refuse(error, name)
 

@@ -39,14 +39,18 @@ def probe_bytes(data: bytes, name: str) -> AudioInfo:
     return _probe(ByteSource(data), data, name)
 
 
-def probe_file(path: str | AnyPath | ByteRange) -> AudioInfo:
+def probe_file(path: str | AnyPath | ByteRange, name: str = "") -> AudioInfo:
     """Return the properties of an audio file or a range; of WAV and FLAC only the header and the last frame are read.
+
+    Args:
+        path: the file or the range.
+        name: for messages; by default `name_of(path)`.
 
     Raises:
         RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it cannot be read or is
             truncated.
     """
-    name = name_of(path)
+    name = name or name_of(path)
     with open_source(path, name) as source:
         return used(source, lambda one: _probe(one, one.read(0, _HEAD_BYTES), name))
 

@@ -191,8 +191,8 @@ class EncodedAudio:
         data: the bytes of the file.
         format: the format, which is also the file extension.
         sampling_rate: in Hz.
-        num_samples: of those that were encoded; a lossy codec may return more, or fewer.
-        is_copy: whether it is a source as it was.
+        num_samples: number of samples that were encoded; a lossy codec may decode to more, or fewer.
+        is_copy: whether the bytes are those of the source.
     """
 
     data: bytes
@@ -203,10 +203,10 @@ class EncodedAudio:
 
 
 class Segment(NamedTuple):
-    """Samples of a source that exist, by its header. Equal segments are the same audio.
+    """A range of samples that its source has, by the header. Equal segments are the same audio.
 
     Attributes:
-        source: what is decoded.
+        source: the audio that is decoded.
         info: the properties of the source.
         start: the first sample, at the rate of the source.
         num_samples: at the rate of the source.
@@ -233,7 +233,7 @@ class Segment(NamedTuple):
 
     @property
     def has_all_samples(self) -> bool:
-        """Whether it is as long as its source."""
+        """Whether these are all samples of the source."""
         return (self.start, self.num_samples) == (0, self.info.num_samples)
 
     @property
@@ -257,19 +257,19 @@ def probe(source: AudioSource, name: str = "") -> AudioInfo:
     """
     name = name or name_of(source)
     take_in_hand(name)
-    return probe_bytes(source, name) if isinstance(source, bytes) else probe_file(source)
+    return probe_bytes(source, name) if isinstance(source, bytes) else probe_file(source, name)
 
 
 class Probes:
-    """Looks at files, and remembers the last ones, so that the segments of a file do not look at it again."""
+    """Probes files, and remembers the results, so that the segments of a file share one probe."""
 
     def __init__(self, size: int = 1 << 14) -> None:
-        """`size`: the number of files to remember; with 1, neighbours in a manifest share a look."""
+        """`size`: maximum number of files to remember; 1 is enough if the segments of a file are neighbours."""
         self._size = size
         self._known: dict[str, AudioInfo | RecordRejected] = {}
 
     def __call__(self, path: str) -> AudioInfo:
-        """Return the properties of a file; raises as `probe`, also the next time."""
+        """Return the properties of a file; raises as `probe`, also if the reject is remembered."""
         known = self._known.get(path)
         if known is None:
             if len(self._known) >= self._size:
@@ -298,14 +298,14 @@ def locate(
     policy: Policy,
     name: str = "",
 ) -> Segment:
-    """Return what a writer takes of a source for a record.
+    """Return the segment that a writer takes from a source for a record.
 
     Args:
         source: the audio.
         info: the result of `probe` for it.
         offset: of the record, in seconds.
         duration: of the record, in seconds; None: to the end.
-        channel: what the record has in its field `channel`, unchecked. It is not looked at for mono audio.
+        channel: the value of the record's field `channel`, unchecked; ignored for mono audio.
         policy: that of the writer.
         name: for messages.
 
@@ -409,6 +409,10 @@ def decode_mono(segment: Segment) -> "NDArray[np.float32]":
     return to_float32(decode(segment)[:, 0])
 
 
+FALLBACK_FORMAT = "flac"
+"""The format of audio that must be encoded again and whose own format cannot be written: lossless and small."""
+
+
 def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bool = False) -> EncodedAudio:
     """Return a segment as a file: the bytes of its source if possible, otherwise encoded again.
 
@@ -436,10 +440,6 @@ def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bo
     if target.format is None and policy.again is Again.LOSSLESS and info.format != "wav":
         target = TargetFormat(FALLBACK_FORMAT, target.sampling_rate)
     return convert(segment, target)
-
-
-FALLBACK_FORMAT = "flac"
-"""The format of what must be encoded again and whose own format cannot be written: lossless and small."""
 
 
 def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:

@@ -1,4 +1,7 @@
-"""Turns a wrong command line into an error of one line, which names the command whose `--help` shows the right use."""
+"""Turns a wrong command line into an error of one line, which names the command whose `--help` shows the right use.
+
+For options that a command does not have, the error has advice: NeMo, WeNet and lhotse name many options differently.
+"""
 
 import sys
 from collections.abc import Collection, Sequence

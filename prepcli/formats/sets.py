@@ -4,6 +4,7 @@ Recognizing a set lists its folder once and opens no file. The files of a shard 
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
@@ -38,7 +39,7 @@ _FLAT_FIELD = re.compile(r"(?P<field>.+)\.(?P<number>\d+)\.tar(\.gz)?$")
 _LISTS = "filelists"
 
 
-class StoredSet:
+class StoredSet(ABC):
     """A data set in a folder.
 
     Attributes:
@@ -56,9 +57,9 @@ class StoredSet:
         self.listed = listing(folder) if listed is None else listed
 
     @classmethod
+    @abstractmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "StoredSet | None":
         """The set of this kind in a folder, or None; `published` are names below it that should exist."""
-        raise NotImplementedError
 
     @property
     def shards(self) -> Shards:
@@ -80,17 +81,14 @@ class TarredSet(StoredSet):
     kind = "tarred"
 
     @classmethod
-    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "TarredSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "TarredSet | None":
         """The set in a folder, or in one of its buckets."""
         one = cls(folder, listed)
         return one if one.sets else None
 
     @cached_property
     def parts(self) -> "dict[int, TarredSet]":
-        """The folders `bucket1`, `bucket2`, ...
-
-        of static buckets, by number; other names, as `bucket1_backup`, are left out.
-        """
+        """The folders of static buckets (`bucket1` and so on) by number; others, as `bucket1_backup`, are left out."""
         named = ((match, name) for name in self.listed.folders if (match := BUCKET.fullmatch(name)))
         return dict(sorted((int(match[1]), TarredSet(self.folder / name)) for match, name in named))
 
@@ -174,7 +172,7 @@ class SharSet(StoredSet):
         self.is_flat = is_flat
 
     @classmethod
-    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "SharSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "SharSet | None":
         """The set in a folder that has cuts, or should have them."""
         below = listing(folder / "cuts").files if "cuts" in listed.folders else []
         if any(map(CUTS_FILE.match, below)) or any(name.startswith("cuts/") for name in published):
@@ -259,7 +257,7 @@ class CodesSet(StoredSet):
     kind = "codes"
 
     @classmethod
-    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "CodesSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "CodesSet | None":
         """The codes in a folder."""
         one = cls(folder, listed)
         should_be = (name.startswith("codes_") and name.endswith(".tar") for name in published)
@@ -304,7 +302,7 @@ class WenetSet(StoredSet):
         self.is_raw = is_raw
 
     @classmethod
-    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "WenetSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "WenetSet | None":
         """The set in a folder that has a list, or should have one."""
         names = (name for name in (LIST_NAME, RAW_LIST_NAME) if name in listed.files or name in published)
         return next((cls(folder / name, is_raw=name == RAW_LIST_NAME) for name in names), None)
@@ -326,7 +324,7 @@ class MelSet(StoredSet):
     kind = "mels"
 
     @classmethod
-    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "MelSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "MelSet | None":
         """The set in a folder that has lists, or should have them."""
         one = cls(folder, listed)
         return one if one.lists or any(name.startswith(f"{_LISTS}/") for name in published) else None
@@ -354,7 +352,7 @@ class ParquetSet(StoredSet):
     kind = "parquet"
 
     @classmethod
-    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str] = ()) -> "ParquetSet | None":
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "ParquetSet | None":
         """The set in a folder that has Parquet files, or should have them."""
         there = [name for name in listed.files if name.endswith(".parquet")]
         return cls(folder, Listing(there, [])) if there or any(map(DATA_FILE.match, published)) else None

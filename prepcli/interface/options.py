@@ -115,7 +115,7 @@ class Declared:
 
 
 def _text(value: Any) -> str:
-    """The word for a value: `10` for 10.0, since such an option takes counts and shares."""
+    """The text of a value; a whole number has no decimals, because an option of floats may also take a count."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

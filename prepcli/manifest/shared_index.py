@@ -73,7 +73,7 @@ class Input:
     state: FileState
 
     def check_kind(self) -> None:
-        """Refuse a file of another kind."""
+        """Refuse a file of another kind, unless it is small (see `_SMALL_BYTES`)."""
         if self.state.num_bytes > _SMALL_BYTES:
             check_is_json_lines(self.path)
 
@@ -316,7 +316,7 @@ def shared_index(
     """
     if workspace is not None:
         inputs = [Input(path, state_of(check_file(path))) for path in paths]
-        if sum(one.state.num_bytes * (8 if is_gzip(one.path) else 1) for one in inputs) >= MIN_SHARED_BYTES:
+        if sum(one.state.num_bytes * (_COMPRESSION if is_gzip(one.path) else 1) for one in inputs) >= MIN_SHARED_BYTES:
             found = _find_or_make(inputs, workspace, columns_of(keys, looks_for), num_workers)
             if found is not None:
                 return found

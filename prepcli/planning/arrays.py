@@ -72,7 +72,7 @@ class Growing:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The only task of `Stages` here: making a plan."""
+    """The only task of `plan_once`: making a plan."""
 
     name: str
     folder: Path

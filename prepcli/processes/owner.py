@@ -9,6 +9,7 @@ system, never with that of this machine.
 
 import contextlib
 import hashlib
+import math
 import os
 import signal
 import socket
@@ -159,7 +160,7 @@ class Life:
         self._on = "-"
         self._beats = 0
         self._is_at_work = False
-        self._ahead: float | None = None  # what the clock of the file system is ahead of our monotonic one
+        self._ahead: float | None = None  # how far the file system's clock is ahead of our monotonic one
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -181,16 +182,17 @@ class Life:
 
         self.owner = Owner.of_this_process(self.owner.rank_id)
         thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
-        with no_interruption():
-            self._is_at_work = True
-            self.beat()
-            thread.start()
         try:
+            with no_interruption():
+                self._is_at_work = True
+                self.beat()
+                thread.start()
             yield
         finally:
             ended.set()
             with no_interruption():
-                thread.join()
+                if thread.is_alive():
+                    thread.join()
                 self._is_at_work = False
                 with contextlib.suppress(OSError):  # not if other ranks are at work
                     self._file(self.owner).unlink(missing_ok=True)
@@ -225,7 +227,7 @@ class Life:
 
         Args:
             owner: the process; None if only its traces are known.
-            silence: `REPEAT_SECONDS`, or `DELETE_SECONDS`; for the latter a process that can be seen is not silent.
+            silence: `REPEAT_SECONDS`, or `DELETE_SECONDS`; with the latter, a process that can be seen is never silent.
             traces: other files that change or were made while it is at work.
         """
         gone = None if owner is None else owner.is_gone
@@ -235,12 +237,16 @@ class Life:
             there = self._folder if self._folder.exists() else self._folder.parent
             self._ahead = clock_of(there) - time.monotonic()
         signs = traces if owner is None else (self._file(owner), *traces)
-        return time.monotonic() + self._ahead - max(map(_changed, signs), default=0.0) > silence
+        return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 
     def others(self, silence: float, on: str | None = None) -> bool:
-        """Whether another rank is at work here, on this or, if `on` is None, on anything."""
+        """Whether another rank is at work here, on this or, if `on` is None, on anything.
+
+        The file of a rank that is just writing to it may be empty: then it may work on anything.
+        """
+        own = self._file(self.owner)
         return any(
-            owner != self.owner and on in (None, what) and not self.has_ended(owner, silence, path)
+            path != own and (on is None or what in (None, on)) and not self.has_ended(owner, silence, path)
             for path, owner, what in self._ranks()
         )
 
@@ -265,7 +271,11 @@ def owner_of(entry: Path) -> Owner | None:
     return Owner.parse(entry.name.split("~")[1]) if "~" in entry.name else None
 
 
-def _changed(path: Path) -> float:
-    with contextlib.suppress(FileNotFoundError):
+def last_change(path: Path) -> float:
+    """The time of the last change of a file; 0 if there is none, infinite if its state cannot be read."""
+    try:
         return path.stat().st_mtime
-    return 0.0
+    except FileNotFoundError:
+        return 0.0
+    except OSError:  # such as ESTALE: another machine may be removing it
+        return math.inf

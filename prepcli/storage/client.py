@@ -353,11 +353,11 @@ def write_upload(number: int, data: bytes) -> None:
 
 
 def _send_parts(upload: _Upload) -> None:
-    import obstore
-
     address = upload.address
     data, upload.waiting, upload.num_waiting = b"".join(upload.waiting), [], 0
     if upload.file is None:
+        import obstore
+
         store = store_of(address)
         upload.file = obstore.open_writer(store, address.key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
     file = upload.file

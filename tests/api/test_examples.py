@@ -1,9 +1,7 @@
 """The examples in the docstrings of the API do what they show, and leave the program that calls them as it was."""
 
 import doctest
-import io
 import shutil
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +21,7 @@ from tests.commands.download.miniatures import aishell2, checksum_list, write_fi
 from tests.commands.download.test_hub5 import stm, write_tree
 from tests.commands.estimate_batch_sizes import fake_child
 from tests.conftest import MINI_CORPUS
+from tests.support.tars import write_tar
 from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
 from tests.support.tools import need_package
 from tests.support.toy_codec import use_toy_codec
@@ -95,11 +94,7 @@ def test_the_example_with_a_codec(corpus: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_example_with_a_toy_in_the_child_process(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "ModelTrainer", fake_child.make)
     monkeypatch.setenv(fake_child.VARIABLE, "{}")
-    with tarfile.open("tiny.nemo", "w") as tar:
-        config = b"target: toys.Toy"
-        member = tarfile.TarInfo("model_config.yaml")
-        member.size = len(config)
-        tar.addfile(member, io.BytesIO(config))
+    write_tar(Path("tiny.nemo"), {"model_config.yaml": b"target: toys.Toy"})
     run_example("estimate_batch_sizes")
 
 

@@ -192,6 +192,8 @@ COPYING = [
     ["manifest-to-tarred", "--num-shards", 1],
     ["manifest-to-tarred", "--num-shards", 1, "--slice-with-offset"],
     ["manifest-to-shar"],
+    ["manifest-to-wenet"],
+    ["manifest-to-parquet"],
 ]
 
 

@@ -1,6 +1,8 @@
 """What each writer makes of the segment that a record names."""
 
+import errno
 import io
+import os
 import re
 import tarfile
 from pathlib import Path
@@ -32,6 +34,7 @@ from prepcli.audio.segments import (
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.interface.commands import COMMANDS
 from prepcli.interface.options import declared
+from prepcli.storage import ahead
 from prepcli.storage.addresses import ByteRange
 
 STEREO = AudioInfo("wav", "PCM_16", 16000, 32000, 2, 44)
@@ -89,10 +92,10 @@ def test_a_segment_beyond_the_file_is_refused_by_all() -> None:
             stereo(policy, 1.0, 1.1)
 
 
-def flac(num_samples: int = 19753, channels: int = 1) -> bytes:
+def flac(channels: int = 1) -> bytes:
     """1.2345625 s at 16 kHz."""
     file = io.BytesIO()
-    noise = np.random.default_rng(0).normal(0, 0.1, (num_samples, channels))
+    noise = np.random.default_rng(0).normal(0, 0.1, (19753, channels))
     soundfile.write(file, noise, 16000, format="FLAC", subtype="PCM_16")
     return file.getvalue()
 
@@ -120,6 +123,8 @@ def test_what_is_encoded_again_keeps_its_format_or_its_samples() -> None:
     assert formats(SHAR, mp3, TargetFormat()).format == "mp3"
     assert formats(WENET, mp3, TargetFormat()).format == "flac"
     assert formats(WENET, mp3, TargetFormat("wav")).format == "wav"
+    soundfile.write(file := io.BytesIO(), np.zeros(16000), 16000, format="WAV")
+    assert formats(WENET, file.getvalue(), TargetFormat()).format == "wav"
 
 
 def test_formats_that_a_reader_does_not_know_become_flac() -> None:
@@ -147,7 +152,8 @@ def test_a_file_a_member_of_a_tar_and_bytes_are_the_same_audio(tmp_path: Path) -
         decoded.append(decode(segment).tobytes())
         stored.append(encoded(locate(source, probe(source), 0.0, 1.23, None, WENET), TargetFormat(), WENET).data)
         assert (segment.offset, segment.duration) == (0.25, 0.5)
-    assert decoded[0] == decoded[1] == decoded[2]
+    second = soundfile.read(tmp_path / "a.flac", dtype="int16")[0][4000:12000, 1]
+    assert decoded == [second.tobytes()] * 3
     assert stored == [data] * 3
 
 
@@ -161,6 +167,17 @@ def test_plain_wav_in_a_tar_that_ends_early(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(100) + file.getvalue()[:-2])
     with pytest.raises(RecordRejected, match=r"audio at 100 in .*/x ends early"):
         decode(segment)
+
+
+def test_a_member_of_a_tar_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(piece: ByteRange) -> bytes:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), piece.path)
+
+    monkeypatch.setattr(ahead, "piece_of", read)
+    for folder in (str(tmp_path), "s3://bucket"):
+        with pytest.raises(RecordRejected, match="name of the member does not exist") as caught:
+            probe(ByteRange(f"{folder}/a.tar", 512, 1000), "name of the member")
+        assert caught.value.reason is RejectReason.MISSING_AUDIO
 
 
 def test_a_channel_of_a_lossy_file_is_not_rounded_before_it_is_resampled(tmp_path: Path) -> None:

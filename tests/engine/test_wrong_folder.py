@@ -4,6 +4,8 @@ import gzip
 import os
 import shutil
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,7 +14,7 @@ import pytest
 from prepcli.engine.ranks.progress import new_progress, progress_file
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, write_json
-from prepcli.processes.owner import Owner, start_time, this_place
+from prepcli.processes.owner import DELETE_SECONDS, Owner, start_time, this_place
 from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.running import HANG_SECONDS, Outcome, prepcli
@@ -224,34 +226,45 @@ def test_a_run_that_is_at_work_is_left_alone(manifest: Path, failed: Path) -> No
     assert prepcli("verify", failed).code == 0
 
 
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs until the end of the test."""
+    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as process:
+        yield process
+        process.kill()
+
+
 @pytest.mark.parametrize("place", ["", "elsewhere"])
-def test_a_run_that_has_only_planned_is_left_alone(place: str, manifest: Path, failed: Path) -> None:
-    """Its progress file comes after its plan; its sign of life says what it works on."""
+def test_a_run_that_has_only_planned_is_left_alone(
+    place: str, manifest: Path, failed: Path, other: subprocess.Popen[bytes]
+) -> None:
+    """Its sign of life, which comes before its progress file, counts for an hour if it is on another machine."""
     right = ["--audio-base-dir", SHORT_CORPUS]
     workspace = Workspace(failed)
     progress_file(workspace, 0).unlink()
     plan = msgspec.json.decode(workspace.plan_file.read_bytes(), type=StoredPlan)
-    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other:
-        owner = Owner("0", place or this_place(), other.pid, start_time(other.pid) or 0)
-        sign = workspace.root / "claims/rank-0"
-        sign.parent.mkdir(exist_ok=True)
-        sign.write_text(f"{owner} {plan.digest} 1")
-        before = tree(manifest.parent)
-        refused = tarred(manifest, *right)
-        assert (refused.code, "--audio-base-dir was not given" in refused.error_line) == (2, True)
-        assert tree(manifest.parent) == before
-        other.kill()
+    owner = Owner("0", place or this_place(), other.pid, start_time(other.pid) or 0)
+    sign = workspace.root / "claims/rank-0"
+    sign.parent.mkdir(exist_ok=True)
+    sign.write_text(f"{owner} {plan.digest} 1")
+    os.utime(sign, (time.time() - 0.9 * DELETE_SECONDS,) * 2)
+    before = tree(manifest.parent)
+    refused = tarred(manifest, *right)
+    assert (refused.code, "--audio-base-dir was not given" in refused.error_line) == (2, True)
+    assert tree(manifest.parent) == before
     if place:
-        os.utime(sign, (1, 1))
+        os.utime(sign, (time.time() - 1.1 * DELETE_SECONDS,) * 2)
+    else:
+        other.kill()
+        other.wait()
     assert tarred(manifest, *right).code == 0
 
 
-def test_a_run_that_has_ended_in_a_process_that_lives_on(manifest: Path, failed: Path) -> None:
+def test_a_run_that_has_ended_in_a_process_that_lives_on(
+    manifest: Path, failed: Path, other: subprocess.Popen[bytes]
+) -> None:
     """In a notebook for instance."""
-    workspace = Workspace(failed)
-    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as other:
-        progress = new_progress(Rank(0, 1), Owner("0", this_place(), other.pid, start_time(other.pid) or 0))
-        progress.state = "done"
-        write_json(progress_file(workspace, 0), progress)
-        assert tarred(manifest, "--audio-base-dir", SHORT_CORPUS).code == 0
-        other.kill()
+    progress = new_progress(Rank(0, 1), Owner("0", this_place(), other.pid, start_time(other.pid) or 0))
+    progress.state = "done"
+    write_json(progress_file(Workspace(failed), 0), progress)
+    assert tarred(manifest, "--audio-base-dir", SHORT_CORPUS).code == 0

@@ -272,6 +272,9 @@ class Thread:
     def start(self) -> None:
         self._task = self._world.start_thread(self._target)
 
+    def is_alive(self) -> bool:
+        return self._task is not None and not self._task.is_done
+
     def join(self, timeout: float | None = None) -> None:
         task = self._task
         if task is not None and not task.is_done and not self._world.is_ending:

@@ -48,6 +48,30 @@ def test_sets_whose_files_are_gone(tmp_path: Path) -> None:
     assert [one.kind for one in sets_in(tmp_path, published)] == ["shar", "wenet", "parquet"]
 
 
+@pytest.mark.parametrize(
+    ("published", "kind"),
+    [
+        ("codes_x/target_codes/codes.000000.tar", "codes"),
+        ("cuts/cuts.000000.jsonl", "shar"),
+        ("data.list", "wenet"),
+        ("filelists/all_mel_text_filelist.txt", "mels"),
+        ("data-000000.parquet", "parquet"),
+    ],
+)
+def test_a_set_of_which_nothing_is_left(tmp_path: Path, published: str, kind: str) -> None:
+    assert [one.kind for one in sets_in(tmp_path, [published])] == [kind]
+    assert list(sets_in(tmp_path, ["notes.txt"])) == []
+
+
+def test_shards_for_wenet_that_were_moved(tmp_path: Path) -> None:
+    make(tmp_path, "a_000000000.tar", "elsewhere/a_000000001.tar")
+    listed = f"/gone/a_000000000.tar\n{tmp_path}/elsewhere/a_000000001.tar\n"
+    (tmp_path / "shards.list").write_text(listed)
+    one = WenetSet(tmp_path / "shards.list", is_raw=False)
+    assert one.tars == [tmp_path / "a_000000000.tar", tmp_path / "elsewhere/a_000000001.tar"]
+    assert list(one.files()) == [tmp_path / "shards.list", *one.tars]
+
+
 def test_files_are_those_of_the_entry(tmp_path: Path) -> None:
     one = TarredSet(make(tmp_path, *TARRED, "tarred_audio_manifest.json"))
     assert [str(path.relative_to(tmp_path)) for path in one.files()] == list(TARRED)
@@ -81,6 +105,16 @@ def test_two_files_of_a_shard(tmp_path: Path) -> None:
     assert one is not None
     with pytest.raises(UsageError, match="two files of the same shard"):
         one.shards  # noqa: B018
+
+
+def test_tars_of_an_addition_that_is_not_complete(tmp_path: Path) -> None:
+    folder = make(tmp_path / "out", *TARRED, "audio_2.tar", "sharded_manifests/manifest_2.json")
+    (folder / "metadata.yaml").write_text("dataset_config:\n  num_shards: 2\n")
+    make(tmp_path, "out.prepcli/version_1/plan.json")
+    one = TarredSet(folder)
+    assert list(one.shards) == list(one.manifests) == [0, 1]
+    make(tmp_path, "out.prepcli/version_1/done/finish.json")
+    assert list(TarredSet(folder).shards) == [0, 1, 2]
 
 
 def test_missing_buckets(tmp_path: Path) -> None:

@@ -39,7 +39,6 @@ VALUES = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
     max_leaves=6,
 )
-TYPES = st.sampled_from(["nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group", "txt", "txt_pair"])
 KEYS = ["type", "manifest_filepath", "shar_path", "cuts_path", "input_cfg", "weight", "tags", "paths", "source_paths"]
 KEYS += ["target_paths", "text_field", "lang_field", "force_finite", "language", "tarred_audio_filepaths"]
 ENTRY = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3)

@@ -5,9 +5,7 @@ stores, models, the words of `tests/cli`.
 """
 
 import gzip
-import io
 import shlex
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ import pytest
 from tests.conftest import SHORT_CORPUS, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.tars import write_tar
 from tests.support.tools import need_package
 
 CALLS: dict[str, dict[str, str]] = {
@@ -200,18 +199,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "text.nemo": "no archive\n" * 99,
     }.items():
         (made / name).write_text(text)
-    _write_nemo(made / "empty.nemo", {"model_weights.ckpt": b""})
+    write_tar(made / "empty.nemo", {"model_weights.ckpt": b""})
     config = b"target: nemo.collections.asr.models.ctc_models.EncDecCTCModel\n"
-    _write_nemo(made / "asr.nemo", {"./model_config.yaml": config, "./model_weights.ckpt": b""})
+    write_tar(made / "asr.nemo", {"./model_config.yaml": config, "./model_weights.ckpt": b""})
     return made
-
-
-def _write_nemo(path: Path, files: dict[str, bytes]) -> None:
-    with tarfile.open(path, "w") as tar:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,17 @@ def test_an_unpacked_copy_that_is_missing_or_cut_short_is_made_again(tmp_path: P
     assert_same(make(tmp_path, paths), expected)
 
 
+def test_a_copy_that_is_cut_short_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = compressed(tmp_path)
+    with monkeypatch.context() as stopped:
+        stopped.setattr(shared_index, "_read", lambda *_, **__: pytest.exit("stopped"))
+        with pytest.raises(pytest.exit.Exception):
+            make(tmp_path, paths)
+    for copy in (tmp_path / "out.prepcli" / "spool").iterdir():
+        os.truncate(copy, 100)
+    assert_same(make(tmp_path, paths), index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere"))
+
+
 def test_a_workspace_on_another_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError("no hard links")
@@ -387,6 +398,25 @@ def test_a_damaged_manifest_is_named_by_all_ranks(damage: str, tmp_path: Path) -
             make(tmp_path, paths, rank, 2)
 
     assert forked([partial(fail, rank) for rank in range(2)]) == [0, 0]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_large_file_of_another_kind_is_not_read(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / f"m.json{suffix}"
+    path.write_bytes(gzip.compress(b"a\tb\n" * 2000) if suffix else b"a\tb\n" * 2000)
+    monkeypatch.setattr(shared_index, "_SMALL_BYTES", 10)
+    for name in ("open_bytes", "scan"):
+        monkeypatch.setattr(shared_index, name, lambda *_: pytest.fail("it was read"))
+    with pytest.raises(UsageError, match=r"m\.json.* is not a manifest of JSON lines"):
+        make(tmp_path, [str(path)])
+
+
+def test_lines_of_json_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "_MIN_PROBLEM_LINES", 100)
+    (tmp_path / "m.json").write_bytes(b'{"text": "a"}\n' * 1000)
+    monkeypatch.setattr(shared_index, "_join", lambda *_, **__: pytest.fail("all ranges were read"))
+    with pytest.raises(UsageError, match=r"m\.json does not look like a NeMo manifest: none of its first \d+ lines"):
+        make(tmp_path, [str(tmp_path / "m.json")])
 
 
 def test_a_manifest_that_is_written_to_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

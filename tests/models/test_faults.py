@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from tests.support.forks import FORKING
 from tests.support.lazy import lazy
 from tests.support.running import Outcome, clean_environment, prepcli, run_process
 from tests.support.shar_sets import make
+from tests.support.tools import need
 from tests.support.toy_codec import ToyCodec, use_toy_codec
 
 if TYPE_CHECKING:
@@ -184,9 +184,9 @@ COUNT = (
 @pytest.mark.parametrize("counts", [True, False], ids=["nvml", "no nvml"])
 def test_a_driver_that_is_too_old(counts: bool, tmp_path: Path) -> None:
     """PyTorch's own check, with a library in the place of the driver's that says its version."""
-    compiler = shutil.which("cc")
-    if compiler is None or torch.version.cuda is None or os.path.exists("/dev/nvidia0"):
-        pytest.skip("needs a C compiler, PyTorch for CUDA, and no GPU")
+    if torch.version.cuda is None or os.path.exists("/dev/nvidia0"):
+        pytest.skip("needs PyTorch for CUDA, and no GPU")
+    compiler = need("gcc", "cc")
     libraries = {"libcuda.so.1": DRIVER} | ({"libnvidia-ml.so.1": COUNT} if counts else {})
     for name, text in libraries.items():
         (tmp_path / "text.c").write_text(text)

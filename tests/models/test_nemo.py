@@ -1,7 +1,6 @@
 """Reading `.nemo` files where Python is older than NeMo expects."""
 
 import inspect
-import io
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from prepcli.models.nemo import extraction_filters
+from tests.support.tars import write_tar
 
 
 def test_a_python_whose_tarfile_has_no_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,10 +18,7 @@ def test_a_python_whose_tarfile_has_no_filters(tmp_path: Path, monkeypatch: pyte
     def older(self: tarfile.TarFile, member: Any, path: str = "", set_attrs: bool = True) -> None:
         extract(self, member, path, set_attrs)
 
-    with tarfile.open(tmp_path / "a.nemo", "w") as tar:
-        member = tarfile.TarInfo("model_config.yaml")
-        member.size = 3
-        tar.addfile(member, io.BytesIO(b"a: "))
+    write_tar(tmp_path / "a.nemo", {"model_config.yaml": b"a: "})
     monkeypatch.setattr(tarfile.TarFile, "extract", older)
     monkeypatch.delattr(tarfile, "data_filter", raising=False)
     with tarfile.open(tmp_path / "a.nemo") as tar:

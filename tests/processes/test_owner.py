@@ -1,8 +1,10 @@
 """Whose temporary directory is it, and is that process at work? Also across containers and hosts."""
 
+import errno
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,8 +23,10 @@ from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.processes import owner as owners
-from prepcli.processes.owner import DELETE_SECONDS, Owner, clock_of, owner_of, start_time, this_place
+from prepcli.processes.owner import DELETE_SECONDS, REPEAT_SECONDS, Owner, clock_of, owner_of, start_time, this_place
 from prepcli.processes.ranks import Rank
+from prepcli.processes.signals import InterruptedBySignal
+from prepcli.processes.workers import interrupt
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 from tests.support.running import HANG_SECONDS
 
@@ -94,6 +98,7 @@ def test_a_process_of_the_same_number_that_began_at_another_time(workspace: Work
     """The number of a killed process is given to the next, who then stood for it."""
     alive, reused = workspace.make_tmp("alive"), workspace.make_tmp("reused")
     renamed(reused, started=(start_time(os.getpid()) or 0) + 1)
+    os.utime(alive, (0, 0))  # a process that can be seen is alive, however silent
     workspace.remove_stale_tmp()
     assert list(workspace.tmp.iterdir()) == [alive]
 
@@ -111,6 +116,53 @@ def test_silence_is_told_by_the_clock_of_the_file_system(
     monkeypatch.setattr(time, "time", lambda: real() + clock)
     workspace.remove_stale_tmp()
     assert [path.name.split("~")[0] for path in workspace.tmp.iterdir()] == ["fresh"]
+
+
+def test_another_rank_is_at_work_on_something(workspace: Workspace) -> None:
+    """A rank is not another one for itself, even while its own sign is being written."""
+    life, observer = workspace.life, Workspace(workspace.folder).life
+    with life.at_work():
+        life.work_on("this")
+        for observed, on in ((None, True), ("this", True), ("that", False)):
+            assert observer.others(REPEAT_SECONDS, observed) == on
+        sign_of(workspace).write_bytes(b"")
+        assert observer.others(REPEAT_SECONDS, "that"), "it is unknown what the rank works on"
+        assert not life.others(REPEAT_SECONDS)
+        life.beat()
+        assert not life.others(REPEAT_SECONDS)
+    assert not observer.others(REPEAT_SECONDS)
+
+
+def test_a_signal_as_the_signs_of_life_begin_ends_them(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        begin(thread)
+        interrupt(InterruptedBySignal("stopped"))
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(InterruptedBySignal), workspace.life.at_work():
+        raise AssertionError("the block does not begin")
+    assert not list(workspace.root.glob("claims/rank-*"))
+    assert "heartbeat" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_folder_whose_state_cannot_be_read_is_left_alone(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS while another machine removes it."""
+    made = renamed(workspace.make_tmp("far"), place="another")
+    stat = Path.stat
+
+    def stale(path: Path, **more: Any) -> os.stat_result:
+        if path == made:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return stat(path, **more)
+
+    monkeypatch.setattr(Path, "stat", stale)
+    workspace.remove_stale_tmp()
+    monkeypatch.undo()
+    assert list(workspace.tmp.iterdir()) == [made]
 
 
 def test_what_an_older_version_left_goes_after_a_long_silence(workspace: Workspace) -> None:
@@ -186,7 +238,8 @@ def test_workers_are_kept_alive_by_their_rank(tmp_path: Path, monkeypatch: pytes
         assert not Workspace(out).life.has_ended(elsewhere(made), DELETE_SECONDS, made)
 
     worked = ToyJob(out, num_units=3, before_unit=compute)
-    assert run_job(worked, Workspace(out), RunOptions(num_workers=2, budget=Budget(9))).status == "done"
+    # One worker: a second one could make the sign old again just before it is looked at.
+    assert run_job(worked, Workspace(out), RunOptions(budget=Budget(9))).status == "done"
 
 
 def test_a_rank_of_our_number_in_another_container_is_another(workspace: Workspace) -> None:

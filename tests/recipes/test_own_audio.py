@@ -1,5 +1,6 @@
 """The recipe from folders of audio to a training config with two languages."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -55,9 +56,10 @@ def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
 def test_a_linked_environment_is_used_as_it_is(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    (tmp_path / ".venv").symlink_to(sys.prefix)
+    environment = os.path.realpath(sys.prefix)
+    (tmp_path / ".venv").symlink_to(environment)
     done = subprocess.run([tmp_path / "scripts/setup.sh"], capture_output=True, text=True, check=True)
-    assert f"up to date: .venv is a link to {sys.prefix}, which is used as it is" in done.stdout
+    assert f"up to date: .venv is a link to {environment}, which is used as it is" in done.stdout
     assert (tmp_path / ".venv").is_symlink()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from prepcli.storage import ahead, client, ranges
 from prepcli.storage.addresses import ByteRange
-from prepcli.storage.ahead import Wanted, beginning_of, piece_of, reading_ahead
+from prepcli.storage.ahead import Wanted, beginning_of, files_ahead, piece_of, reading_ahead
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.ranges import FIRST_BYTES, MAX_BYTES, RangeFile
 
@@ -68,6 +68,20 @@ def test_each_object_is_requested_once(store: Store, in_worker: bool) -> None:
     assert set(store.requests.values()) == ({1} if in_worker else {1, 2})  # a batch may end between two neighbours
     assert len(store.requests) == 400
     assert most <= 2 * (ahead.AT_ONCE if in_worker else ahead.BATCH)
+
+
+def test_only_what_is_in_a_store_is_requested(store: Store, in_worker: bool) -> None:
+    local: list[Wanted] = ["a.wav", ByteRange("a.tar", 512, 5)]
+    stored: list[Wanted] = ["s3://b/a.wav", *(ByteRange("s3://b/a.tar", start, 5) for start in range(3))]
+    seen = []
+    for item in files_ahead([*local, *stored], lambda one: one):
+        seen.append(item)
+        assert held() > 0
+        if item in stored and isinstance(item, ByteRange):
+            assert piece_of(item) == b"s3://b/a.tar:%d" % item.start
+    assert seen == [*local, *stored]
+    assert store.requests == Counter(stored)
+    assert [held() for _ in files_ahead(local, lambda one: one)] == [0, 0]
 
 
 def test_an_object_that_is_not_there_fails_only_where_it_is_used(store: Store, in_worker: bool) -> None:

@@ -19,6 +19,10 @@ class Parts:
     def __init__(self) -> None:
         self.is_closed = False
         self.aborted_by: object = None
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
 
     def close(self) -> None:
         self.is_closed = True
@@ -48,6 +52,15 @@ def test_an_object_of_another_size_is_an_error(found: int, monkeypatch: pytest.M
             client.finish_upload(uploaded(bytes(1000), in_parts), 1000)
         assert client.finish_upload(uploaded(bytes(1000), in_parts), 1000) == "etag"
     assert not client._uploads
+
+
+def test_all_that_is_written_after_the_first_part_is_sent() -> None:
+    number = uploaded(b"a", in_parts=True)
+    parts: Any = client._uploads[number].file
+    for data in (b"b", b"c"):
+        client.write_upload(number, data)
+    client.abort_upload(number)
+    assert parts.written == b"abc"
 
 
 def test_an_etag_that_is_the_md5_of_what_was_sent_needs_no_further_request(monkeypatch: pytest.MonkeyPatch) -> None:

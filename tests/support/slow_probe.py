@@ -12,10 +12,10 @@ SECONDS_PER_FILE = 0.004
 _real = probe_file
 
 
-def probe_slowly(path: str) -> AudioInfo:
+def probe_slowly(path: str, name: str) -> AudioInfo:
     """The properties of a file, after a while."""
     time.sleep(SECONDS_PER_FILE)
-    return _real(path)
+    return _real(path, name)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from tests.fuzz.examples import examples
 
 def weight(word: str) -> int:
     """A number that tells nearly all words from each other."""
-    return sum(place * ord(char) for place, char in enumerate(word, start=1))
+    return sum(place * (ord(char) + 1) for place, char in enumerate(word, start=1))
 
 
 def weights(some: list[str]) -> list[int]:
@@ -47,9 +47,17 @@ def test_words_that_differ_by_a_letter(alike: str) -> None:
     data = alike.encode()
     variants = {data[:at] + bytes([byte]) + data[at + 1 :] for at in range(len(data)) for byte in range(97, 123)}
     texts = [one.decode("utf-8", "ignore") for one in sorted(variants)]
+    texts += [f"{text}{more}" for text in texts for more in ("a", "aa")]  # longer than what a table holds
     texts += [text[:length] for text in texts for length in range(len(text))]
     sums = WordSums(weights)
     for _ in range(2):  # learning, then knowing
+        assert sums(texts) == plain(texts)
+
+
+def test_words_that_differ_by_a_zero_byte() -> None:
+    texts = ["a", "a\0", "\0", ""] * 10
+    sums = WordSums(weights)
+    for _ in range(2):
         assert sums(texts) == plain(texts)
 
 

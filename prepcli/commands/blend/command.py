@@ -280,7 +280,9 @@ def _measured(node: Node, num_workers: int) -> Node:
 def count_lines(root: Node, by: str) -> list[int]:
     """The number of lines of each set in the list; the lines of the set that is repeated least occur once.
 
-    The shares of the sets are shares of the hours in an epoch; with `by` records, shares of the utterances.
+    In each epoch, WeNet reads each line of its list once (wenet/dataset/datapipes.py), so a set with a larger weight
+    has its lines in the list several times. The shares of the sets are shares of the hours in an epoch; with `by`
+    records, shares of the utterances.
 
     Raises:
         UsageError: not all sets are of one `data_type`, or the list would be too long.

@@ -225,7 +225,7 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
     Args:
         archive: the archive.
         given: the file of `--archive`, if there is one.
-        there: the folder for fetched archives.
+        there: the path of the fetched archive.
         staging: the folder to unpack in.
 
     Raises:

@@ -54,7 +54,7 @@ class CorpusPart:
         manifests: the manifests to write, relative to the data root.
         read: returns the utterances, given the folder that contains `trees`; those of one manifest are consecutive.
         converted: globs of the converted WAV files, for all settings.
-        nested: a glob of archives within the archive, each is unpacked in its own folder.
+        nested: a glob of archives within the archive; each is unpacked in its own folder.
         derive: makes further files from the records.
         derived: the names of these files.
         settings: the options that the output depends on.

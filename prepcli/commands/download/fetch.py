@@ -39,6 +39,13 @@ class Archive:
         urls = self.urls if base_url is None else (f"{base_url.rstrip('/')}/{self.name}",)
         return replace(self, urls=urls, checksum=checksums.get(self.name, self.checksum))
 
+    def check_published(self) -> None:
+        """Raise `UsageError` if there is no address to fetch the archive from."""
+        if not self.urls:
+            raise UsageError(
+                f"nobody publishes {self.name}: give your copy with {option('--archive')} or {option('--extracted')}"
+            )
+
 
 def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
     """Fetch an archive into a folder; an interrupted download is continued.
@@ -54,10 +61,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
         UsageError: an address is not valid.
 
     """
-    if not archive.urls:
-        raise UsageError(
-            f"nobody publishes {archive.name}: give your copy with {option('--archive')} or {option('--extracted')}"
-        )
+    archive.check_published()
     target = folder / archive.name
     part_file = part_of(target)
     folder.mkdir(parents=True, exist_ok=True)

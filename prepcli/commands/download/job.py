@@ -160,9 +160,10 @@ class DownloadReport:
 
     @property
     def status(self) -> str:
-        """The status of all data sets, or of the first one that is not done."""
+        """The first status other than done and nothing_to_do; else done, if there was work for any data set."""
         states = [report.status for report in self.data_sets.values()]
-        return next((state for state in states if state not in ("done", "nothing_to_do")), states[-1])
+        others = [state for state in states if state not in ("done", "nothing_to_do")]
+        return others[0] if others else "done" if "done" in states else "nothing_to_do"
 
     @property
     def records_in(self) -> int:
@@ -271,7 +272,7 @@ def prepare_data_sets(
 
 def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: RunOptions) -> Report:
     if fetch_only:
-        return _bare_report(data_set, data_root, "fetched", {})
+        return Report.without_records(data_set.command, "fetched", str(data_root))
     workspace = workspace_of(data_set, data_root)
     if engine.retry_rejects and has_audio_come_back(data_set, data_root):
         engine = replace(engine, overwrite=True)  # for a corpus on disk, it replaces manifests only
@@ -297,30 +298,10 @@ def _plan(data_set: CorpusPart, data_root: Path, fetching: Fetching, engine: Run
     if not is_ready(data_set, data_root):
         archive = plan_fetching(data_set, data_root, fetching)
         plan = {"command": data_set.command, "status": "dry_run", "fetch": archive}
-        return _bare_report(data_set, data_root, "dry_run", plan)
+        return Report.without_records(data_set.command, "dry_run", str(data_root), details=plan)
     with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
         job = CorpusJob(data_set, data_root, ensure_index(data_set, data_root, Path(scratch)))
         return dry_run_report(job, data_root, engine.rank)
-
-
-def _bare_report(data_set: CorpusPart, data_root: Path, status: str, details: dict[str, Any]) -> Report:
-    """Return the report of a data set whose records are not known yet."""
-    return Report(
-        command=data_set.command,
-        status=status,
-        out=str(data_root),
-        records_in=0,
-        records_out=0,
-        rejects=0,
-        rejects_by_reason={},
-        skipped=0,
-        units=0,
-        units_done=0,
-        seconds=0.0,
-        num_bytes=0,
-        digest="",
-        details=details,
-    )
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -438,7 +419,7 @@ def download_hub5(options: DownloadHub5) -> Report:
     return run_job(job, Workspace(options.dest_root), engine)
 
 
-def _prepare(data_sets: "Sequence[CorpusPart]", options: Any) -> DownloadReport:
+def _prepare(data_sets: Sequence[CorpusPart], options: Any) -> DownloadReport:
     fetch = options if isinstance(options, FetchOptions) else FetchOptions()
     return prepare_data_sets(data_sets, options.data_root, fetch, options)
 

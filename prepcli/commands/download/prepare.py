@@ -75,10 +75,8 @@ def plan_fetching(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> 
     assert data_set.archive is not None
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
     given = _given(data_set, fetching)
-    if given is None and not archive.urls:
-        raise UsageError(
-            f"nobody publishes {archive.name}: give your copy with {option('--archive')} or {option('--extracted')}"
-        )
+    if given is None:
+        archive.check_published()
     there = given or data_root / ARCHIVES / archive.name
     part = there if there.exists() else there.with_name(f"{archive.name}.part")
     return {
@@ -303,7 +301,7 @@ def check_given(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetc
 
 
 def _given(data_set: CorpusPart, fetching: Fetching) -> Path | None:
-    """Return the file from `--archive` for a data set: that with the published name, or any for a single archive."""
+    """Return the file from `--archive` for a data set: by the published name, or the only one for the whole corpus."""
     if data_set.archive is None:
         return None
     named = [path for path in fetching.archives if path.name == data_set.archive.name]

@@ -158,7 +158,7 @@ class EstimateBatchSizes(JobOptions):
         return self.device == "cpu"
 
     def check(self) -> None:
-        """Find errors before the work that would make it fail at its end.
+        """Check, before the work, everything that would make it fail at its end.
 
         Raises:
             UsageError: options that do not go together, or a file that cannot be written.
@@ -168,6 +168,11 @@ class EstimateBatchSizes(JobOptions):
             raise UsageError(
                 f"give {option('--model')} (a .nemo file or a name), or {option('--model-class')} and "
                 f"{option('--config')}"
+            )
+        if self.model is not None and self.model_class is not None:
+            raise UsageError(
+                f"{option('--model')} and {option('--model-class')} exclude each other: a model brings its class; "
+                "leave one of them out"
             )
         if self.config is not None and self.model_class is None:
             raise UsageError(

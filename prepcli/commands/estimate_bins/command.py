@@ -170,7 +170,7 @@ def _conclude(
         )
 
 
-def plot_bins(report: "BinsReport", path: Path) -> None:
+def plot_bins(report: BinsReport, path: Path) -> None:
     """Draw the hours of audio by duration, with the bin edges as lines; the suffix selects the format.
 
     Raises `UsageError` without matplotlib, or if the file cannot be written.
@@ -192,7 +192,7 @@ def plot_bins(report: "BinsReport", path: Path) -> None:
     save_figure(figure, path)
 
 
-def plot_bins_2d(report: "Bins2dReport", path: Path) -> None:
+def plot_bins_2d(report: Bins2dReport, path: Path) -> None:
     """Draw the examples by duration and tokens, with the buckets; the suffix selects the format.
 
     Raises `UsageError` without matplotlib, or if the file cannot be written.
@@ -211,7 +211,7 @@ def plot_bins_2d(report: "Bins2dReport", path: Path) -> None:
     save_figure(figure, path)
 
 
-def plot_token_bins(report: "TokenBinsReport", path: Path) -> None:
+def plot_token_bins(report: TokenBinsReport, path: Path) -> None:
     """Draw the examples by length, or by input and output, with the bins; the suffix selects the format.
 
     Raises `UsageError` without matplotlib, or if the file cannot be written.

@@ -127,7 +127,7 @@ class OutputOptions:
     max_rejects: MaxRejects = 0.05
 
     def check(self, spec: str, data: "Callable[[], DataSet | Mix]", tokenizers: Sequence[str] = ()) -> None:
-        """Find errors before the work that would make it fail at its end.
+        """Check, before the work, everything that would make it fail at its end.
 
         Args:
             spec: the input data, as the user names it.

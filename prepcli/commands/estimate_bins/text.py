@@ -1,5 +1,6 @@
 """The text of the reports of bins: lines to paste into a config, tables, and the document for `--json`."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -11,19 +12,19 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.two_d import Bins2dReport, Paddings
 
 
-class BinsText:
+class BinsText(ABC):
     """The text and the JSON document of a report of bins.
 
     `format(report, "quiet")` has only the bins, as `--quiet` prints them.
     """
 
+    @abstractmethod
     def lines(self) -> list[str]:
         """The lines that the command prints."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bins_alone(self) -> str:
         """The bins as NeMo's scripts print them."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -140,7 +140,9 @@ class ExportContents(RecordContents):
         return self.records.audio_path(number, record.audio_filepath)
 
     def segment(self, number: int, record: Record, policy: Policy, *, is_stored: bool = False) -> Segment:
-        """The audio of record `number`; a file that is stored is read at once, if the record begins with it.
+        """The audio of record `number`.
+
+        `is_stored`: its bytes go into the output, so the file is read at once if the record begins with it.
 
         Raises:
             RecordRejected: the audio is missing, damaged, or shorter than the record says.

@@ -8,7 +8,7 @@ from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir
 
 RECORDS_PER_UNIT = 256
-"""Records of a unit of an export without shards."""
+"""Number of records per unit of an export without shards."""
 
 
 @dataclass(frozen=True)

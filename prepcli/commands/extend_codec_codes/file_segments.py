@@ -24,8 +24,8 @@ class UsedSegment(NamedTuple):
 
     Attributes:
         segment: a segment of a file, or a member of a tar.
-        digest: of the bytes of a member, or of what a record says.
-        state: that of the file when it was found; None for a member, whose tar has a state.
+        digest: digest of the bytes of a member, or of the segment as a record names it.
+        state: state of the file when it was found; None for a member, because the index has the state of its tar.
     """
 
     segment: Segment
@@ -34,12 +34,12 @@ class UsedSegment(NamedTuple):
 
     @property
     def num_samples(self) -> int:
-        """Its length in seconds."""
+        """Its length, at its own `sampling_rate`."""
         return self.segment.num_samples
 
     @property
     def sampling_rate(self) -> int:
-        """In Hz."""
+        """The rate of its source, in Hz."""
         return self.segment.info.sampling_rate
 
 

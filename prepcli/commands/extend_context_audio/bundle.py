@@ -124,11 +124,11 @@ _PAIRS = 1 << 15
 class Chosen(NamedTuple):
     """The chosen row for each row, and their cosine similarity; -1 and NaN if there is no candidate."""
 
-    best: "NDArray[np.int64]"
-    similarity: "NDArray[np.float64]"
+    best: NDArray[np.int64]
+    similarity: NDArray[np.float64]
 
 
-def select_contexts(embeddings: "Tensor", is_candidate: "NDArray[np.bool_]", segments: "Segments") -> Chosen:
+def select_contexts(embeddings: "Tensor", is_candidate: NDArray[np.bool_], segments: Segments) -> Chosen:
     """For each row of `embeddings` (N, D), float32 and of length 1, the most similar candidate row.
 
     A row is not a candidate for itself, nor for rows with the same segment: a model learns nothing from a copy. The
@@ -184,7 +184,7 @@ def _near_best(values: "Tensor", slack: float) -> "tuple[Tensor, Tensor]":
     return rows[found], block[found] * _BLOCK + within
 
 
-def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> "NDArray[np.float64]":
+def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> NDArray[np.float64]:
     """The cosines of pairs of rows, in float64."""
     parts = [np.empty(0)]
     for at in range(0, len(left), _PAIRS):
@@ -195,8 +195,8 @@ def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> "NDArray[np
 
 
 def _first_of_greatest(
-    rows: "NDArray[np.int64]", columns: "NDArray[np.int64]", values: "NDArray[np.float64]"
-) -> "tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]":
+    rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """The maximum value and its first column, for each row that occurs."""
     order = np.lexsort((columns, -values, rows))
     rows = rows[order]

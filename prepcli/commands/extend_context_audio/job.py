@@ -37,7 +37,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
-from prepcli.interface.plotting import new_figure, save_figure
+from prepcli.interface.plotting import check_plot, new_figure, save_figure
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
@@ -266,8 +266,6 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     )
     after = None
     if options.plot is not None:
-        from prepcli.interface.plotting import check_plot
-
         refuse_input_as_output("--plot", options.plot, lambda: [*manifests, options.speaker_model])
         check_plot(options.plot)  # checked before hours of work
         after = partial(plot_contexts, path=options.plot, options=options)

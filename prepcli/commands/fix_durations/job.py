@@ -141,13 +141,13 @@ class _Corrected(SliceWriter):
 
     def __init__(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter) -> None:
         super().__init__(plan, unit)
-        self._measure, self._unit, self._writer = _Durations(plan.contents, unit.source), unit, writer
+        self._durations, self._unit, self._writer = _Durations(plan.contents, unit.source), unit, writer
         self._differences: list[float] = []
 
     def make(self, item: tuple[int, bytes]) -> tuple[bytes, float]:
         line = item[1]
         fields = parse_fields(line)
-        before, duration = self._measure.durations(fields)
+        before, duration = self._durations.of(fields)
         if before is None:
             self._writer.extra[_WITHOUT] += 1
         elif abs(before - duration) > SAME_SECONDS:
@@ -166,9 +166,9 @@ class _Durations:
     def __init__(self, contents: DurationsContents, source: int) -> None:
         self._segmented = contents.segmented
         self._base_dir = contents.base_dirs[source]
-        self._measure = Probes(1)
+        self._probe = Probes(1)
 
-    def durations(self, fields: Mapping[str, msgspec.Raw]) -> tuple[float | None, float]:
+    def of(self, fields: Mapping[str, msgspec.Raw]) -> tuple[float | None, float]:
         """The duration in a record (None: not a number of seconds), and its measured duration, in seconds.
 
         Raises:
@@ -180,8 +180,8 @@ class _Durations:
         before = number_of(fields["duration"]) if "duration" in fields else None
         path = path_in(self._base_dir, name)
         if offset is None or (not offset and not self._has_segments(path)):
-            return before, self._measure.seconds(path)
-        duration = self._measure(path).duration
+            return before, self._probe.seconds(path)
+        duration = self._probe(path).duration
         if offset >= duration:
             detail = f"offset {offset:.10g} s is not before the end of the audio ({duration:.3f} s)"
             raise RecordRejected(RejectReason.BEYOND_AUDIO, detail)

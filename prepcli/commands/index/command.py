@@ -309,7 +309,7 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 
 
 def _moved(found: IndexedSet) -> Iterator[str]:
-    """The name of the set, if its mirror has the indexes of another folder."""
+    """A problem for each other folder that the mirror of a set has indexes of, if it has none of the set itself."""
     if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
         rebase = "" if is_address(found.name) else "--rebase "
         for place in old_places(found.mirror, path_of(found.name)):
@@ -367,7 +367,9 @@ def check_lhotse() -> None:
 
 
 def write_pack(pack: Path, sets: Sequence[IndexedSet], root: AnyPath | None, *, overwrite: bool) -> list[str]:
-    """Write the pack and, next to it, the YAML; returns notes for the user.
+    """Write the pack (one file with the indexes of some sets) and, next to it, the YAML; returns notes for the user.
+
+    lhotse finds a collection in the pack by the path of its files exactly as the YAML has it, so both are written here.
 
     Raises:
         UsageError: a set has no entry in a config, or its manifests and tars do not match one by one.

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from prepcli.commands.inspect.audio import Candidate, candidate, look_at_files
-from prepcli.commands.inspect.clips import AudioClip
+from prepcli.commands.inspect.clips import AudioClip, cut_clips
 from prepcli.commands.inspect.examples import Example, Examples
 from prepcli.commands.inspect.exports import look_at_export
 from prepcli.commands.inspect.groups import Group, csv_of, groups_of, shares_by
@@ -208,8 +208,6 @@ def inspect(options: Inspect) -> Inspection:
         check_output("--csv", options.csv, CSV)
     found = look_at(options.path, options)
     if options.html is not None:
-        from prepcli.commands.inspect.clips import cut_clips
-
         examples = [*found.outliers, *found.sample] if options.num_audio_files else []
         clips = cut_clips(what_is(options.path), examples, options.audio_base_dir or base_of_runs(found))
         write_page(found, clips, options.html)
@@ -362,7 +360,7 @@ def write_page(found: Inspection, clips: Sequence[AudioClip], path: Path) -> Non
 
 
 def page_of(found: Inspection, clips: Sequence[AudioClip], command: str) -> str:
-    """The HTML of the page.
+    """The HTML of the page, which loads nothing from other files or servers.
 
     Args:
         found: the facts to show.

@@ -26,8 +26,8 @@ class Group(msgspec.Struct):
 def groups_of(shares: Mapping[tuple[str, str], Share]) -> list[Group]:
     """Return the groups with the most audio first.
 
-    If no record has a language field, the language is read from names of speakers: `| Language:en Dataset:X Speaker:Y
-    |`.
+    If no record has a language field, the language is read from names of speakers, such as
+    `| Language:en Dataset:X Speaker:Y |`.
     """
     has_languages = any(language for language, _ in shares)
     groups = []

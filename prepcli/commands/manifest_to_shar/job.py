@@ -57,7 +57,7 @@ from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import real_path
 
 _CONTEXT_KEY = b'"context_audio_'
-# Below this number of hundredths of a second, float64 resolves distances to a half of 1e-6.
+# Below this number of hundredths of a second, a float64 shows the distance from the nearest half to 1e-6.
 _EXACT_HUNDREDTHS = 1e9
 
 

@@ -96,7 +96,7 @@ class SegmentStore:
     def _make(self, segment: Segment) -> EncodedAudio | RecordRejected:
         try:
             made = encoded(segment, self._wanted, SHAR, check=self._check_audio)
-            if not made.is_copy and made.format not in LOSSLESS:  # codecs of blocks
+            if not made.is_copy and made.format not in LOSSLESS:  # lossy codecs may add or drop samples
                 made = replace(made, num_samples=probe_bytes(made.data, segment.name).num_samples)
         except RecordRejected as rejected:
             return rejected

@@ -73,9 +73,10 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     if rank.world_size > 1:
         raise UsageError(f"{option('--undo-concat')} is one step: run it once, without ranks")
     folder, manifest = options.concat_to or options.out, options.manifest
-    if folder is None:  # the only argument is the set
-        folder, manifest = Path(manifest or ""), None
-    if not folder.is_dir():
+    if folder is None and manifest is not None:  # the only argument is the set
+        folder, manifest = Path(manifest), None
+    # Without a name, the current folder is not meant: an addition to it would be lost.
+    if folder is None or not folder.is_dir():
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
     addition = _last_addition(folder)
     if manifest is not None:
@@ -93,23 +94,9 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
         "removed": f"{len(files):,} files of version {addition.version} ({size})",
         "version": version,
     }
-    return Report(
-        command=TarredJob.command,
-        status="dry_run" if options.dry_run else "done",
-        out=str(folder),
-        records_in=0,
-        records_out=0,
-        rejects=0,
-        rejects_by_reason={},
-        skipped=0,
-        units=0,
-        units_done=0,
-        seconds=0.0,
-        num_bytes=0,
-        digest="",
-        notes=notes,
-        details=details | outputs,
-        outputs=outputs,
+    status = "dry_run" if options.dry_run else "done"
+    return Report.without_records(
+        TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs
     )
 
 
@@ -186,7 +173,7 @@ def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
     for entry in list(root.iterdir()):
         if entry.name not in (workspace.plan_file.name, UNITS_FOLDER):  # the next attempt reads from them what is left
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    # One rename removes all the rest: a part of it would be taken for another attempt to remove an earlier version.
+    # The folder goes in one step: from a part of it, without the plan, the next attempt could not continue.
     gone = root.with_name(f"{root.name}~")
     shutil.rmtree(gone, ignore_errors=True)
     os.rename(root, gone)

@@ -406,8 +406,7 @@ class _Shard(RecordWriter):
         """Read and check the record's audio; cut and encode it if requested."""
         sliced = self._options.slice_with_offset
         policy = TARRED_SLICES if sliced else TARRED
-        source = path if sliced else read_whole(path, path)  # of a slice only its bytes, where the format allows it
+        source = path if sliced else read_whole(path, path)  # a slice needs only its own bytes in most formats
         info = probe(source, path)
-        place = record.offset, record.duration, record.get("channel")
-        segment = locate(source, info, *place, policy, path)
+        segment = locate(source, info, record.offset, record.duration, None, policy, path)
         return info, encoded(segment, self._wanted, policy, check=self._options.check_audio)

@@ -101,17 +101,11 @@ def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
             f"{option('--quick')} compares with the state of the run, and there is none for {out}: leave "
             f"{option('--quick')} out, or give the {option('--work-dir')} of the run"
         )
-    report = VerifyReport(str(out), kind="quick", hashes_known=True)
-    files: dict[str, PublishedFile] = {}
+    report = VerifyReport(str(out), kind="quick")
+    files = _published(runs, report)
     for run in runs:
-        files |= run.files
         report.records += run.status.records_out
         report.seconds += run.status.seconds_done
-        if not run.is_finished:
-            report.problems.append(
-                f"the run is not finished: {run.status.units_done} of {run.status.units} units are done; "
-                f"continue with: {printable_command(run.status.continue_with or '')}"
-            )
     sizes = OutputSizes(out.parent if out.is_file() else out)
     for name, file in files.items():
         if not sizes.has(name):

@@ -7,17 +7,17 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tarfile import TarInfo
 from typing import Any
 
 import numpy as np
 
-from prepcli.audio.check import check_decoded
+from prepcli.audio.encode import LOSSLESS
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.segments import probe
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.shards import Hashed, add_shard
-from prepcli.commands.verify.tarred import ShardReport, line_hash
+from prepcli.commands.verify.tarred import ShardReport, check_audio, line_hash
+from prepcli.engine.publishing.output_files import sha256_of
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.mels import MEL, SEPARATOR
@@ -36,7 +36,6 @@ from prepcli.formats.wenet import (
 from prepcli.interface.printing import first_line
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 from prepcli.planning.hashing import Hashes
-from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
 
@@ -75,8 +74,8 @@ class ListPart:
     has_mels: bool
 
 
-def find_lists(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
-    """The lists to check, in parts."""
+def _find_mels(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
+    """The file lists to check, in parts."""
     parts: list[ListPart] = []
     problems: list[str] = []
     if one.has_mels and importlib.util.find_spec("torch") is None:
@@ -96,8 +95,8 @@ def find_lists(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
     return parts, problems
 
 
-def check_list(part: ListPart) -> ExportReport:
-    """Check the lines, and the files that they name."""
+def _check_mels(part: ListPart) -> ExportReport:
+    """Check that each line of a file list is path and text, and that the mel or the audio file exists."""
     report = ExportReport(part.first)
     is_mels = f"_{MEL}_text_" in part.name
     paths = []
@@ -137,10 +136,6 @@ def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ExportRepo
         report.problems.append(f"{where}: has values that are not numbers")
 
 
-_LOSSLESS = ("wav", "flac")
-_BLOCK = 1 << 20
-
-
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
     """A file to check, and its published SHA-256 if that is known."""
@@ -150,8 +145,8 @@ class CheckedFile:
     sha256: str | None
 
 
-def find_files(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
-    """The files to check; they must be numbered from 0."""
+def _find_parquet(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
+    """The Parquet files to check; they must be numbered from 0."""
     check_installed()
     found = one.shards
     missing = [file_name(number) for number in range(max(found, default=-1) + 1) if number not in found]
@@ -159,32 +154,24 @@ def find_files(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], list
     return [CheckedFile(number, path, sha256(path.name)) for number, path in found.items()], problems
 
 
-def check_file(file: CheckedFile) -> ExportReport:
-    """Read a whole file and decode its audio."""
+def _check_parquet(file: CheckedFile) -> ExportReport:
+    """Check that each row of a Parquet file has an id, and decodable audio as long as its duration."""
     import pyarrow
 
     report = ExportReport(file.number)
     name = file.path.name
     try:
-        if file.sha256 not in (None, _digest(file.path)):
+        if file.sha256 not in (None, sha256_of(file.path)):
             report.problems.append(f"{name}: not the bytes that were published (SHA-256 differs)")
         ids = []
         for number, row in enumerate(_rows(file.path)):
             report.num_lines += 1
-            _check_row(f"{name}: row {number}", row, report)
+            _check_row(f"{name}: row {number}", row, file.path, report)
             ids.append(str(row.get("id")))
         report.add_ids(ids)
     except (pyarrow.ArrowException, OSError) as error:
         report.problems.append(f"{name}: cannot be read: {first_line(error)}")
     return report
-
-
-def _digest(path: AnyPath) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _rows(path: AnyPath) -> Iterator[dict[str, Any]]:
@@ -196,7 +183,7 @@ def _rows(path: AnyPath) -> Iterator[dict[str, Any]]:
             yield from python_values(file.read_row_group(group, columns))
 
 
-def _check_row(where: str, row: dict[str, Any], report: ExportReport) -> None:
+def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ExportReport) -> None:
     audio = row.get("audio")
     data = audio.get("bytes") if isinstance(audio, dict) else None
     name = "" if row.get("id") is None else str(row["id"])  # other programs write ids as numbers
@@ -204,12 +191,8 @@ def _check_row(where: str, row: dict[str, Any], report: ExportReport) -> None:
         report.problems.append(f"{where} has no id, or no audio with bytes")
         return
     report.num_members += 1
-    try:
-        take_in_hand(name)
-        info = probe_bytes(data, name)
-        check_decoded(data, info, name)
-    except RecordRejected as rejected:
-        report.problems.append(f"{where}: {rejected.detail}")
+    info = check_audio(data, name, path, where, report)
+    if info is None:
         return
     report.seconds += info.duration
     try:
@@ -217,7 +200,7 @@ def _check_row(where: str, row: dict[str, Any], report: ExportReport) -> None:
     except ValueError as error:
         report.problems.append(f"{where}: {error}")
         return
-    if info.format in _LOSSLESS and abs(duration - info.duration) > SAME_SECONDS:
+    if info.format in LOSSLESS and abs(duration - info.duration) > SAME_SECONDS:
         report.problems.append(f"{where}: duration is {duration:.3f} s, but its audio has {info.duration:.3f} s")
 
 
@@ -230,13 +213,13 @@ class ShardFile:
     sha256: str | None
 
 
-def find_parts(one: WenetSet, sha256: Hashed) -> tuple[Sequence[ShardFile | Range], list[str]]:
-    """The shards, or the parts of the data list, to check."""
+def _find_wenet(one: WenetSet, sha256: Hashed) -> tuple[Sequence[ShardFile | Range], list[str]]:
+    """The shards for WeNet, or the parts of its data list, to check."""
     return _find_lines(one.list) if one.is_raw else _find_shards(one, sha256)
 
 
-def check_part(part: ShardFile | Range) -> ExportReport:
-    """Check a shard, or lines of the data list."""
+def _check_wenet(part: ShardFile | Range) -> ExportReport:
+    """Check that WeNet's reader finds a text and audio for each key of a shard, or of lines of the data list."""
     return _check_shard(part) if isinstance(part, ShardFile) else _check_lines(part)
 
 
@@ -286,7 +269,10 @@ def _check_shard(shard: ShardFile) -> ExportReport:
             if text is None or text[0] != key:
                 report.problems.append(f"{where} does not follow its text, {key}.txt")
             keys.append(key)
-            _check_audio(member, data, text[1] if text is not None else "", shard.tar.name, report)
+            info = check_audio(data, member.name, shard.tar, shard.tar.name, report)
+            if info is not None:
+                report.seconds += info.duration
+                report.num_dropped += is_dropped(info.duration, num_tokens(text[1] if text is not None else ""))
             text = None
     if text is not None:
         report.problems.append(f"{shard.tar.name}: {text[0]} has no audio")
@@ -301,18 +287,6 @@ def _decoded(data: bytes, where: str, report: ExportReport) -> str:
     except UnicodeDecodeError:
         report.problems.append(f"{where} is not UTF-8")
         return ""
-
-
-def _check_audio(member: TarInfo, data: bytes, text: str, where: str, report: ExportReport) -> None:
-    try:
-        take_in_hand(member.name)
-        info = probe_bytes(data, member.name)
-        check_decoded(data, info, member.name)
-    except RecordRejected as rejected:
-        report.problems.append(f"{where}: {rejected.detail}")
-        return
-    report.seconds += info.duration
-    report.num_dropped += is_dropped(info.duration, num_tokens(text))
 
 
 def _find_lines(path: AnyPath) -> tuple[list[Range], list[str]]:
@@ -357,8 +331,7 @@ def _check_item(item: Any) -> tuple[str, float, str]:
         if not (start >= 0 and 0 < length < float("inf")):
             raise ValueError(f"{start} to {end} s is not a part of a file")
         return key, length, text
-    take_in_hand(path)
-    info = probe_file(path)
+    info = probe(path)
     stop = info.duration if end is None else float(end)
     if not 0 <= start < stop <= info.duration + 1 / info.sampling_rate:
         raise ValueError(f"{start} to {stop} s is not a part of {path}, which lasts {info.duration} s")
@@ -367,9 +340,9 @@ def _check_item(item: Any) -> tuple[str, float, str]:
 
 _Parts = tuple[Sequence[Any], list[str]]
 _CHECKS: dict[str, tuple[Callable[[Any, Hashed], _Parts], Callable[[Any], Any]]] = {
-    "wenet": (find_parts, check_part),
-    "mels": (find_lists, check_list),
-    "parquet": (find_files, check_file),
+    "wenet": (_find_wenet, _check_wenet),
+    "mels": (_find_mels, _check_mels),
+    "parquet": (_find_parquet, _check_parquet),
 }
 """The checks by kind: a function that returns the parts and problems of their names, and one that checks a part."""
 

@@ -14,12 +14,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.check import check_decoded
-from prepcli.audio.probe import probe_bytes
 from prepcli.commands.verify.codes import check_codes
 from prepcli.commands.verify.indexes import index_problems
-from prepcli.commands.verify.tarred import ShardReport, line_hash
-from prepcli.errors import RecordRejected
+from prepcli.commands.verify.tarred import ShardReport, check_audio, line_hash
 from prepcli.formats.codes import CODES_OF
 from prepcli.formats.indexes import MIRROR
 from prepcli.formats.pairs import Pair, read_pairs
@@ -33,7 +30,6 @@ from prepcli.formats.shar import (
     decode_json,
     shard_text,
 )
-from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.paths import AnyPath
 
 Hashes = NDArray[np.uint64]
@@ -178,12 +174,8 @@ def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, 
     except (msgspec.DecodeError, ValueError) as error:
         report.problems.append(f"{what}: its manifest is not a recording: {error}")
         return None
-    try:
-        take_in_hand(pair.name, tar)
-        info = probe_bytes(pair.data, pair.name)
-        check_decoded(pair.data, info, pair.name)
-    except RecordRejected as rejected:
-        report.problems.append(f"{where}: {rejected.detail}")
+    info = check_audio(pair.data, pair.name, tar, where, report)
+    if info is None:
         return None
     if (info.num_samples, info.sampling_rate) != (recording.num_samples, recording.sampling_rate):
         report.problems.append(

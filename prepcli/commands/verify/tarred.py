@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from prepcli.audio.check import check_decoded
+from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe_bytes
 from prepcli.commands.verify.indexes import index_problems
@@ -55,6 +56,18 @@ class ShardReport:
     problems: list[str] = field(default_factory=list)
 
 
+def check_audio(data: bytes, name: str, file: AnyPath, where: str, report: ShardReport) -> AudioInfo | None:
+    """Decode the audio `name` in a shard or another file; adds a problem and returns None if that fails."""
+    try:
+        take_in_hand(name, file)
+        info = probe_bytes(data, name)
+        check_decoded(data, info, name)
+    except RecordRejected as rejected:
+        report.problems.append(f"{where}: {rejected.detail}")
+        return None
+    return info
+
+
 def check_shard(files: ShardFiles) -> ShardReport:
     """Read the whole shard and decode every member."""
     report = ShardReport(files.number)
@@ -95,12 +108,8 @@ def _check_member(
     if member.name in lengths:
         report.problems.append(f"{where} occurs twice")
     lengths[member.name] = float("nan")
-    try:
-        take_in_hand(member.name, tar)
-        info = probe_bytes(data, member.name)
-        check_decoded(data, info, member.name)
-    except RecordRejected as rejected:
-        report.problems.append(f"{tar.name}: {rejected.detail}")
+    info = check_audio(data, member.name, tar, tar.name, report)
+    if info is None:
         return
     extension = member.name.rpartition(".")[2]
     if extension != info.format:

@@ -3,7 +3,7 @@
 import shlex
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -115,10 +115,10 @@ def verify_tarred_set(
     with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
         found = numbers or shard_manifests or sorted(totals)
         if shard_manifests:
-            manifests: dict[int, AnyPath] = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
+            manifests: Mapping[int, AnyPath] = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
         else:
             # The last step of the run writes the lines of further shards.
-            manifests = {**split_manifest(whole, Path(scratch), found if has_whole else [])} if whole.is_file() else {}
+            manifests = split_manifest(whole, Path(scratch), found if has_whole else []) if whole.is_file() else {}
         shards = [
             ShardFiles(
                 number,

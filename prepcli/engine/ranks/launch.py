@@ -1,4 +1,4 @@
-"""The ranks of a launch: divides units among them, and starts rank processes on this machine."""
+"""Divides units among the ranks of a launch, and starts rank processes on this machine."""
 
 import contextlib
 import os
@@ -82,9 +82,7 @@ def has_done(workspace: Workspace, rank: Rank, what: str) -> bool:
 
     The number of starts does not show it: the first start may have ended while it planned.
     """
-    if rank.job_id is None:  # the job has no id
-        return rank.restarts > 0
-    return rank.restarts > 0 and _done_file(workspace, rank.job_id, what).exists()
+    return rank.restarts > 0 and (rank.job_id is None or _done_file(workspace, rank.job_id, what).exists())
 
 
 def note_done(workspace: Workspace, rank: Rank, what: str) -> None:
@@ -170,16 +168,16 @@ def spawn_ranks(
     launch_id = f"local-{uuid.uuid4().hex[:12]}"
     job_id, restarts = (parent.job_id, parent.restarts) if parent else (None, 0)
     base = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: dict[int, subprocess.Popen[bytes]] = {}
     received: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
         received.append(number)
-        for process in processes:
+        for process in list(processes.values()):
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    def start(rank: int, num_crashes: int) -> "subprocess.Popen[bytes]":
+    def start(rank: int, num_crashes: int) -> None:
         environ = base | {
             "RANK": str(rank),
             "WORLD_SIZE": str(num_ranks),
@@ -192,7 +190,11 @@ def spawn_ranks(
         }
         command = [sys.executable, "-c", _RUN.format(root=_ROOT), *arguments]
         stderr = stderrs[rank] if stderrs else None
-        return subprocess.Popen(command, env=environ, pass_fds=[watched], start_new_session=True, stderr=stderr)
+        processes[rank] = process = subprocess.Popen(
+            command, env=environ, pass_fds=[watched], start_new_session=True, stderr=stderr
+        )
+        if received:  # a signal has arrived before this rank could get it
+            process.send_signal(received[-1])
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     previous = {number: signal.signal(number, pass_on) for number in STOP_SIGNALS if in_main_thread}
@@ -201,7 +203,8 @@ def spawn_ranks(
     codes: dict[int, int] = {}
     crashes = [0] * num_ranks
     try:
-        processes.extend(start(rank, 0) for rank in range(num_ranks))
+        for rank in range(num_ranks):
+            start(rank, 0)
         while len(codes) < num_ranks:
             for rank in sorted(set(range(num_ranks)) - set(codes)):
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -211,13 +214,11 @@ def spawn_ranks(
                         continue
                     crashes[rank] += 1
                     tell(f"note: rank {rank} has crashed ({signal.Signals(-code).name}); starting it again")
-                    processes[rank] = start(rank, crashes[rank])
-                    if received:  # a signal has arrived during the start
-                        processes[rank].send_signal(received[-1])
+                    start(rank, crashes[rank])
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-        for process in processes:
+        for process in processes.values():
             if process.poll() is None:
                 process.kill()
         os.close(held)

@@ -1,6 +1,5 @@
 """The stages before a run has a plan: the common work of its ranks and its progress; for `status`."""
 
-import contextlib
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import msgspec
 from prepcli.engine.ranks.claims import CLAIMS, owners
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.interface.calls import command_line
-from prepcli.processes.owner import REPEAT_SECONDS
+from prepcli.processes.owner import REPEAT_SECONDS, last_change
 
 _FILE = "stage.json"
 
@@ -50,7 +49,7 @@ def begin_stage(folder: Path, doing: str, total: int, results: str) -> None:
 
 def stage_of(workspace: Workspace) -> StageProgress | None:
     """The newest stage of a run that has no plan yet; None if there is none."""
-    newest = max(workspace.index.glob(f"*/{_FILE}"), key=_changed, default=None)
+    newest = max(workspace.index.glob(f"*/{_FILE}"), key=last_change, default=None)
     stage = None if newest is None else read_document(newest, Stage)
     if newest is None or stage is None:
         return None
@@ -69,9 +68,3 @@ def stage_of(workspace: Workspace) -> StageProgress | None:
         command=words[1] if words[:1] == ["prepcli"] and len(words) > 1 else "-",
         continue_with=f"cd {shlex.quote(stage.run_in)} && {stage.run_with}",
     )
-
-
-def _changed(path: Path) -> float:
-    with contextlib.suppress(FileNotFoundError):
-        return path.stat().st_mtime
-    return 0.0

@@ -18,7 +18,7 @@ from prepcli.storage.paths import AnyPath
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of every job, next to the job's own settings. None of them shapes the output."""
+    """Options of every job, besides the job's own settings. None of them shapes the output."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1

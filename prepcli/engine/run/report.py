@@ -53,6 +53,11 @@ class Report(msgspec.Struct):
     rejects_alike: str = ""
     telemetry: list[str] = []
 
+    @classmethod
+    def without_records(cls, command: str, status: str, out: str, **facts: Any) -> "Report":
+        """The report of work that has no records, or whose records are not known yet; `facts` as attributes."""
+        return cls(command, status, out, 0, 0, 0, {}, 0, 0, 0, 0.0, 0, "", **facts)
+
     def __str__(self) -> str:
         """The text that the command line prints: the summary of a run, or its plan; one line for a run without work."""
         if self.status == "dry_run" and "seconds_per_rank" in self.details:

@@ -322,7 +322,7 @@ def with_continuation(error: IncompleteError, command: str, workspace: Workspace
     return found
 
 
-def conclude(report: Report, budget: "Budget", after: After | None = None) -> Report:
+def conclude(report: Report, budget: Budget, after: After | None = None) -> Report:
     """The report of a run, unless it has too many rejects; outside of our ranks, `after` is called first.
 
     Raises:
@@ -375,7 +375,7 @@ def temporary_workspace(out: AnyPath) -> Iterator[Workspace]:
         yield workspace
 
 
-def dry_run(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
+def _dry_run_facts(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
     """The facts of a plan: units, hours, and seconds of audio per rank with their spread.
 
     If the plan does not know seconds, these are None, and the records of each rank are there instead.
@@ -422,7 +422,7 @@ def dry_run_report(job: AnyJob, out: AnyPath, rank: Rank, budget: Budget | None 
     with temporary_workspace(out) as workspace:
         made = job.plan(workspace)
     check_sample(job, made, budget or Budget())
-    plan = dry_run(job, made, rank)
+    plan = _dry_run_facts(job, made, rank)
     return Report(
         command=job.command,
         status="dry_run",

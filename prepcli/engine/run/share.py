@@ -38,7 +38,7 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
     """
     job, plan, workspace, options, markers = run.job, run.plan, run.workspace, run.options, run.markers
     own = new_progress(options.rank, workspace.life.owner)
-    own.launch_id, own.knows_seconds = options.rank.launch_id, plan.knows_seconds
+    own.knows_seconds = plan.knows_seconds
     _add_to_total(own, units)
     before = sum(unit.num_records for unit in plan.units if unit.id in markers)
     total = sum(unit.num_records for unit in plan.units)

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ def read_status(workspace: Workspace) -> Status:
         seconds_total=sum(unit.cost for unit in units) if plan.knows_seconds else 0.0,
         records_per_second=sum(_rate(rank) for rank in running),
         eta_seconds=_seconds_to_go(slowest) if slowest else None,
-        ranks=_rank_rows(workspace, ranks),
+        ranks=_rank_rows(workspace, ranks, {rank.rank for rank in running}),
         slowest_rank=slowest.rank if slowest else None,
         continue_with=None if finished else run_again,
         retry_with=f"{run_again} --retry-rejects" if finished and retryable else None,
@@ -213,7 +214,7 @@ def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
     return [rank for rank in ranks if (rank.launch_id, rank.world_size) == (newest.launch_id, newest.world_size)]
 
 
-def _rank_rows(workspace: Workspace, ranks: list[RankProgress]) -> list[RankStatus]:
+def _rank_rows(workspace: Workspace, ranks: list[RankProgress], running: Collection[int]) -> list[RankStatus]:
     by_number = {rank.rank: rank for rank in ranks}
     world_size = max((rank.world_size for rank in ranks), default=0)
     in_hand = units_in_hand(workspace.root, ranks[0].launch_id, world_size) if ranks else {}
@@ -226,7 +227,7 @@ def _rank_rows(workspace: Workspace, ranks: list[RankProgress]) -> list[RankStat
         rows.append(
             RankStatus(
                 rank=number,
-                state="silent" if rank.state == "running" and not is_running(workspace, rank) else rank.state,
+                state="silent" if rank.state == "running" and number not in running else rank.state,
                 units_done=rank.units_done,
                 units_total=rank.units_total,
                 share_done=rank.records_done / rank.records_total if rank.records_total else 1.0,

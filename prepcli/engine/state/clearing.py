@@ -31,8 +31,6 @@ from prepcli.errors import UsageError, option, same_command
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import DELETE_SECONDS, Owner
 from prepcli.processes.workers import TICK
-from prepcli.storage import client
-from prepcli.storage.access import call
 from prepcli.storage.paths import StorePath
 
 MAX_LISTED = 10_000
@@ -44,7 +42,7 @@ MAX_SHOWN = 10
 
 
 class _Clearing(msgspec.Struct):
-    """`clearing.json`, there until all is cleared: for which command. `owner`: in earlier versions, who is at it."""
+    """`clearing.json`, which exists until all is cleared: the command, and in earlier versions the process."""
 
     command: str = ""
     owner: str = ""
@@ -121,14 +119,14 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
 def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None = None) -> None:
     """Remove the files of earlier runs, and then their state; prints first which files go and which stay.
 
-    Only one process does at a time; others wait. One that is stopped, and goes on when another has taken over, would
-    remove new files: it counts as dead after `DELETE_SECONDS`.
+    Only one process clears at a time; others wait. If a process is stopped while it clears, and continues after another
+    one has taken over, it removes new files: therefore it counts as dead only after `DELETE_SECONDS`.
 
     Args:
-        workspace: of what is cleared.
-        job: what will be done.
-        plan: its plan.
-        cleared: the file that says that it was done, if one of several ranks does.
+        workspace: the workspace of the output.
+        job: the job that starts again.
+        plan: the plan of the job.
+        cleared: a file that exists when the output is cleared, if it is cleared by one of several ranks.
 
     """
     workspace.root.mkdir(parents=True, exist_ok=True)
@@ -136,10 +134,10 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None
     owner = _last_owner(workspace)
     if owner is not None and workspace.life.has_ended(owner, DELETE_SECONDS):
         claims.count_as_dead(owner)
-    is_told = False
+    is_told = cleared is not None
     with claims.at_work():
         while not claims.take(_CLEAR):
-            if not is_told and cleared is None:
+            if not is_told:
                 tell(
                     f"note: another command is clearing {workspace.named} ({option('--overwrite')}); waiting until "
                     "it has ended"
@@ -158,7 +156,7 @@ def _clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
     root, run = workspace.root, _run(workspace)
     # Until all is removed, no run may take the remaining files for its own.
     write_json(workspace.clearing_file, _Clearing(job.command))
-    # Remove the plan of a rank that had not seen `clearing.json`; such a rank checks again before it publishes.
+    # The plan is removed first: a run that is still at work sees this, and publishes nothing more.
     _remove_plan(workspace)
     aside = _take_drafts(workspace)
     for name in EDITABLE_FILES:
@@ -166,23 +164,19 @@ def _clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
     workspace.found = OutputSizes(workspace.out)
     stock = take_stock(workspace, job, plan)
     _tell(stock, workspace, job, run)
-    if isinstance(workspace.out, StorePath):
-        call(client.delete_objects, tuple(str(workspace.out / name) for name in stock.ours))
-    else:
-        for name in stock.ours:
-            (workspace.out / name).unlink(missing_ok=True)
+    stock.found.remove(stock.ours)
     for path in stock.ended if isinstance(workspace.out, StorePath) else stock.documents:
         path.unlink(missing_ok=True)
     units_claims = (root / CLAIMS).glob("*/")  # ranks that wait go on with their signs of life
     for folder in (*(root / name for name in CLEARED_FOLDERS), *units_claims, *aside):
         shutil.rmtree(folder, ignore_errors=True)
-    # Remove the plan of a rank that had not seen `clearing.json`; such a rank checks again before it publishes.
+    # Again, because a rank that had not seen `clearing.json` may have written one; it looks again before it publishes.
     _remove_plan(workspace)
     workspace.clearing_file.unlink(missing_ok=True)
 
 
 def _last_owner(workspace: Workspace) -> Owner | None:
-    """The process that was the last to begin to clear, and has not ended it."""
+    """The last process that has begun to clear and has not finished."""
     _, owner = owners(workspace.root / CLAIMS).get(_CLEAR, (0, None))
     return owner
 

@@ -98,7 +98,8 @@ class StoredPlan(msgspec.Struct):
 
     `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
     the folder, `out` the absolute path of OUT at that time. `knows_seconds` is that of the plan. `writes_file`: OUT is
-    a file (see `engine.file_output`). The units are in a file of `units_bytes` (`prepcli.engine.state.stored_units`).
+    a file (`prepcli.engine.state.file_output`). The units are in a file of `units_bytes`
+    (`prepcli.engine.state.stored_units`).
     """
 
     command: str

@@ -12,15 +12,12 @@ _UNDONE = "undone_"
 
 
 def version_roots(root: Path) -> list[Path]:
-    """The folders `version_1`, ...
-
-    of the runs that added shards, in OUT.prepcli; folders with other names are left out.
-    """
+    """The folders `version_1` and so on in OUT.prepcli, of runs that added shards; others are left out."""
     return _numbered(root, "")
 
 
 def undone_roots(root: Path) -> list[Path]:
-    """The folders `undone_version_1`, ... in OUT.prepcli of additions whose removal is not complete."""
+    """The folders `undone_version_1` and so on in OUT.prepcli, of additions whose removal is not complete."""
     return _numbered(root, _UNDONE)
 
 

@@ -172,13 +172,8 @@ class Workspace:
 
     def folders_of(self, pids: Sequence[int]) -> list[Path]:
         """The temporary directories of processes `pids` of this rank."""
-        return [entry for entry, owner in self._own_entries() if owner.pid in pids]
-
-    def _own_entries(self) -> Iterator[tuple[Path, Owner]]:
-        for entry in folders_in(self.tmp):
-            owner = owner_of(entry)
-            if owner is not None and owner.rank_id == self.rank_id:
-                yield entry, owner
+        of_rank = ((entry, owner) for entry in folders_in(self.tmp) if (owner := owner_of(entry)))
+        return [entry for entry, owner in of_rank if owner.rank_id == self.rank_id and owner.pid in pids]
 
     def claim(self, plan: StoredPlan) -> StoredPlan | None:
         """Publish the plan unless there is one; returns the stored plan.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.exports.wenet.reader import read_raw, read_shards
-from tests.conftest import SHORT_CORPUS, make_set, read_lines, tree, write_lines
+from tests.conftest import SHORT_CORPUS, copy_set, make_set, read_lines, tree, write_lines
 from tests.support.running import Outcome, prepcli
 
 
@@ -92,6 +92,22 @@ def test_sets_of_other_programs_are_measured(sets: Path, tmp_path: Path) -> None
         assert mine.json["hours"] == pytest.approx(ours.json["hours"], abs=1e-4)
     blend("x=b.list", "y=b.list", "both.list", cwd=tmp_path)
     assert len(list(read_raw(tmp_path / "both.list"))) == 16
+
+
+def test_a_set_that_was_moved(sets: Path, tmp_path: Path) -> None:
+    moved = copy_set(sets / "b", tmp_path)
+    (tmp_path / "b.list").write_text("/moved/away/shards_000000000.tar\n")
+    (moved / "shards.list").write_text("".join(f"/moved/away/shards_{number:09d}.tar\n" for number in range(2)))
+    blend(f"b={moved}", "mix.list", cwd=tmp_path)
+    assert [Path(line).parent for line in (tmp_path / "mix.list").read_text().splitlines()] == [moved, moved]
+    message = blend("b=b.list", "x.list", cwd=tmp_path, code=2).error_line
+    assert "names /moved/away/shards_000000000.tar, which is not there" in message
+
+
+def test_a_set_that_is_not_finished(sets: Path, tmp_path: Path) -> None:
+    half = ("manifest-to-wenet", sets / "b.json", tmp_path / "half", "--shard-size", 4, "--rank", 0, "--world-size", 2)
+    assert prepcli(*half).code == 0
+    assert "half is not finished" in blend("a=half", "x.list", cwd=tmp_path, code=2).error_line
 
 
 def test_refused(sets: Path, tmp_path: Path) -> None:

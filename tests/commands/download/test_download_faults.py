@@ -323,6 +323,9 @@ def test_bad_data_is_rejected_with_its_place(serve: Serve, tmp_path: Path, audio
     report = done.json
     assert report["records_in"] == report["records_out"] + report["rejects"]
     assert [reject["manifest_line"] for reject in rejects] == sorted(reject["manifest_line"] for reject in rejects)
+    index = read_lines(tmp_path / "data.prepcli/sets/dev_clean_2/index.jsonl")
+    for reject in rejects:
+        assert reject["reject_detail"].startswith(index[reject["manifest_line"] - 1]["where"] + ": ")
     assert "unpacking" not in str(rejects)
     assert len(read_lines(data / "dev_clean_2.json")) == report["records_out"]
     assert not list(tmp_path.rglob("evil*"))

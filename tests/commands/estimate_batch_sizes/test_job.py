@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +107,20 @@ def test_a_finished_search_makes_no_step(toy: Path) -> None:
     other = run("--threshold", 0.1)
     assert other.code == 2
     assert "--threshold was 0.05, now 0.1. Choose another directory with --work, or" in other.error_line
+
+
+def test_other_ranks_see_life_during_a_step(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The progress of the rank is written while it waits for the process that makes steps."""
+    real = job.BatchSizesJob.execute
+    steps_at_ticks = []
+
+    def execute(self: Any, plan: Any, units: Any, execution: Any) -> Any:
+        return real(self, plan, units, replace(execution, tick=lambda: steps_at_ticks.append(len(asked()))))
+
+    monkeypatch.setattr(job.BatchSizesJob, "execute", execute)
+    assert run(bins=[1.0]).code == 0
+    assert len(asked()) > 1
+    assert set(range(1, len(asked()) + 1)) <= set(steps_at_ticks)
 
 
 @pytest.mark.parametrize("failure", ["kill", "hang", "cuda_error"])
@@ -458,3 +473,8 @@ def test_interrupted(toy: Path) -> None:
     done = run("--json", bins=[1.0, 2.0])
     assert done.code == 0, done.err
     assert done.json["details"]["bucket_batch_size"] == expected([1.0, 2.0])
+
+
+def test_a_model_and_a_class_are_refused() -> None:
+    done = prepcli("estimate-batch-sizes", "--model", "small.nemo", "--model-class", "toys.Toy", "--buckets", "[5,10]")
+    assert (done.code, "--model and --model-class exclude each other" in done.error_line) == (2, True)

@@ -1,8 +1,6 @@
 """extend-codec-codes called wrongly: one clear line, exit code 2, and nothing touched."""
 
-import io
 import shutil
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 from tests.conftest import MINI_CORPUS, copy_set, tree
 from tests.support.running import prepcli
 from tests.support.shar_sets import make
+from tests.support.tars import write_tar
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +26,7 @@ def shar(corpus: Path, tmp_path: Path) -> Path:
 
 def nemo_file(path: Path, target: str) -> Path:
     """A `.nemo` file whose configuration names a class, and that holds nothing else."""
-    text = f"target: {target}\n".encode()
-    with tarfile.open(path, "w") as tar:
-        info = tarfile.TarInfo("./model_config.yaml")
-        info.size = len(text)
-        tar.addfile(info, io.BytesIO(text))
-    return path
+    return write_tar(path, {"./model_config.yaml": f"target: {target}\n".encode()})
 
 
 def speaker_model(folder: Path) -> Path:
@@ -54,12 +48,7 @@ def impossible_date(folder: Path) -> Path:
 
 
 def with_configuration(folder: Path, text: bytes) -> Path:
-    path = folder / "m.nemo"
-    with tarfile.open(path, "w") as tar:
-        info = tarfile.TarInfo("model_config.yaml")
-        info.size = len(text)
-        tar.addfile(info, io.BytesIO(text))
-    return path
+    return write_tar(folder / "m.nemo", {"model_config.yaml": text})
 
 
 def empty(folder: Path) -> Path:

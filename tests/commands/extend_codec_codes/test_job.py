@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from prepcli.audio.opening import read_whole
+from prepcli.commands.extend_codec_codes import file_segments
 from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
-from prepcli.commands.extend_codec_codes.file_segments import UsedSegmentDecoder
+from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, UsedSegmentDecoder
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import InputShard, find_input, group_shards
@@ -30,6 +32,7 @@ from prepcli.formats.codes import codes_type
 from prepcli.jobs.prefetch import decode_batch
 from prepcli.manifest.shar_cuts import ShardSize
 from prepcli.models.sinc import resample_sinc
+from prepcli.storage.addresses import ByteRange
 from prepcli.storage.input_files import FileState
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
@@ -357,6 +360,40 @@ def test_large_codebooks(shar: Path, extend: Extend, codec: ToyCodec) -> None:
     stored = read_codes(shar / "codes_toy/target_codes/codes.000000.tar")
     assert all(one.codes is not None and one.codes.dtype == np.int32 for one in stored)
     assert max(int(one.codes.max()) for one in stored if one.codes is not None) > 2**15
+
+
+def test_audio_has_at_most_the_length_in_its_manifest(shar: Path) -> None:
+    """It may be up to 25 ms longer, of which lhotse reads nothing, or shorter."""
+    tar = shar / "target_audio/recording.000000.tar"
+
+    def lengths() -> list[int]:
+        found = index_shard(find_input(shar)[0]).fields["target_audio"]
+        return [one.num_samples for one in found if isinstance(one, UsedSegment)]
+
+    def change(content: list[tuple[str, bytes]]) -> None:
+        for place, more in ((1, -100), (3, 100)):
+            name, manifest = content[place][0], json.loads(content[place][1])
+            content[place] = name, json.dumps(manifest | {"num_samples": manifest["num_samples"] + more}).encode()
+
+    first, *others = lengths()
+    rewrite_tar(tar, change)
+    assert lengths() == [first - 100, *others]
+
+
+def test_a_tar_in_a_store_that_changes_during_a_run(shar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range of an object has no version: the digest shows whether the bytes are those that were indexed."""
+    member = index_shard(find_input(shar)[0]).fields["target_audio"][0]
+    assert isinstance(member, UsedSegment)
+    assert isinstance(member.segment.source, ByteRange)
+    data = read_whole(member.segment.source, "a")
+    there = member.segment.source._replace(path="s3://bucket/recording")
+    stored = member._replace(segment=member.segment._replace(source=there))
+    monkeypatch.setattr(file_segments, "read_whole", lambda source, name: data)
+    decoder = UsedSegmentDecoder(None)
+    assert np.array_equal(decoder.decode(stored), decoder.decode(member))
+    data = data[:-1] + bytes([data[-1] ^ 1])
+    with pytest.raises(InputChangedError, match="recording was changed during the run"):
+        decoder.decode(stored)
 
 
 def test_cuts_that_change_during_a_run(shar: Path) -> None:

@@ -1,24 +1,14 @@
 """extend-context-audio called wrongly: one line that says what to do, exit code 2, and nothing written."""
 
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.running import prepcli
+from tests.support.tars import write_tar
 
 MINI = MINI_CORPUS / "manifest.json"
-RESEMBLYZER = ["--speaker-model", "resemblyzer"]
-
-
-def write_nemo(path: Path, files: dict[str, bytes]) -> None:
-    with tarfile.open(path, "w") as tar:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
 
 
 @pytest.mark.nemo
@@ -26,7 +16,7 @@ def test_weights_that_cannot_be_loaded(tmp_path: Path) -> None:
     """Found out by loading, but still before anything is written; and nothing of NeMo's chatter."""
     pytest.importorskip("nemo.collections.asr")
     config = b"target: nemo.collections.asr.models.label_models.EncDecSpeakerLabelModel\ndecoder: {num_classes: 2}\n"
-    write_nemo(tmp_path / "broken.nemo", {"model_config.yaml": config, "model_weights.ckpt": b"no weights"})
+    write_tar(tmp_path / "broken.nemo", {"model_config.yaml": config, "model_weights.ckpt": b"no weights"})
     for more in ([], ["--overwrite"]):
         done = prepcli(
             "extend-context-audio", MINI, tmp_path / "OUT", "--speaker-model", tmp_path / "broken.nemo", *more

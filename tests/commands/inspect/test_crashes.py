@@ -76,7 +76,13 @@ def test_one_record() -> None:
 def test_a_killed_process_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = segments
     real = module.probe_file
-    monkeypatch.setattr(module, "probe_file", lambda path: die(signal.SIGKILL) if CRASHING in path else real(path))
+
+    def probe(path: str, name: str) -> Any:
+        if CRASHING in path:
+            die(signal.SIGKILL)
+        return real(path, name)
+
+    monkeypatch.setattr(module, "probe_file", probe)
     done = prepcli("inspect", MINI_CORPUS / "manifest.json", "--num-audio-files", 48)
     assert done.code == 4
     assert "SIGKILL" in done.error_line

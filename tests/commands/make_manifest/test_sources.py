@@ -191,7 +191,12 @@ class TestTexts:
     def test_speakers_by_pattern(self, audio: Path) -> None:
         make(audio, audio / "m.json", "--speaker-pattern", "^(b)/(.)")
         assert [record["speaker"] for record in read_lines(audio / "m.json")] == ["b_x", "b_y"]
-        assert rejects(audio / "m.json")[0]["reject_reason"] == "bad_speaker"
+        (reject,) = rejects(audio / "m.json")
+        assert (reject["audio_filepath"], reject["duration"], reject["reject_reason"]) == (
+            "a/x.wav",
+            0.5,
+            "bad_speaker",
+        )
 
 
 class TestLists:

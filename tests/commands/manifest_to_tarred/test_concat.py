@@ -5,6 +5,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ import pytest
 import soundfile
 import yaml
 
+from prepcli.commands.manifest_to_tarred.concat import version_workspace
+from prepcli.engine.ranks.progress import new_progress, progress_file
+from prepcli.engine.state.workspace import write_json
+from prepcli.processes.ranks import detect_rank
 from tests.conftest import MINI_CORPUS, SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import Outcome, prepcli
@@ -335,6 +340,23 @@ def as_if_killed(out: Path) -> None:
     shutil.copy(run / "train_ds_before.yaml", out.with_name("out.prepcli") / "train_ds.yaml")
 
 
+def test_undo_is_refused_while_the_addition_runs(tmp_path: Path) -> None:
+    out, second = make(tmp_path)
+    add(out, second)
+    as_if_killed(out)
+    workspace = version_workspace(out, 1)
+    other = replace(workspace.life.owner, pid=os.getppid(), started=0)
+    progress = new_progress(detect_rank({}, None, None, None), other)
+    write_json(progress_file(workspace, 0), progress, durable=False)
+    before = tree(tmp_path)
+    done = undo(out)
+    assert (done.code, tree(tmp_path)) == (2, before)
+    assert f"rank 0 is at work on version 1 of {out} (process {progress.pid} on " in done.error_line
+    progress.state = "interrupted"
+    write_json(progress_file(workspace, 0), progress, durable=False)
+    assert undo(out).code == 0
+
+
 def test_undo_keeps_a_file_of_others_in_the_place_of_a_shard(tmp_path: Path) -> None:
     out, second = make(tmp_path)
     add(out, second)
@@ -408,6 +430,16 @@ def test_undo_can_name_what_was_added(tmp_path: Path) -> None:
     assert (done.code, "--undo-concat needs the folder of a set" in done.error_line) == (2, True)
     done = undo(out, "--rank", 0, "--world-size", 2)
     assert (done.code, "run it once, without ranks" in done.error_line) == (2, True)
+
+
+def test_undo_without_a_name_does_not_touch_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, second = make(tmp_path)
+    add(out, second)
+    before = tree(out)
+    monkeypatch.chdir(out)
+    done = tarred("--undo-concat")
+    assert (done.code, "--undo-concat needs the folder of a set" in done.error_line) == (2, True)
+    assert tree(out) == before
 
 
 def killed_before_change(step: int, work: Callable[[], object]) -> bool:

@@ -1,5 +1,7 @@
 """prepare-texts: records that NeMo's TextToTextDataset reads, and no others."""
 
+import os
+import resource
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -96,6 +98,16 @@ def test_shards(num_shards: int, tmp_path: Path) -> None:
     (tmp_path / "out_shards/out_0.json").write_bytes(shards[0])
     prepare(tmp_path / "texts.txt", tmp_path / "out.json", "--overwrite")
     assert list((tmp_path / "out_shards").iterdir()) == []
+
+
+def test_more_shards_than_a_process_may_have_open_files(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("".join(f"text {number}\n" for number in range(200)))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 100, limits[1]))
+    try:
+        prepare(tmp_path / "texts.txt", tmp_path / "out.json", "--num-shards", 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

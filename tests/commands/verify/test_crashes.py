@@ -7,12 +7,26 @@ from typing import Any
 import pytest
 
 from prepcli.audio import segments
-from prepcli.commands.verify import shar, tarred
+from prepcli.commands.verify import tarred
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.engine.run.test_crashes import die
+from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli
+from tests.support.shar_sets import make, members, with_contexts
 
 pytestmark = pytest.mark.usefixtures("forking")
+
+
+def let_audio_crash(monkeypatch: pytest.MonkeyPatch, fatal: bytes = b"") -> None:
+    """Let the decoder die of the audio of one record, or of the audio `fatal`."""
+    real: Any = vars(tarred)["probe_bytes"]
+
+    def probe(data: bytes, name: str) -> Any:
+        if data == fatal if fatal else "s03_u3" in name:
+            die(signal.SIGSEGV)
+        return real(data, name)
+
+    monkeypatch.setattr(tarred, "probe_bytes", probe)
 
 
 @pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), ("tarred", 2), ("shar", 2)])
@@ -20,16 +34,7 @@ def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, mon
     options = {"tarred": ["--num-shards", 8], "shar": ["--shard-size", 6]}[kind]
     out = tmp_path / "out"
     assert prepcli(f"manifest-to-{kind}", SHORT_CORPUS / "manifest.json", out, *options).code == 0
-    module: Any = {"tarred": tarred, "shar": shar}[kind]
-    real = module.probe_bytes
-    fatal = {"tarred": "s03_u3.flac", "shar": "s03_u3"}[kind]
-
-    def probe(data: bytes, *arguments: Any) -> Any:
-        if any(str(one).endswith(fatal) or fatal in str(one) for one in arguments):
-            die(signal.SIGSEGV)
-        return real(data, *arguments)
-
-    monkeypatch.setattr(module, "probe_bytes", probe)
+    let_audio_crash(monkeypatch)
     checked = prepcli("verify", out, "--num-workers", num_workers, "--json")
     assert checked.code == 1
     (problem,) = checked.json["problems"]
@@ -38,6 +43,16 @@ def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, mon
     assert checked.json["records"] == 48
     monkeypatch.undo()
     assert prepcli("verify", out).code == 0
+
+
+def test_the_context_of_a_crashing_target_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have the same name, in tars of their own."""
+    out = tmp_path / "out"
+    make(write_lines(tmp_path / "m.json", with_contexts(read_lines(write_short_corpus(tmp_path, 8)))), out)
+    let_audio_crash(monkeypatch, members(out / "target_audio/recording.000000.tar")[0][1])
+    (problem,) = prepcli("verify", out, "--json").json["problems"]
+    assert problem.startswith("target_audio/recording.000000.tar: ")
+    assert "has crashed the decoder twice" in problem
 
 
 def test_a_killed_worker_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,10 +72,10 @@ def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pyte
     module: Any = segments
     real = module.probe_file
 
-    def probe(path: str) -> Any:
+    def probe(path: str, name: str) -> Any:
         if path.endswith((names[3], names[7])):
             die(signal.SIGSEGV)
-        return real(path)
+        return real(path, name)
 
     monkeypatch.setattr(module, "probe_file", probe)
     checked = prepcli("verify", path, "--audio-base-dir", SHORT_CORPUS, "--num-workers", num_workers, "--json")
@@ -74,18 +89,9 @@ def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pyte
 def test_records_of_an_export(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "parquet":
         pytest.importorskip("pyarrow")
-    from prepcli.commands.verify import exports
-
     out = tmp_path / "out"
     assert prepcli(f"manifest-to-{kind}", SHORT_CORPUS / "manifest.json", out, "--shard-size", 24).code == 0
-    real: Any = vars(exports)["probe_bytes"]
-
-    def probe(data: bytes, name: str) -> Any:
-        if "s03_u3" in name:
-            die(signal.SIGSEGV)
-        return real(data, name)
-
-    monkeypatch.setattr(exports, "probe_bytes", probe)
+    let_audio_crash(monkeypatch)
     checked = prepcli("verify", out, "--num-workers", 1, "--json")
     assert checked.code == 1
     (problem,) = checked.json["problems"]

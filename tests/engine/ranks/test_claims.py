@@ -122,6 +122,23 @@ def test_an_empty_claim_of_a_killed_process_does_not_stay(tmp_path: Path, monkey
     assert other.take("unit")
 
 
+def test_a_rank_that_is_stopped_before_it_signs_its_claim_loses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, other, write = rank(tmp_path, 0), rank(tmp_path, 1, silence=0.0), os.write
+
+    def stopped(file: int, name: bytes) -> int:
+        monkeypatch.setattr(os, "write", write)
+        assert not other.take("unit"), "the claim may be just being signed"
+        time.sleep(0.01)
+        assert other.take("unit")
+        return write(file, name)
+
+    monkeypatch.setattr(os, "write", stopped)
+    assert not late.take("unit")
+    assert holders(tmp_path / "claims") == {"unit": 1}
+
+
 @pytest.mark.parametrize("error", [FileNotFoundError, FileExistsError])
 def test_the_folder_is_removed_while_it_is_made_again(
     error: type[OSError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,9 @@
 """Rank processes that the command starts itself: one that crashes is started again."""
 
 import signal
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +11,7 @@ from prepcli.engine.ranks import launch
 from prepcli.engine.ranks.launch import spawn_ranks
 from prepcli.engine.run.crashes import MAX_CRASHES
 from prepcli.processes.ranks import Rank
+from tests.support.running import HANG_SECONDS
 
 RANK = """
 import os, pathlib, signal, time
@@ -49,6 +52,31 @@ def test_a_rank_that_was_killed_or_has_failed_is_not(
     assert list(found) == ["0.0", "1.0"]
     assert found["0.0"] == found["1.0"]
     assert found["0.0"].startswith("torchrun-local-")
+
+
+def test_a_rank_that_crashes_after_a_stop_signal_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stop = "signal.signal(signal.SIGTERM, signal.SIG_IGN); os.kill(os.getppid(), signal.SIGTERM)"
+    assert spawn(tmp_path, monkeypatch, f"{stop}; os.kill(os.getpid(), signal.SIGSEGV)") == 4
+    assert "starting it again" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_signal_that_arrives_while_a_rank_starts(nth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends all ranks: those that have started, the one that is being started, and those that follow."""
+    popen, begun = subprocess.Popen, []
+
+    def start(*arguments: Any, **more: Any) -> Any:
+        begun.append(popen(*arguments, **more))
+        if len(begun) == nth:
+            signal.raise_signal(signal.SIGTERM)
+        return begun[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    then = f"if rank == '1' and starts < 1: os.kill(os.getpid(), signal.SIGSEGV)\ntime.sleep({HANG_SECONDS})"
+    assert spawn(tmp_path, monkeypatch, then) == 4
+    assert {process.returncode for process in begun} <= {-signal.SIGTERM, -signal.SIGSEGV}
 
 
 def test_there_is_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

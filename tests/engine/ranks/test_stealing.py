@@ -17,6 +17,7 @@ from prepcli.engine.run import run
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import check_inputs
 from prepcli.engine.run.status import read_status
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
@@ -194,6 +195,25 @@ def test_the_end_of_a_run_is_written_by_another_rank_if_one_dies_there(
         dead.join(HANG_SECONDS)
         assert dead.exitcode == 9
     assert launch.run(1).status == "done"
+    launch.check()
+
+
+def test_one_rank_writes_the_end_of_a_run(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one has done its last unit, and finds the end written when it looks."""
+    finish, ends = ToyJob.finish, []
+
+    def counted(*arguments: Any) -> Any:
+        ends.append(arguments)
+        return finish(*arguments)
+
+    def late(_: object) -> None:
+        monkeypatch.setattr(run, "check_inputs", check_inputs)
+        assert launch.run(0).status == "done"
+
+    monkeypatch.setattr(ToyJob, "finish", counted)
+    monkeypatch.setattr(run, "check_inputs", late)
+    assert launch.run(1).status == "done"
+    assert len(ends) == 1
     launch.check()
 
 

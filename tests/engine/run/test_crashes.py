@@ -210,7 +210,7 @@ def test_a_name_that_is_not_utf8_is_recognised_in_the_next_attempt(tmp_path: Pat
 
 
 def crash(task: int | tuple[int, ...]) -> list[int]:
-    """Read audio; 2 and 5 crash their decoder, and 7 is killed."""
+    """Read audio; 2, 5 and those above 10 crash their decoder, and 7 is killed."""
     read = []
     for number in task if isinstance(task, tuple) else (task,):
         try:
@@ -218,7 +218,7 @@ def crash(task: int | tuple[int, ...]) -> list[int]:
         except RecordRejected:
             read.append(-number)
             continue
-        if number in (2, 5):
+        if number in (2, 5) or number > 10:
             die(signal.SIGSEGV)
         if number == 7:
             die(signal.SIGKILL)
@@ -245,6 +245,13 @@ def test_a_killed_worker_has_not_crashed(tasks: list[int]) -> None:
     """Even after a crash: where memory is short, the others would be killed in turn."""
     with pytest.raises(WorkerDiedError, match=r"was killed \(SIGKILL\)"):
         list(map_refusing_crashes(crash, tasks, 1))
+
+
+def test_a_call_ends_after_some_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If all audio crashes, the decoder is the cause."""
+    monkeypatch.setattr(crashes, "MAX_CRASHES", 4)
+    with pytest.raises(WorkerDiedError, match="SIGSEGV"):
+        list(map_refusing_crashes(crash, range(11, 20), 1))
 
 
 def crash_without_audio(_: int) -> None:

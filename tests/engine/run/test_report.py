@@ -45,6 +45,12 @@ def report(**changes: object) -> Report:
     return Report(**(values | changes))  # type: ignore[arg-type]
 
 
+def test_a_report_without_records_has_no_figures() -> None:
+    names = ("records_in", "records_out", "units", "units_done", "num_bytes", "seconds")
+    none = report(status="dry_run", details={"plan": 1}, **dict.fromkeys(names, 0))
+    assert Report.without_records("toy", "dry_run", "out", details={"plan": 1}) == none
+
+
 def rows(lines: list[str]) -> dict[str, str]:
     """The values of a summary by their names; blocks of several lines are left out."""
     found = [line[2:].split("  ", 1) for line in lines[1:] if "retry with: " not in line and "  " in line[2:].strip()]

@@ -17,6 +17,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks import launch
 from prepcli.engine.ranks.progress import read_progress
+from prepcli.engine.run import run as module
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import dry_run_report, run_job
 from prepcli.engine.run.status import read_status
@@ -24,6 +25,7 @@ from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError
+from prepcli.processes.notes import note
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import InterruptedBySignal
 from tests.conftest import folder_on_another_file_system, read_lines, tree
@@ -52,6 +54,11 @@ def test_everything_is_accounted_for(tmp_path: Path) -> None:
     assert stored["details"] == {"merged": 6}
     assert stored["num_bytes"] == sum(path.stat().st_size for path in out.rglob("*.txt"))
     assert [rank.rejects for rank in read_progress(Workspace(out))] == [2]
+
+
+def test_a_note_of_several_units_is_in_the_report_once(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run(out, ToyJob(out, before_unit=lambda _: note("seen")), num_workers=2).notes == ["seen"]
 
 
 def test_rejects_are_the_original_lines_in_input_order(tmp_path: Path) -> None:
@@ -147,6 +154,35 @@ def test_two_processes_doing_the_same_rank_do_no_harm(tmp_path: Path) -> None:
     assert tree(out) == reference(tmp_path)
 
 
+def test_what_follows_a_run_is_done_for_whole_outputs_by_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the ranks that the command has started: it waits for them, and does it then."""
+    out, done = tmp_path / "out", []
+
+    def rank(number: int) -> str:
+        options = RunOptions(Rank(number, 2), budget=Budget(10))
+        return run_job(ToyJob(out), Workspace(out), options, lambda report: done.append(report.status)).status
+
+    assert (rank(0), done) == ("incomplete", [])
+    assert (rank(1), rank(0), done) == ("done", "nothing_to_do", ["done", "nothing_to_do"])
+    monkeypatch.setattr(module, "is_own_rank", lambda: True)
+    assert (rank(1), len(done)) == ("nothing_to_do", 2)
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_a_refused_rank_leaves_the_index_to_the_others(tmp_path: Path, world_size: int) -> None:
+    class Refused(ToyJob):
+        def plan(self, workspace: Workspace) -> ToyPlan:
+            (workspace.index / "a").mkdir(parents=True)
+            raise UsageError("refused")
+
+    out = tmp_path / "out"
+    with pytest.raises(UsageError, match="refused"):
+        run(out, Refused(out), rank=Rank(0, world_size))
+    assert Workspace(out).index.exists() == (world_size > 1)
+
+
 def test_other_settings_are_refused_with_the_difference(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out)
@@ -234,6 +270,7 @@ def test_a_bug_stops_the_run_and_leaves_its_traceback(tmp_path: Path) -> None:
     with pytest.raises(PrepcliError, match="a bug in prepcli: ZeroDivisionError") as caught:
         run(out, ToyJob(out, before_unit=fail))
     assert caught.value.exit_code == 1
+    assert [rank.state for rank in read_progress(Workspace(out))] == ["failed"]
     assert "before_unit" in (tmp_path / "out.prepcli/traceback_0.txt").read_text()
     assert run(out).status == "done"
     assert tree(out) == reference(tmp_path)
@@ -271,6 +308,7 @@ def test_killed_worker_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match=r"killed \(SIGKILL\).*lack of memory.*unit_002.*run the same") as caught:
         run(out, ToyJob(out, before_unit=die))
     assert caught.value.exit_code == 4
+    assert module.with_continuation(caught.value, "toy", Workspace(out)) is caught.value, "it is named once"
     status = read_status(Workspace(out))
     assert "unit_002" in status.missing
     assert status.units_done >= 3  # the longer ones went first
@@ -390,6 +428,7 @@ def test_a_signal_as_a_unit_begins_or_ends_leaves_nothing(
         patch.setattr(UnitWriter, moment, lambda *_: signal.raise_signal(signal.SIGTERM))
         with pytest.raises(InterruptedBySignal):
             run(out, JobOfThisProcess(out))
+    assert [rank.state for rank in read_progress(Workspace(out))] == ["interrupted"]
     assert list(Workspace(out).tmp.iterdir()) == []
     assert run(out, JobOfThisProcess(out)).status == "done"
     assert tree(out) == reference(tmp_path)

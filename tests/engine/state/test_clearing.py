@@ -103,6 +103,31 @@ def test_a_rank_of_the_former_run_publishes_nothing_more(
     assert run_job(ToyJob(out, num_units=3, seed=5), Workspace(out), OPTIONS).status == "nothing_to_do"
 
 
+def test_a_rank_of_the_former_run_that_goes_on_while_files_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files would stay: they are not among those that were found."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    run_job(ToyJob(whole, num_units=3, seed=5), Workspace(whole), OPTIONS)
+    old, find = Workspace(out), clearing.take_stock
+    old.prepare()
+    old.claim(StoredPlan("toy", "former", {}, [], 0, 0, {}, 0.0, "", ""))
+    monkeypatch.setattr(old, "check_claim", lambda: None)  # it has looked just before
+
+    def late(*arguments: Any) -> Any:
+        found = find(*arguments)
+        with pytest.raises(FileNotFoundError):
+            writer.publish()
+        return found
+
+    monkeypatch.setattr(clearing, "take_stock", late)
+    with UnitWriter(old, "former", Unit("unit_003", 1.0, 0)) as writer:
+        writer.open("unit_003.txt").write(b"of the former run")
+        new = ToyJob(out, num_units=3, seed=5)
+        assert run_job(new, Workspace(out), replace(OPTIONS, overwrite=True)).status == "done"
+    assert tree(out) == tree(whole)
+
+
 def test_a_plan_of_others_is_not_held(tmp_path: Path) -> None:
     """As when the rank was stopped after it had read its own."""
     workspace = Workspace(tmp_path / "out")
@@ -186,6 +211,8 @@ def test_one_on_another_machine_that_is_silent_for_an_hour(overwrite: bool, tmp_
     options = replace(OPTIONS, overwrite=overwrite)
     claimed_by(out, Owner("far", "elsewhere", 1, 1))
     if not overwrite:
+        for name in ("claims/rank-far", "clearing.json"):
+            os.utime(tmp_path / "out.prepcli" / name, (time.time() - DELETE_SECONDS / 2,) * 2)
         with pytest.raises(UsageError, match="another command is clearing"):
             run_job(ToyJob(out), Workspace(out), options)
     for name in ("claims/rank-far", "clearing.json"):

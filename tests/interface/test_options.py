@@ -1,0 +1,14 @@
+"""What follows from the declaration of an option."""
+
+import msgspec
+import pytest
+
+from prepcli.commands.manifest_to_shar.options import SharOptions
+from prepcli.interface.options import settings_of
+from prepcli.storage.paths import path_of
+
+
+@pytest.mark.parametrize("folder", ["/data/audio", "s3://bucket/audio"])
+def test_a_path_is_a_text_in_the_settings(folder: str) -> None:
+    settings = settings_of(SharOptions(audio_base_dir=path_of(folder)))
+    assert folder in msgspec.json.decode(msgspec.json.encode(settings)).values()
