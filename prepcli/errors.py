@@ -30,7 +30,6 @@ def option(name: str, value: object = None) -> str:
     Args:
         name: its name on the command line, also `--no-index`.
         value: the value that is given, or should be; None names the option alone.
-
     """
     argument = _argument.get()
     if argument is not None:

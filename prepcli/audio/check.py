@@ -26,7 +26,6 @@ def check_copy(data: bytes, info: AudioInfo, name: str) -> None:
 
     Raises:
         RecordRejected: UNREADABLE_AUDIO if the file is damaged.
-
     """
     if info.format == "flac":
         fits = flac.frames_fit(data)
@@ -55,7 +54,6 @@ def check_decoded(data: bytes, info: AudioInfo, name: str) -> None:
 
     Raises:
         RecordRejected: UNREADABLE_AUDIO if the file is damaged.
-
     """
     samples = read_segment(data, info, name=name)
     if info.format == "flac" and flac.is_other_audio(data, samples):

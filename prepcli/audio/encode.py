@@ -93,7 +93,6 @@ def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: st
     Raises:
         ValueError: an unknown format, no samples, or a rate that the format does not have.
         RecordRejected: UNREADABLE_AUDIO if the format cannot have that many channels or samples.
-
     """
     if format not in _FORMATS:
         raise ValueError(f"format {format!r} is not one of {', '.join(_FORMATS)}")

@@ -94,7 +94,6 @@ def format_of(head: bytes, source: Source) -> Format | None:
     Args:
         head: the start of the file: at least 1024 bytes, or the whole file.
         source: the file.
-
     """
     if head[:3] == b"ID3":  # an ID3 tag, before AAC or MP3
         head = source.read(mpeg.skip_id3v2(head), _MAX_FRAME)

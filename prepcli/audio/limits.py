@@ -23,7 +23,6 @@ def check_claims(info: AudioInfo, size: int, name: str) -> AudioInfo:
 
     Raises:
         RecordRejected: UNREADABLE_AUDIO if a value is impossible.
-
     """
     if not MIN_SAMPLING_RATE <= info.sampling_rate <= MAX_SAMPLING_RATE:
         unreadable(

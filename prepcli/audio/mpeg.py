@@ -32,7 +32,6 @@ class Scan(NamedTuple):
         promised: the number of frames in the Xing header; None without one.
         cut: whether the file ends within a frame.
         irregular: whether there are data other than frames and tags; then the counts are not reliable.
-
     """
 
     start: int

@@ -25,7 +25,6 @@ def fault_at_end(tail: bytes) -> str | None:
 
     Args:
         tail: the last `TAIL_BYTES` of the file.
-
     """
     at = tail.rfind(b"OggS")
     if at < 0:

@@ -56,7 +56,6 @@ def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
     Raises:
         RecordRejected: raised by `use`, also the second time.
         OSError: the file could not be read the second time, and the machine is the cause.
-
     """
     try:
         return use(source)
@@ -76,7 +75,6 @@ def read_whole(source: AudioSource, name: str) -> bytes:
 
     Raises:
         RecordRejected: as by `open_source`; UNREADABLE_AUDIO if reading fails.
-
     """
     if isinstance(source, bytes):
         return source

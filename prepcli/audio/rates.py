@@ -20,7 +20,6 @@ def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed
         counts_of_units: the counts of the units.
         what: the noun for the count, such as segments.
         needed: the reason for the higher rate, such as "the codec's {} Hz".
-
     """
     counts: Counter[str] = Counter()
     for one in counts_of_units:

@@ -251,7 +251,6 @@ def _with_corrected_header(source: Source, info: AudioInfo) -> ByteSource | None
 
     Returns:
         None if sox must read the file.
-
     """
     head = source.read(0, 16)
     is_tagged = head[:3] == b"ID3"

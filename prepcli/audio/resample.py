@@ -33,7 +33,6 @@ def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[
 
     Raises:
         ValueError: another type, or a rate that is not above 0.
-
     """
     import numpy as np
     import soxr

@@ -78,7 +78,6 @@ def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
 
     Raises:
         RecordRejected: UNREADABLE_AUDIO if the file is shorter than its header says.
-
     """
     if len(head) >= 44:
         riff, _, wave, fmt_size, tag, channels, rate, _, align, bits, data_id, data_size = _CANONICAL.unpack_from(head)

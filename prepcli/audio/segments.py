@@ -69,7 +69,6 @@ class Policy:
         again: the format of audio that is encoded again.
         why: the needs of its readers, for the documentation.
         formats: the formats that its readers know; None: all that libsndfile reads.
-
     """
 
     writer: str
@@ -253,7 +252,6 @@ def probe(source: AudioSource, name: str = "") -> AudioInfo:
     Raises:
         RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
             truncated.
-
     """
     name = name or name_of(source)
     take_in_hand(name)
@@ -312,7 +310,6 @@ def locate(
     Raises:
         RecordRejected: as by `segment_samples`, also if the whole file is taken; BAD_FIELD for a channel that does not
             exist.
-
     """
     name = name or name_of(source)
     start, num_samples = segment_samples(info, offset, duration)
@@ -424,7 +421,6 @@ def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bo
 
     Raises:
         RecordRejected: as by `convert`, or UNREADABLE_AUDIO if the check finds damage.
-
     """
     source, info, _, _, channel, name = segment
     if (
@@ -453,7 +449,6 @@ def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:
 
     Raises:
         RecordRejected: as by `decode`; UNREADABLE_AUDIO if the format cannot have that many channels or samples.
-
     """
     info = segment.info
     format = target.format or info.format
@@ -477,7 +472,6 @@ def channels_note(counts_of_units: Iterable[Mapping[str, float]], what: str, adv
         counts_of_units: the counts of the units.
         what: the noun for the count, such as records.
         advice: the advice if only one channel is wanted.
-
     """
     count = sum(counts.get(SEVERAL_CHANNELS, 0) for counts in counts_of_units)
     if not count:

@@ -197,7 +197,6 @@ def refuse(error: OSError, name: str) -> NoReturn:
     Raises:
         RecordRejected: MISSING_AUDIO or UNREADABLE_AUDIO.
         OSError: `error` itself, if the machine is the cause and not the file.
-
     """
     if error.errno in FAULTS_OF_THE_MACHINE:  # such errors stop the run; otherwise all records would be rejected
         raise named(error, name)

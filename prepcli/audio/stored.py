@@ -12,7 +12,6 @@ def open_stored(address: str) -> Source:
 
     Raises:
         FileNotFoundError: the object does not exist.
-
     """
     beginning, info = beginning_of(address)
     if len(beginning) == info.num_bytes:

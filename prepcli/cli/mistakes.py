@@ -146,7 +146,6 @@ class ExplainingCommand(TyperCommand):
 
         Raises:
             UsageError: an option is unknown, and a similar one is known.
-
         """
         self._explain_unknown(args)
         return super().parse_args(ctx, args)

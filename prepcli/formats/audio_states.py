@@ -46,7 +46,6 @@ def file_digest(path: str, found: FileState) -> str:
 
     Raises:
         OSError: the file cannot be read.
-
     """
     return f"{found.inode:x}" if is_address(path) else _digest_of_bytes(path, found)
 
@@ -78,7 +77,6 @@ def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared
         record: the `AUDIO_RECORD` of the unit; missing if an earlier version of prepcli made the unit.
         folder: the Shar set.
         is_noted: write the current states of copies to `record`, so that they are not read again.
-
     """
     states = read_document(record, States) or {}
     touched: States = {}

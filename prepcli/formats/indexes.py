@@ -172,7 +172,6 @@ def tar_offsets(walk: TarWalk, kind: IndexKind) -> Offsets:
 
     Raises:
         DamagedError: a Shar tar has a member without its partner.
-
     """
     if kind == "shar_tar":
         if len(walk.offsets) % 2:
@@ -189,7 +188,6 @@ class LineOffsets:
     Attributes:
         num_lines: number of lines so far.
         num_bytes: number of bytes so far.
-
     """
 
     def __init__(self) -> None:
@@ -224,7 +222,6 @@ def make_index(path: AnyPath, kind: IndexKind) -> bytes:
     Raises:
         DamagedError: the data file is damaged, or cannot be indexed.
         OSError: it cannot be read.
-
     """
     if kind == "jsonl":
         return index_bytes(*line_offsets(path))
@@ -241,7 +238,6 @@ def index_problem(path: AnyPath, kind: IndexKind, index: bytes) -> str | None:
     Raises:
         DamagedError: the data file is damaged.
         OSError: it cannot be read.
-
     """
     if not index or len(index) % _OFFSET.itemsize:
         return f"it has {len(index)} bytes, but must have 8 per record, and 8 more"

@@ -16,7 +16,6 @@ def list_line(path: str, text: str, text_field: str) -> bytes:
 
     Raises:
         RecordRejected: BAD_FIELD if a line cannot hold the path or the text.
-
     """
     for name, value in (("audio_filepath", path), (text_field, text)):
         for char, shown in ((SEPARATOR, "'|'"), ("\n", "a line break"), ("\r", "a line break")):

@@ -54,7 +54,6 @@ def pair_members(
 
     Raises:
         UnpairedError: a data member is not followed by its manifest.
-
     """
     for data in members:
         manifest = next(members, None)

@@ -66,7 +66,6 @@ def seconds_in(value: object) -> float:
 
     Raises:
         ValueError: the value is not a number of seconds; the message says so.
-
     """
     seconds = float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else math.nan
     if not 0 <= seconds < math.inf:

@@ -56,7 +56,6 @@ def codes_file(
         other_of: the path of the file, if another file has the same stem.
         segment: offset and duration in seconds, if several segments of the file have codes.
         channel: channel of the segment, if a record names one.
-
     """
     unique = [] if other_of is None else [digest(other_of)]
     if segment is not None:

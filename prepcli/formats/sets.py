@@ -46,7 +46,6 @@ class StoredSet(ABC):
         kind: tarred, shar, codes, wenet, mels or parquet.
         folder: the folder.
         listed: the names in it when the set was found.
-
     """
 
     kind: ClassVar[str]
@@ -230,7 +229,6 @@ class SharSet(StoredSet):
 
         Raises:
             UsageError: a shard has both compressed and plain cuts.
-
         """
         found: dict[str, str] = {}
         for name in self.listed.files if self.is_flat else listing(self._of_cuts).files:
@@ -385,7 +383,6 @@ def sets_in(folder: AnyPath, published: Collection[str] = ()) -> Iterator[Stored
     Args:
         folder: the folder; a missing folder has no sets.
         published: names below it that runs have published; by these, a set is found even if its files are missing.
-
     """
     listed = listing(folder)
     has_cuts = False

@@ -60,7 +60,6 @@ def walk_tar(file: IO[bytes]) -> TarWalk:
 
     Raises:
         ValueError: it is not a tar, or damaged; the message has no path.
-
     """
     num_bytes, read = _reader(file)
     try:

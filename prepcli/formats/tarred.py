@@ -51,7 +51,6 @@ def names_of_version(version: int, first: int, num_shards: int) -> list[str]:
         version: the version that the addition makes.
         first: the number of its first shard.
         num_shards: number of shards that it adds.
-
     """
     shards = range(first + num_shards - 1, first - 1, -1)
     names = [manifest_name(version)]

@@ -41,7 +41,6 @@ def write_train_ds(
 
     Returns:
         The path of the file.
-
     """
     import yaml
 
@@ -107,7 +106,6 @@ def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str,
 
     Returns:
         The path of the file.
-
     """
     paths = {name: absolute(path) for name, path in fields.items()}
     parts = {name: path.rpartition("/") for name, path in paths.items()}

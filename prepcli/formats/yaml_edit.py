@@ -50,7 +50,6 @@ class EditableYaml:
 
         Raises:
             ValueError: another value would change, because of anchors, aliases, or comments within braces.
-
         """
         import yaml
 

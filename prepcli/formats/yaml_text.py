@@ -43,7 +43,6 @@ def parse_yaml(text: str | bytes) -> Any:
     Raises:
         yaml.YAMLError: it is not YAML; it is too long; an alias refers to a list or mapping that contains the alias;
             aliases repeat too many values; or PyYAML raises another error, such as for deep nesting or a 13th month.
-
     """
     import yaml
 
@@ -83,7 +82,6 @@ def _expanded_size(node: "Node", sizes: dict[int, int], around: set[int]) -> int
 
     Raises:
         yaml.YAMLError: the node contains itself.
-
     """
     import yaml
 

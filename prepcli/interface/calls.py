@@ -32,7 +32,6 @@ class Call:
         words: the arguments of the equivalent command line, without `prepcli`.
         progress: whether it shows progress.
         kept: a function per state of the caller that the call changes; it restores that state.
-
     """
 
     words: Sequence[str]
@@ -62,7 +61,6 @@ def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:
     Args:
         read: reads the state, and returns a function that restores it.
         arguments: of `read`.
-
     """
     call = _current.get()
     if call is not None and (read, arguments) not in call.kept:

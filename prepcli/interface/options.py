@@ -39,7 +39,6 @@ class Option:
         names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused.
         needs: the option (its field) without which this one has no effect; a call with this one alone is refused.
         disables: the options that have no effect with this one; a call with both is refused.
-
     """
 
     help: str

@@ -21,7 +21,6 @@ class LineWriter(ABC, Generic[Item]):
 
     Attributes:
         items: the input of the lines.
-
     """
 
     items: Iterable[Item]

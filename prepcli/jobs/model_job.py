@@ -115,7 +115,6 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         Raises:
             IncompleteError: a worker was killed, or the device has failed.
             MemoryError: the device has too little memory for more than the rows of a batch.
-
         """
         with noting_in_flight(execution.workspace), naming_faults(self.device, option("--devices", "cpu")):
             yield from self._attempt(plan, units, execution)

@@ -37,7 +37,6 @@ class Batch(Generic[Item]):
     Attributes:
         items: the input of a `Decoder`, for example numbers of records.
         num_samples: length of each row; shorter audio is zero-padded.
-
     """
 
     items: tuple[Item, ...]
@@ -60,7 +59,6 @@ class Decoded:
         rejects: why rows were rejected, by the number of the row.
         keys: short names of the items (`prepcli.models.in_flight`); empty if the segments in the model are not noted.
         notes: notes of the worker, for the summary of the run.
-
     """
 
     audio: Samples
@@ -103,7 +101,6 @@ class SegmentDecoder:
 
         Raises:
             RecordRejected: the audio is missing, broken, shorter than the record says, or too short for the model.
-
         """
         entry = Record.parse(self._records.line(record))
         path = self._records.audio_path(record, entry.audio_filepath)
@@ -128,7 +125,6 @@ def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | No
         audio: (B, T), the memory to write into. None: memory is allocated after the first audio is decoded, because a
             manifest may claim that a file lasts a year. Samples of a row beyond T (at most one, from rounding) are
             dropped.
-
     """
     num_rows = len(batch.items)
     decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))
@@ -191,7 +187,6 @@ class DecodingPool(Generic[Item]):
 
     Raises:
         WorkerDiedError: on leaving the block, if a worker was killed or has crashed.
-
     """
 
     def __init__(

@@ -49,7 +49,6 @@ def units_of(
         seconds: the seconds of audio of each unit.
         first: the number of the first unit.
         make: `RecordUnit`, or a subclass with bound arguments.
-
     """
     places = zip(pairwise(bounds), seconds, strict=True)
     return [
@@ -71,7 +70,6 @@ class RecordContents:
         records: all usable records.
         order: their numbers in the order of the units; None for the order of the input.
         left_out: the records that are in no unit, with the reasons.
-
     """
 
     records: Records
@@ -96,7 +94,6 @@ class OverRecords(Job[UnitT, ContentsT]):
         manifests: their paths.
         options: the dataclass of options that shape the output, with `audio_base_dir`.
         num_workers: number of processes for planning.
-
     """
 
     manifests: Sequence[str]
@@ -174,7 +171,6 @@ class RecordWriter(ABC):
 
         Raises:
             RecordRejected: the record cannot be used, and was not written.
-
         """
 
     def close(self) -> None:  # noqa: B027 - most have nothing to write
@@ -221,7 +217,6 @@ def each_record(
             `RecordRejected`.
         writer: counts and rejects.
         advance: shows progress; None if another loop has done so.
-
     """
     durations = records.index.duration
 

@@ -75,7 +75,6 @@ class Records:
 
         Raises:
             UsageError: a manifest is missing or damaged, or has no usable record.
-
         """
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
@@ -247,7 +246,6 @@ def extended_name(manifests: Sequence[str], suffix: str) -> str:
 
     Raises:
         UsageError: the name is too long for a file system.
-
     """
     more = f"_and_{len(manifests) - 1}_more" if len(manifests) > 1 else ""
     name = f"{stem_of(manifests[0])}{more}{suffix}"

@@ -18,7 +18,6 @@ def context_of(record: Record, *, required: bool = True) -> Record | None:
 
     Raises:
         RecordRejected: MISSING_FIELD, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for invalid values.
-
     """
     named = {name: raw for name in CONTEXT_FIELDS if (raw := record.fields.get(name)) and bytes(raw) != b"null"}
     if not named and not required:

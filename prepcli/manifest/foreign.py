@@ -40,7 +40,6 @@ def check_is_json_lines(path: str, cuts: bool = False) -> None:
 
     Raises:
         UsageError: the file is of another kind; the message has the kind, and advice.
-
     """
     head = _head(path)
     found = _foreign(head, path, cuts) if head is not None else None
@@ -54,7 +53,6 @@ def check_is_text(path: str) -> None:
 
     Raises:
         UsageError: the file is not text; the message has its kind.
-
     """
     head = _head(path) or b""
     kind = next((kind for at, magic, kind, _ in _MAGIC if head[at:].startswith(magic)), None)

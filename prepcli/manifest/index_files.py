@@ -224,7 +224,6 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
     Raises:
         OSError: a column is missing.
         ValueError: a column, or the uncompressed copy of a manifest, is cut short, as a power failure may leave it.
-
     """
     index = ManifestIndex(folder=folder)
     for name in ("start", "length", "duration", "offset"):

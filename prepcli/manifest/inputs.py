@@ -25,7 +25,6 @@ def resolve_input(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
 
     Raises:
         UsageError: `spec` is none of these, a file is missing, or all entries are left out.
-
     """
     key, equals, value = spec.partition("=")
     if equals and not os.path.exists(spec):

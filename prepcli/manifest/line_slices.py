@@ -77,7 +77,6 @@ def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes],
     Raises:
         UsageError: a file is missing or damaged.
         InputChangedError: a file changes during reading.
-
     """
     found = LineSlices()
     for path in paths:

@@ -83,7 +83,6 @@ def read_line(line: bytes, cuts: bool) -> UsableLine | None:
 
     Raises:
         RecordRejected: the line is not usable.
-
     """
     if not line.strip():
         return None

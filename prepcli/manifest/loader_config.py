@@ -66,7 +66,6 @@ def check_loader_config(path: Path, data: str = "") -> None:
     Raises:
         UsageError: the path is a folder or a device, which must not be replaced by a file; the file is not a YAML
             mapping; its folder does not exist; or the place of the options is not clear.
-
     """
     _read(path, data)
 
@@ -95,7 +94,6 @@ def write_loader_config(
 
     Raises:
         UsageError: see `check_loader_config`; or the file cannot be edited in place or written.
-
     """
     config = _read(path, data)
     section, place = config.section, ".".join(config.place)

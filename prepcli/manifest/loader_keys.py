@@ -96,7 +96,6 @@ def read_loader_keys(section: dict[str, Any], where: str) -> tuple[LoaderKeys, l
 
     Raises:
         UsageError: a value has another type.
-
     """
     found: dict[str, Any] = {}
     others: list[str] = []

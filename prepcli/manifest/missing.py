@@ -26,7 +26,6 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
     Args:
         sample: the absolute base folder of relative paths and the path of each audio file as `source` names it.
         source: name of the source for the message.
-
     """
     tried = {path_in(base, path): (base, path) for base, path in sample if path}
     if not tried or any(map(_is_there, tried)):

@@ -16,7 +16,6 @@ def check_manifest_name(out: Path, command: str, example: str = "manifest.json")
 
     Raises:
         UsageError: the name is that of a folder, of a compressed file, of audio, or of a pipe or a device.
-
     """
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, such as {out / example}")

@@ -29,7 +29,6 @@ def notes_on_seconds(typical: float, chars_per_second: float | None = None) -> l
     Args:
         typical: the median or mean duration, expected in seconds.
         chars_per_second: the median over the records with a text; None: unknown.
-
     """
     is_long = typical > _LONG and (chars_per_second is None or chars_per_second < _SPEECH)
     if not is_long and (chars_per_second is None or chars_per_second >= _MIN_SPEED):

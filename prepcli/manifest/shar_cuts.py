@@ -48,7 +48,6 @@ def cut_lines(data: bytes, name: str) -> list[bytes]:
 
     Raises:
         UsageError: it cannot be unpacked.
-
     """
     try:
         return (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()

@@ -137,7 +137,6 @@ def read_together(
         UsageError: a manifest is damaged.
         InputChangedError: a manifest changed during reading.
         IncompleteError: a worker process was killed.
-
     """
     parts = folder / _PARTS
     parts.mkdir(exist_ok=True)
@@ -312,7 +311,6 @@ def shared_index(
         UsageError: a manifest is missing or damaged.
         InputChangedError: a manifest changed during reading.
         IncompleteError: a worker process was killed.
-
     """
     if workspace is not None:
         inputs = [Input(path, state_of(check_file(path))) for path in paths]

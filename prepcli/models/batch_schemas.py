@@ -38,7 +38,6 @@ class Item:
         vocab_size: labels and codes are smaller.
         value: the value of a constant ("batch" is the batch size); for a prior, entries of the input per frame.
         rows: number of codebooks, for codes.
-
     """
 
     kind: Kind
@@ -58,7 +57,6 @@ class Schema:
         items: the tensors.
         input_length: returns the entries of the input for a duration in seconds.
         output_length: returns the entries of the output for the output length of a bucket.
-
     """
 
     make: Callable[..., Any]
@@ -73,7 +71,6 @@ class Schema:
             duration: the upper bound of the bucket in seconds (in tokens, if the input is text).
             tokens: its second bound; None for one dimension.
             ratio: output per input, for one dimension.
-
         """
         output = math.ceil(ratio * duration) if tokens is None else tokens
         return self.input_length(duration), self.output_length(output)
@@ -117,7 +114,6 @@ def schema_of(model: Any) -> Schema:
 
     Raises:
         UsageError: the model has no schema and is of no known class.
-
     """
     if not hasattr(type(model), "oomptimizer_schema"):
         if any(one.__name__ == "MagpieTTSModel" for one in type(model).__mro__):

@@ -21,7 +21,6 @@ def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
 
     Returns:
         For each batch the positions of its items in `padded_lengths`.
-
     """
     order = np.argsort(-padded_lengths, kind="stable")
     sorted_lengths = padded_lengths[order]
@@ -57,7 +56,6 @@ def full_batches(lengths: Ints, max_length: int) -> list[tuple[Ints, int, int]]:
 
     Returns:
         For each batch the positions of its items in `lengths`, its number of rows, and its number of frames.
-
     """
     order = np.argsort(-lengths, kind="stable")
     on_grid = grid_lengths(lengths[order])

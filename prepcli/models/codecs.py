@@ -19,7 +19,6 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
     Raises:
         UsageError: it does not exist, does not contain a codec, or `num_codebooks` is given for a codec that needs all
             codebooks.
-
     """
     if is_hf_codec(name):
         check_hf_codec(name, OPTION)

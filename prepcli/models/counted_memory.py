@@ -35,7 +35,6 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Attributes:
         timeline: bytes in use at the beginning, and after each new storage.
-
     """
 
     def __init__(self, known: Iterable[torch.Tensor], extra: int = 0) -> None:
@@ -85,7 +84,6 @@ def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]
         first: its timeline.
         large: the larger batch size.
         second: its timeline.
-
     """
     pairs = set(zip(first, second, strict=True)) if len(first) == len(second) else {(max(first), max(second))}
     best: dict[int, int] = {}
@@ -210,7 +208,6 @@ def _zeros(one: _Shape) -> torch.Tensor:
 
     Raises:
         MemoryError: the system does not allow a tensor of this size.
-
     """
     if not one.size:
         return torch.empty_strided(one.shape, one.strides, dtype=one.dtype)

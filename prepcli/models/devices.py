@@ -45,7 +45,6 @@ class Devices:
         device: "cpu" or "cuda:N".
         num_ranks: rank processes to start; 1: this process does the work.
         sharing: the reason why another rank of this machine computes on the same GPU; empty if none does.
-
     """
 
     device: str
@@ -58,7 +57,6 @@ def check_packages() -> None:
 
     Raises:
         UsageError: PyTorch or torchaudio is not installed.
-
     """
     missing = [name for name in ("torch", "torchaudio") if importlib.util.find_spec(name) is None]
     if missing:
@@ -77,7 +75,6 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
     Raises:
         UsageError: another choice, more GPUs than the machine has, or PyTorch is not installed.
         IncompleteError: the machine has GPUs, and their driver fails.
-
     """
     check_packages()
     # Before PyTorch is imported: otherwise its threads wait in busy loops and slow down the decoding processes (by a
@@ -116,7 +113,6 @@ def _num_gpus_of_ranks(found: int, count: int) -> int:
         found: GPUs that this rank can use. If they are fewer than those of the Slurm step on this machine, each rank
             has its own GPUs (`--gpus-per-task`, `--gpu-bind`).
         count: GPUs that `--devices` takes.
-
     """
     text = os.environ.get("SLURM_GPUS_ON_NODE", "")
     of_step = int(text) if text.isdecimal() else 0
@@ -141,7 +137,6 @@ def _num_gpus() -> int:
 
     Raises:
         IncompleteError: the driver fails. PyTorch itself only warns and counts no GPU.
-
     """
     if not any(glob.glob(pattern) for pattern in _GPU_FILES):
         return 0

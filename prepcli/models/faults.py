@@ -97,7 +97,6 @@ def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteErr
         text: the message of PyTorch.
         device: such as "cuda:0".
         otherwise: alternative to a working device in the advice, such as `--devices cpu`.
-
     """
     import torch
 
@@ -116,7 +115,6 @@ def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
     Raises:
         IncompleteError: the device has failed.
         MemoryError: it has too little memory.
-
     """
     try:
         yield

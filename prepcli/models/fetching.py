@@ -73,7 +73,6 @@ def fetch_model(url: str, target: Path) -> None:
     Raises:
         IncompleteError: the connection has broken several times; the downloaded bytes are kept.
         PrepcliError: the server cannot be reached, or has no complete file.
-
     """
     model = _Model(url, target)
     if _is_whole(model):

@@ -38,7 +38,6 @@ class _Kind:
         num_codebooks: of a configuration, the number of codebooks of the model.
         encode: with a model and audio (B, 1, T), returns codes (B, C, F) of the first C codebooks.
         quantize: the name of the quantizer's method that turns vectors into codes.
-
     """
 
     model_class: str
@@ -113,7 +112,6 @@ def check_hf_codec(name: str, flag: str) -> None:
 
     Raises:
         UsageError: the folder does not contain a codec.
-
     """
     folder = Path(name)
     if not folder.is_dir():
@@ -171,7 +169,6 @@ class HfCodec:
 
         Raises:
             UsageError: it cannot be loaded, has fewer codebooks, or its frames cannot be decoded from codes alone.
-
         """
         where = option(flag, name)
         self._model = _load(name, flag)

@@ -111,7 +111,6 @@ def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
 
     Raises:
         PrepcliError: so many segments have crashed the model that they are not the cause.
-
     """
     folder = _folder(workspace)
     folder.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,6 @@ def target_of(path: str, flag: str) -> str:
 
     Raises:
         UsageError: the file does not exist, or is not a `.nemo` file.
-
     """
     import yaml
 
@@ -110,7 +109,6 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr") -
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
         IncompleteError: the connection broke during the download.
-
     """
     why = None if is_file(name) else problem_of(name, model_class, collection)
     if why is not None:

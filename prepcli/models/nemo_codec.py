@@ -44,7 +44,6 @@ class Rows:
             left: columns before each row.
             right: columns after the end of each row.
             mode: one of `EXACT_MODES`.
-
         """
         import torch
 
@@ -116,7 +115,6 @@ def encoder_of(model: Any) -> Encode | None:
 
     Args:
         model: NeMo's `AudioCodecModel`.
-
     """
     encode = _ENCODERS.get(type(model.audio_encoder).__name__)
     if encode is None or model.semantic_codec is not None or not all(map(_is_known, _convolutions(model))):
@@ -254,7 +252,6 @@ class NemoCodec:
     Attributes:
         mixes_lengths: whether a row keeps its codes in a batch with longer rows; false for encoders that only NeMo's
             own code can run.
-
     """
 
     rows_on_cpu: int | None = 1  # up to three times as fast as batches (`benchmarks/README.md`)

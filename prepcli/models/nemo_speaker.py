@@ -40,7 +40,6 @@ def mask_of_lengths(lens: "Tensor", max_len: int, device: object = None) -> "tup
 
     Returns:
         The frames (B, 1, T) within each row, and their number (B, 1, 1).
-
     """
     import torch
 

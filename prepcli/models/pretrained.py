@@ -22,7 +22,6 @@ def problem_of(name: str, model_class: str, collection: str) -> str | None:
         name: a word, which must be in NeMo's own list, or `owner/name` on Hugging Face's hub.
         model_class: a class of `nemo.collections.<collection>.models`.
         collection: NeMo's collection of the model.
-
     """
     if _NAME.fullmatch(name) is None or name.endswith(_OTHER_FILES):
         return "there is no such file, and a name is one of NeMo's or owner/name"

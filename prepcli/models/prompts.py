@@ -29,7 +29,6 @@ class PromptedLines:
         lang_field: the field of the language.
         tags: fields that replace those of every record.
         cuts: the lines are Lhotse cuts, not lines of a NeMo manifest.
-
     """
 
     spec: TokenizerSpec

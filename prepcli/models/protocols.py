@@ -60,7 +60,6 @@ class Codec(Protocol):
         values_per_sample: values of its widest layer for each sample of audio (`prepcli.models.widths`).
         rows_on_cpu: maximum rows per batch on a CPU; None: any number. The codes must not depend on it, not even by
             rounding.
-
     """
 
     sampling_rate: int
@@ -88,5 +87,4 @@ class Codec(Protocol):
 
         Returns:
             Codes (B, C, F), and the number of frames (B,) of each row.
-
         """

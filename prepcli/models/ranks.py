@@ -59,7 +59,6 @@ def run_ranks(
 
     Raises:
         PrepcliError: the ranks have failed.
-
     """
     before, _ = _stored(workspace)
     with ExitStack() as stack:

@@ -105,7 +105,6 @@ class Result(NamedTuple):
     Attributes:
         tensors: results for the rows that fitted into memory; empty if none fitted.
         too_large: the other rows.
-
     """
 
     tensors: "tuple[Tensor, ...]"
@@ -227,7 +226,6 @@ class ModelRunner:
 
     Attributes:
         depth: number of batches to pass to `run` before the first result is used.
-
     """
 
     def __init__(self, device: str, rows: int | None, *, to_host: bool = False) -> None:

@@ -14,7 +14,6 @@ def check_speaker_model(name: str) -> None:
 
     Raises:
         UsageError: it does not exist, or is not a speaker model.
-
     """
     if name == RESEMBLYZER:
         weights_file()

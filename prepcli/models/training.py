@@ -32,7 +32,6 @@ def load_for_training(model: str | None, model_class: str | None, config: Path |
 
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
-
     """
     what = option("--model", model) if model is not None else option("--config", config)
     said = sys.stderr
@@ -96,7 +95,6 @@ def make_optimizer(model: Any, name: str) -> Any:
 
     Raises:
         UsageError: there is no optimizer of this name.
-
     """
     import torch
 

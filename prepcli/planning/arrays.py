@@ -94,7 +94,6 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
 
     Raises:
         UsageError: raised by `make`.
-
     """
     if beside is None:
         return make(Scratch())

@@ -36,7 +36,6 @@ def map_in_order(
 
     Raises:
         IncompleteError: a worker was killed or died.
-
     """
     num_workers = min(num_workers, len(tasks))
     if num_workers <= 1 and not (always_fork and tasks):
@@ -77,7 +76,6 @@ class WorkerPool:
     Raises:
         PrepcliError: /dev/shm cannot be written.
         WorkerDiedError: on leaving the block, if a worker was killed or died.
-
     """
 
     def __init__(

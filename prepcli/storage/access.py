@@ -137,7 +137,6 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
     Raises:
         Exception: any exception of the function.
         IncompleteError: the helper process was killed.
-
     """
     if is_worker():
         return function(*arguments, **none)

@@ -98,7 +98,6 @@ def parse_address(text: str) -> Address:
     Raises:
         AddressError: it has no bucket, holds credentials (the message does not repeat them), or has a key that obstore
             cannot name.
-
     """
     found = _ADDRESS.fullmatch(text)
     if found is None:

@@ -63,7 +63,6 @@ def beginning_of(address: str) -> tuple[bytes, ObjectInfo]:
 
     Raises:
         FileNotFoundError: there is no such object.
-
     """
     return requested(address) or call(client.read_beginning, address, BEGINNING_BYTES)
 

@@ -77,7 +77,6 @@ def endpoint_of(scheme: str) -> str:
 
     Raises:
         UsageError: no endpoint is set for AIStore, or it is not an address.
-
     """
     if scheme == "ais":
         endpoint = os.environ.get("AIS_ENDPOINT", "")
@@ -143,7 +142,6 @@ def store_of(address: Address) -> "ObjectStore":
 
     Raises:
         UsageError: obstore is not installed, or environment variables are wrong.
-
     """
     try:
         return _store(address.scheme, address.bucket, endpoint_of(address.scheme), patience())
@@ -235,7 +233,6 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
     Raises:
         InputChangedError: with `etag`, the object has been replaced.
         Exception: as `object_info` does.
-
     """
     obstore = obstore_package()
 
@@ -370,7 +367,6 @@ def finish_upload(number: int, num_bytes: int) -> str:
     Raises:
         StoreError: the object has another size than `num_bytes`.
         Exception: as `object_info` does.
-
     """
     address, file = _uploads[number].address, _uploads[number].file
     if file is None:

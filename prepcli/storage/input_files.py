@@ -68,7 +68,6 @@ def read_at(file: int, size: int, offset: int) -> bytes:
 
     Raises:
         OSError: it cannot be read; the error names the file.
-
     """
     try:
         data = os.pread(file, size, offset)
@@ -100,7 +99,6 @@ def check_unchanged(
 
     Raises:
         InputChangedError: it was changed, replaced or removed since.
-
     """
     try:
         now = state_of(path if file is None else file)

@@ -28,7 +28,6 @@ def check_keys(endpoint: str) -> None:
 
     Raises:
         UsageError: no key is set, or one of the two is missing; the message says what to set.
-
     """
     missing = [name for name in KEYS if not os.environ.get(name)]
     if not missing or is_true("AWS_SKIP_SIGNATURE"):

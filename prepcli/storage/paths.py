@@ -207,7 +207,6 @@ def sizes_of(paths: Iterable[AnyPath]) -> dict[AnyPath, int]:
 
     Raises:
         FileNotFoundError: a file is not there.
-
     """
     wanted = list(paths)
     folders = {str(path.parent) for path in wanted if isinstance(path, StorePath)}

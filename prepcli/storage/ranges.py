@@ -31,7 +31,6 @@ class RangeFile(io.RawIOBase):
 
         Raises:
             FileNotFoundError: there is no such object.
-
         """
         beginning, info = requested(address) or call(client.read_beginning, address, FIRST_BYTES)
         return cls(info, beginning)

@@ -145,7 +145,6 @@ def download(
         FetchError: no server has the file.
         IncompleteError: the servers cannot be reached, or the connections break; the bytes fetched so far are kept.
         UsageError: an address is not valid.
-
     """
     failures: list[str] = []
     is_final = True

@@ -25,7 +25,6 @@ def tokenizer_file(name: str) -> str:
 
     Raises:
         UsageError: a package is missing, the hub cannot be reached, or it has no such tokenizer.
-
     """
     try:
         from huggingface_hub import hf_hub_download

@@ -241,7 +241,6 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
 
     Raises:
         UsageError: it has another form, is not finished, or cannot be read.
-
     """
     here = Path(path)
     listed: AnyPath = here
@@ -286,7 +285,6 @@ def count_lines(root: Node, by: str) -> list[int]:
 
     Raises:
         UsageError: not all sets are of one `data_type`, or the list would be too long.
-
     """
     leaves = list(root.leaves())
     types = {leaf.entry["type"]: name for name, leaf, _ in leaves}

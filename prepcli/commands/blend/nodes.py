@@ -22,7 +22,6 @@ class Node:
         tags: fields to set in all its records.
         children: members of a group.
         weight: its weight in its group; the weights of a group add up to 1.
-
     """
 
     name: str
@@ -84,7 +83,6 @@ def set_weights(
 
     Raises:
         UsageError: only some of the members have a weight, or one is not a number above 0.
-
     """
     temperature, below = temperatures[0], temperatures[1:] or temperatures
     where = f" in {path}" if path else ""

@@ -70,7 +70,6 @@ class Blend:
 
         Raises:
             UsageError: a tag has another form.
-
         """
         found: list[tuple[str, str, Any]] = []
         for one in self.lang:

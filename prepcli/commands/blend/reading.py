@@ -38,7 +38,6 @@ def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
 
     Raises:
         UsageError: an argument has another form, or its set does not exist, is not finished, or has no records.
-
     """
     root = Node("", {})
     weights: dict[str, float] = {}
@@ -76,7 +75,6 @@ def find(root: Node, name: str) -> Node:
 
     Raises:
         UsageError: there is none with this name.
-
     """
     node = root
     for part in name.split("/") if name else ():
@@ -112,7 +110,6 @@ def read_set(name: str, path: str, num_workers: int) -> Node:
 
     Raises:
         UsageError: the set has another form, is not finished, or cannot be read.
-
     """
     here = Path(path)
     if path.endswith((".yaml", ".yml")):
@@ -212,7 +209,6 @@ def finished_reports(path: Path) -> list[Report]:
 
     Raises:
         UsageError: a run has not finished.
-
     """
     own = workspace_of(path)
     roots = [own.root, *version_roots(own.root)]

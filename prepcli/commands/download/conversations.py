@@ -21,7 +21,6 @@ class Conversation:
         part: name of the manifest of its slices.
         audio: path of the recording; the expected file name if the recording was not found.
         transcript: path of the transcript.
-
     """
 
     id: str
@@ -41,7 +40,6 @@ class TranscriptLine:
         channel: number of the channel, from 0.
         start, end: seconds from the start of the recording.
         text: the words.
-
     """
 
     label: str
@@ -61,7 +59,6 @@ class Corpus(Protocol):
         tables: files other than transcripts that the output depends on.
         notes: remarks on the files that were found, for the user.
         has_vocabulary: whether `vocab.txt` is written next to the manifests.
-
     """
 
     folders: ClassVar[Mapping[str, str]]
@@ -122,7 +119,6 @@ def parse_span(start: str, end: str) -> tuple[float, float]:
 
     Raises:
         RecordRejected: start and end are not a span of time.
-
     """
     try:
         times = float(start), float(end)

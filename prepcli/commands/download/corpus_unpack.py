@@ -119,7 +119,6 @@ class _Tail:
 
     Raises:
         UnsafeArchiveError: the stream is longer than `limit` bytes.
-
     """
 
     def __init__(self, stream: Any, name: str, limit: int) -> None:
@@ -232,7 +231,6 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
         UsageError: the given archive is damaged.
         FetchError: the archive cannot be fetched undamaged.
         UnsafeArchiveError: the archive is not safe to unpack.
-
     """
     for attempt in range(MAX_DAMAGED):
         checksum = archive.checksum

@@ -27,7 +27,6 @@ class Utterance:
         target: path of the WAV file to make from the recording; None: the recording is used unchanged.
         reason: why the utterance cannot be used, if that is known already.
         detail: the details of the reason.
-
     """
 
     manifest: str
@@ -58,7 +57,6 @@ class CorpusPart:
         derive: makes further files from the records.
         derived: the names of these files.
         settings: the options that the output depends on.
-
     """
 
     corpus: str
@@ -86,7 +84,6 @@ class CorpusPart:
 
         Raises:
             UsageError: the copy does not exist, or archives within it are not unpacked.
-
         """
         root = _root_of(folder, self.trees[0])
         if root is None:

@@ -26,7 +26,6 @@ class Archive:
         num_bytes: the published size, for plans, and against servers that send without end (`MAX_LONGER`).
         checksum: `sha256:<hex>` or `md5:<hex>`; None if none is published. Then the length from the server, the CRC in
             gzip and the end of the tar are checked.
-
     """
 
     name: str
@@ -59,7 +58,6 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
         FetchError: no server has it, or it was damaged each time.
         IncompleteError: the servers cannot be reached, or the connections break; the fetched bytes are kept.
         UsageError: an address is not valid.
-
     """
     archive.check_published()
     target = folder / archive.name

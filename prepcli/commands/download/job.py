@@ -153,7 +153,6 @@ class DownloadReport:
 
     Attributes:
         data_sets: the report of each data set by its name; the properties are totals over all reports.
-
     """
 
     data_sets: dict[str, Report] = field(default_factory=dict)

@@ -68,7 +68,6 @@ class FetchOptions(JobOptions):
 
         Raises:
             UsageError: the address is not valid, or the file of checksums cannot be read.
-
         """
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             raise UsageError(

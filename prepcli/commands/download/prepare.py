@@ -47,7 +47,6 @@ class Fetching:
         keep_archives: keep archives after unpacking.
         overwrite: replace files that prepcli did not make.
         num_workers: processes for unpacking archives within the archive.
-
     """
 
     base_url: str | None = None
@@ -123,7 +122,6 @@ def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -
         IncompleteError: the servers cannot be reached; the same command continues.
         UsageError: other files are in the data root, or the file of `--archive` is damaged.
         PrepcliError: the disk is full, or another fault of the machine.
-
     """
     if data_set.archive is None:
         return
@@ -234,7 +232,6 @@ def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]
 
     Raises:
         UsageError: another process has the lock, or the folder cannot be written.
-
     """
     made = [one for one in (workspace.folder, workspace.root, *workspace.root.parents) if not one.exists()]
     try:

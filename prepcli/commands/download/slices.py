@@ -49,7 +49,6 @@ class RecordingFile:
         info: its properties.
         decoded: all samples, of shape (num_samples, num_channels), if the file cannot be read in part, such as a file
             compressed with shorten (19 MB for ten minutes of a telephone call); otherwise None.
-
     """
 
     path: str
@@ -61,7 +60,6 @@ class RecordingFile:
 
         Raises:
             RecordRejected: as `read_segment` does.
-
         """
         take_in_hand(self.path, start, num_samples, channel)
         if self.decoded is not None:
@@ -75,7 +73,6 @@ def open_recording(path: str) -> RecordingFile:
 
     Raises:
         RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it cannot be read or is truncated.
-
     """
     take_in_hand(path)
     with open_source(path, path) as source:
@@ -99,7 +96,6 @@ def undecodable_coding(path: str) -> str | None:
 
     Raises:
         RecordRejected: as `open_source` does.
-
     """
     with open_source(path, path) as source:
         sphere = shorten.shortened_sphere(source)
@@ -211,7 +207,6 @@ class SlicingJob(UnitJob[Chunk, None]):
         corpus: finds and reads the conversations.
         min_slice_duration: minimum seconds of speech in a slice; 0 makes each utterance a slice.
         options: the corpus's own options, under their command-line names.
-
     """
 
     shares_out = True  # several corpora may have the same destination

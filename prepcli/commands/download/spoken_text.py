@@ -61,7 +61,6 @@ def spoken_text(text: str, noises: Noises) -> str:
 
     Raises:
         RecordRejected: BAD_FIELD for other digits, and for symbols that may be spoken, such as `%`.
-
     """
     pieces = []
     at = 0

@@ -32,7 +32,6 @@ def given_bounds(buckets: str | None, buckets_from: Path | None) -> list[Bound]:
 
     Raises:
         UsageError: see `parse_buckets` and `buckets_in_config`.
-
     """
     if buckets is not None:
         return parse_buckets(buckets)
@@ -44,7 +43,6 @@ def parse_buckets(text: str) -> list[Bound]:
 
     Raises:
         UsageError: the text has another form.
-
     """
     try:
         found = json.loads(text)
@@ -58,7 +56,6 @@ def buckets_in_config(path: AnyPath) -> list[Bound]:
 
     Raises:
         UsageError: the file cannot be read, or has no bins.
-
     """
     import yaml
 
@@ -138,7 +135,6 @@ def final_lists(bounds: Sequence[Bound], sizes: Sequence[int]) -> Lists:
     Args:
         bounds: bounds of the buckets, ascending.
         sizes: batch size of each bucket, 0 if no example fits.
-
     """
     lists = Lists([], [])
     for bound, size in zip(bounds, sizes, strict=True):
@@ -161,7 +157,6 @@ def searched_bounds(found: list[Bound], result: list[Bound], searched: list[Boun
         found: bounds in the config.
         result: the bins from the earlier search: merged, and without buckets that fit no example.
         searched: the bounds of the earlier search.
-
     """
     is_result = found == result or (found[:-1] == result and found[-1] == searched[-1])
     return searched if is_result else found

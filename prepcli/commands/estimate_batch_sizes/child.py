@@ -44,7 +44,6 @@ class Child:
         device: "cpu" or "cuda:N".
         log: file for the output of the process.
         accept: called with the `Hello` of each new process; raises an error to refuse the process.
-
     """
 
     def __init__(
@@ -72,7 +71,6 @@ class Child:
             UsageError: the model cannot be loaded.
             IncompleteError: the device has failed.
             PrepcliError: loading fails for another reason.
-
         """
         if self._process is None:
             try:
@@ -90,7 +88,6 @@ class Child:
             UsageError: other processes use the memory of the GPU.
             IncompleteError: the device has failed.
             PrepcliError: the model cannot make any step.
-
         """
         try:
             made: Step = self._ask(self.hello, ("step", (duration, tokens, size)), self._timeout)
@@ -105,7 +102,6 @@ class Child:
 
         Raises:
             PrepcliError: the model cannot make a step, or the process died or hung: there is no smaller step to try.
-
         """
         try:
             found: Found = self._ask(self.hello, ("count", (duration, tokens)), self._timeout)

@@ -82,7 +82,6 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         options: options of the command.
         child: the process that makes all steps of the command, so that NeMo is imported once; it is replaced only if it
             has died.
-
     """
 
     command: ClassVar[str] = "estimate-batch-sizes"
@@ -260,7 +259,6 @@ def make_child(options: EstimateBatchSizes, rank: Rank, workspace: Workspace) ->
     Raises:
         UsageError: two ranks would use the same GPU.
         IncompleteError: the machine has GPUs, and their driver fails.
-
     """
     device = _device_of(options.device, rank)
     log = workspace.root / f"steps-{device.replace(':', '')}.log"
@@ -272,7 +270,6 @@ def _device_of(wanted: str, rank: Rank) -> str:
 
     Raises:
         UsageError: another rank measures on this GPU, so the sizes would be too small.
-
     """
     if wanted.startswith("cuda:") and rank.local_rank:
         raise UsageError(
@@ -291,7 +288,6 @@ def _config_identity(path: Path) -> str:
 
     Raises:
         UsageError: it is not a training config.
-
     """
     import yaml
 
@@ -308,7 +304,6 @@ def _same_device(workspace: Workspace, own: Hello) -> None:
 
     Raises:
         UsageError: this child is not; results of two kinds of GPUs must not be mixed.
-
     """
     (workspace.root / DEVICE_FILE).parent.mkdir(exist_ok=True)
     first = publish_json_once(workspace.root / DEVICE_FILE, own, Hello)
@@ -390,7 +385,6 @@ def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport)
 
     Raises:
         PrepcliError: a batch does not fit.
-
     """
     lists = list(zip(report.details["bucket_duration_bins"], report.details["bucket_batch_size"], strict=True))
     steps = [lists[-1], lists[0], *random.Random(0).sample(lists, len(lists))]

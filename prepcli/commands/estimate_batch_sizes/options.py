@@ -162,7 +162,6 @@ class EstimateBatchSizes(JobOptions):
 
         Raises:
             UsageError: options that do not go together, or a file that cannot be written.
-
         """
         if (self.model is None) == (self.config is None):
             raise UsageError(
@@ -216,7 +215,6 @@ def parse_memory(text: str) -> int:
 
     Raises:
         UsageError: the text has another form.
-
     """
     found = _MEMORY.fullmatch(text.strip())
     if found is None or not float(found[1]):

@@ -40,7 +40,6 @@ def make_result(
         longest: the longest duration in seconds that fits; None if all durations fit.
         options: options of the command.
         durations: durations in seconds of the data that the training config names; None if it names none.
-
     """
     sizes = [one.size for one in found]
     lists = final_lists(bounds, sizes)

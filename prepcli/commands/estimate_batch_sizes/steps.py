@@ -29,7 +29,6 @@ class ModelTrainer:
     Args:
         options: options of the command.
         device: "cpu" or "cuda:N".
-
     """
 
     def __init__(self, options: EstimateBatchSizes, device: str) -> None:
@@ -118,7 +117,6 @@ class ModelTrainer:
         Raises:
             UsageError: other processes use the missing memory.
             IncompleteError: the device has failed, whatever the batch.
-
         """
         detail = " ".join(str(error).split())[:300]
         fault = fault_of(error)
@@ -178,7 +176,6 @@ def _refuse_shared(device: str, limit: int) -> None:
 
     Raises:
         UsageError: other processes use a part of this memory.
-
     """
     import torch
 

@@ -150,7 +150,6 @@ def _conclude(
 
     Raises:
         TooManyRejectsError: more records were rejected than allowed; the error has the report.
-
     """
     budget = options.budget()
     if report.first_rejected:

@@ -141,7 +141,6 @@ def notes_on_fewer_buckets(asked: int, found: int, num_empty: int, unit: str) ->
         found: the number of buckets that the bins make.
         num_empty: number of buckets without an example.
         unit: unit of the lengths, in the plural.
-
     """
     if found == asked and not num_empty:
         return []

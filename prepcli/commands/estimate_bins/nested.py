@@ -150,7 +150,6 @@ def notes_on_pairs(pairs: list[tuple[float, int]], asked: int, sub_buckets: int,
         asked: the requested number of buckets by size.
         sub_buckets: the number of buckets by tokens in each of them.
         num_empty: number of pairs without an example.
-
     """
     num_sizes = len({size for size, _ in pairs})
     notes = []

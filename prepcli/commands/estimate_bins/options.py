@@ -96,7 +96,6 @@ class TokenizerOptions:
 
         Raises:
             UsageError: tokenizers and languages do not match.
-
         """
         from prepcli.tokenizers.counting import TokenizerSpec
 
@@ -137,7 +136,6 @@ class OutputOptions:
         Raises:
             UsageError: an invalid number of rejects, a plot or a config that cannot be written, or an output file that
                 is one of the inputs.
-
         """
         from prepcli.storage.input_files import refuse_input_as_output
 

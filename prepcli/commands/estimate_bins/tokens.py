@@ -69,7 +69,6 @@ class Length(NamedTuple):
         outputs: tokens of the output.
         ratio: tokens of text in the output per token of text in the input, which NeMo's `max_tpt` limits.
         seconds: seconds of audio.
-
     """
 
     inputs: int

@@ -77,7 +77,6 @@ class RecordIds:
         ambiguous: for each record, whether another file would get the same id.
         shared: for each record, whether another record has its file.
         occurrences: for each record, the number of earlier records with the same segment.
-
     """
 
     given: bool
@@ -169,7 +168,6 @@ class ExportJob(RecordJob[RecordUnit, ExportContents], Generic[OptionsT]):
 
     Attributes:
         takes_ids: whether the field `id` is used if all records have different ids.
-
     """
 
     takes_ids: ClassVar[bool] = False

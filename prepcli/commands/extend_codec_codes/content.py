@@ -33,7 +33,6 @@ def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num
 
     Raises:
         UsageError: a tar or a file holds different audio.
-
     """
     records = [workspace.root / AUDIO_RECORD.format(unit.id) for unit in done]
     for found in map_in_order(partial(compare_audio, folder=str(folder), is_noted=True), records, num_workers):
@@ -50,7 +49,6 @@ def check_complete(workspace: Workspace, partial: bool) -> str | None:
 
     Raises:
         UsageError: a part is missing, and `partial` is false.
-
     """
     plan, folder = find_plan(workspace), workspace.out
     units = [] if plan is None else read_units(workspace, plan)

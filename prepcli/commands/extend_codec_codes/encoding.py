@@ -54,7 +54,6 @@ class BatchShape:
         num_given: number of rows that are given; silent rows are not added to a part of a batch that did not fit into
             memory, or to a single row.
         mixes_lengths: whether the rows may have different lengths.
-
     """
 
     sampling_rate: int
@@ -80,7 +79,6 @@ def move_rows(
 
     Returns:
         The arguments of `encode_rows`.
-
     """
     import torch
 
@@ -112,7 +110,6 @@ def encode_rows(
         audio: (B or more, T), on the device; see `move_rows`.
         lengths: (B or more,), samples of each row.
         frames: (B,), frames of each given row.
-
     """
     codes, found = codec.encode(audio, lengths, precision)
     return codes[: len(frames)], found[: len(frames)]

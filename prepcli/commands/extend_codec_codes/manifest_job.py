@@ -332,7 +332,6 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
 
         Raises:
             PrepcliError: there is such a segment.
-
         """
         lost = [np.load(root / LOST_NAME.format(marker.unit)) for marker in markers]
         relied = [np.load(root / RELIED_NAME.format(marker.unit)) for marker in markers]

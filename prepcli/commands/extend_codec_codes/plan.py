@@ -43,7 +43,6 @@ def find_input(folder: AnyPath) -> list[InputShard]:
 
     Raises:
         UsageError: there is no shard, or a shard has no audio.
-
     """
     shar = SharSet(folder)
     cuts = shar.cuts()

@@ -75,7 +75,6 @@ class SegmentTable:
         is_one_of_several: whether other segments of its file are used.
         is_namesake: whether another file has the same `codes_stem`.
         seconds: seconds of the context of each record, shape (N,).
-
     """
 
     keys: Hashes

@@ -96,7 +96,6 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
 
         Raises:
             UsageError: the options cannot work.
-
         """
         super().__init__(device, num_workers)
         options.check()

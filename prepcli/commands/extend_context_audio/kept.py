@@ -42,7 +42,6 @@ class EmbeddingStore:
 
         Raises:
             UsageError: the other run has kept no such embeddings.
-
         """
         described = msgspec.json.encode([model, device.partition(":")[0], list(dict.fromkeys(base_dirs))])
         self._name = hashlib.sha256(described).hexdigest()[:16]
@@ -86,7 +85,6 @@ class KeptEmbeddings:
 
     Attributes:
         is_kept: for each record of the bundle, whether its embedding is kept.
-
     """
 
     def __init__(self, own: Path, source: Path, keys: Hashes, rows: Indices) -> None:

@@ -51,7 +51,6 @@ def group_key(group_by: str) -> FieldKey:
 
     Raises:
         UsageError: the preset does not exist, or the pattern is not a regular expression with a group.
-
     """
     if group_by == DEFAULT:
         return FieldKey(DEFAULT, str)

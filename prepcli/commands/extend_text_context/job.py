@@ -61,7 +61,6 @@ def parse_suffix(suffix: str | None) -> Suffix:
 
     Raises:
         UsageError: the value is invalid.
-
     """
     if suffix is None:
         return lambda supervision, custom: ""
@@ -128,7 +127,6 @@ def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> New
 
     Raises:
         ValueError: the line is not a cut (`msgspec.DecodeError` is one).
-
     """
     cut: dict[str, msgspec.Raw] = decode_json(line, dict[str, msgspec.Raw])
     raw = cut.get("supervisions")
@@ -297,7 +295,6 @@ def extend_text_context(options: ExtendTextContext) -> Report:
         >>> report = prepcli.extend_text_context("shar", suffix="field:lang")
         >>> report.outputs["cuts"]
         '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
-
     """
     engine = options.engine()
     job = TextContextJob(options.shar_dir, options, num_workers=engine.num_workers)

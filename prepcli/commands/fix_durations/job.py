@@ -173,7 +173,6 @@ class _Durations:
 
         Raises:
             RecordRejected: its audio cannot be read, or the segment begins after its end.
-
         """
         name = audio_filepath_of(fields)
         offset = offset_of(fields)
@@ -242,7 +241,6 @@ def fix_durations(options: FixDurations) -> Report:
         >>> report = prepcli.fix_durations("manifest.json", "fixed.json")
         >>> report.records_out, report.details["more_than_20_ms"]
         (48, 0)
-
     """
     engine = options.engine()
     options = replace(options, out=real_file(options.out))

@@ -118,7 +118,6 @@ def needs_index(file: DataFile) -> bool:
 
     Raises:
         OSError: the data file does not exist.
-
     """
     return not is_current(file.index, file.path.stat())
 
@@ -220,7 +219,6 @@ def index(options: Index) -> IndexReport:
         4
         >>> prepcli.index("unindexed", check=True).status
         'ok'
-
     """
     options.check_options()
     places = Places(options.indexes_root, options.index_beside)
@@ -272,7 +270,6 @@ def find_sets(spec: str, places: Places) -> Iterator[IndexedSet]:
 
     Raises:
         UsageError: the argument names nothing, or nothing that can be indexed.
-
     """
     path = path_of(spec) if not names_several(spec) else Path(spec)
     if is_dir(spec):
@@ -373,7 +370,6 @@ def write_pack(pack: Path, sets: Sequence[IndexedSet], root: AnyPath | None, *, 
 
     Raises:
         UsageError: a set has no entry in a config, or its manifests and tars do not match one by one.
-
     """
     from lhotse.index_pack import IndexPackArraySpec, IndexPackCollectionSpec, write_index_pack
 

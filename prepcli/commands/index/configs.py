@@ -19,7 +19,6 @@ def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
     Raises:
         UsageError: an entry cannot be indexed, or a config has several sets, one of them a Shar set, and no common
             place for their indexes.
-
     """
     found = list(_sets(config, (), places))
     if len(found) > 1 and any(one.mirror is not None for one in found):

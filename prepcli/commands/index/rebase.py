@@ -51,7 +51,6 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
 
     Raises:
         UsageError: there is no mirror, or it belongs to another set.
-
     """
     mirror = found.mirror
     if not isinstance(mirror, Path) or next(mirror.rglob(f"*{INDEX_SUFFIX}"), None) is None:

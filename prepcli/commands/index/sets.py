@@ -57,7 +57,6 @@ def sets_in_folder(folder: AnyPath, places: Places) -> Iterator[IndexedSet]:
 
     Raises:
         UsageError: there is nothing to index.
-
     """
     one = open_set(folder)
     if isinstance(one, TarredSet):
@@ -88,7 +87,6 @@ def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> Indexed
 
     Raises:
         UsageError: a file is of another kind, or compressed.
-
     """
     found = IndexedSet(name)
     for path in paths:
@@ -109,7 +107,6 @@ def _indexed(one: TarredSet | SharSet | CodesSet, mirror: AnyPath | None, places
 
     Raises:
         UsageError: a file is compressed, or a tarred set lacks its tars or its manifests.
-
     """
     if isinstance(one, TarredSet):
         if not one.record_files():

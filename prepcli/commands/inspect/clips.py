@@ -24,7 +24,6 @@ class AudioClip(NamedTuple):
         data: the file, empty if there is none.
         format: "flac" or "wav".
         note: the part of the record that the clip holds, or the problem; empty for a whole record.
-
     """
 
     data: bytes = b""

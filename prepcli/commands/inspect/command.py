@@ -55,7 +55,6 @@ def look_at(spec: str, options: InspectOptions | None = None) -> Inspection:
     Raises:
         UsageError: the path does not exist, is of no known kind, or is damaged.
         IncompleteError: a worker process died.
-
     """
     options = options or InspectOptions()
     subject = what_is(spec)
@@ -197,7 +196,6 @@ def inspect(options: Inspect) -> Inspection:
         >>> found = prepcli.inspect("manifest.json")
         >>> found.kind, found.records, found.speakers
         ('manifest', 48, 8)
-
     """
     if options.record is not None:
         record = find_record(options.path, options.record, options.audio_base_dir)
@@ -366,7 +364,6 @@ def page_of(found: Inspection, clips: Sequence[AudioClip], command: str) -> str:
         found: the facts to show.
         clips: the audio of the outliers, then of the sample; none if no audio is to be read.
         command: the command line that made the page.
-
     """
     template = _template()
     from markupsafe import Markup

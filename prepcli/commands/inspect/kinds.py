@@ -59,7 +59,6 @@ def what_is(spec: str) -> Subject:
 
     Raises:
         UsageError: the path does not exist, or is of no known kind.
-
     """
     path = path_of(spec) if is_address(spec) and not names_several(spec) else Path(spec)
     # Not `Path.is_dir` and the like, which raise `OSError` if a list is longer than a file name may be.

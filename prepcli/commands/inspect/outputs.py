@@ -28,7 +28,6 @@ def check_output(flag: str, path: Path, kind: Kind) -> None:
 
     Raises:
         UsageError: the path is a folder, a file of another kind, or in a folder that does not exist.
-
     """
     if os.path.isdir(path):
         raise UsageError(f"{option(flag, path)}: that is a directory; give the name of a file")

@@ -103,7 +103,6 @@ class Located(NamedTuple):
         data: the content of the member; None for a file.
         problem: why the audio or the codes are missing; else empty.
         field: the field of a Shar set.
-
     """
 
     where: str
@@ -127,7 +126,6 @@ def named_audio(
 
     Raises:
         UsageError: a tar cannot be read.
-
     """
     if subject.kind == "shar":
         for field, tars in (subject.tars | subject.codes).items():

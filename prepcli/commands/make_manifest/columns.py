@@ -52,7 +52,6 @@ def rows_of_csv(path: str, columns: ColumnNames, folder: str = "") -> Iterator[S
     Raises:
         UsageError: there is no header, two columns have one name, no column with the audio is known or named, or a
             quotation mark is not closed.
-
     """
     keep_for_caller(_size_limit)
     csv.field_size_limit(sys.maxsize)
@@ -144,7 +143,6 @@ def metadata_files(folder: str) -> list[str]:
 
     Raises:
         UsageError: a folder has two metadata files.
-
     """
     found: list[str] = []
     below = sorted(entry.name for entry in os.scandir(folder) if entry_is_dir(entry) and not entry.name.startswith("."))

@@ -74,7 +74,6 @@ class Catalog:
         slices: the lines of the file, and the units, which depend on the entries alone.
         keys: for each entry, the hash of its key; None if keys are not used.
         ambiguous: for each entry, whether another entry has the same key; None if keys are not used.
-
     """
 
     slices: LineSlices

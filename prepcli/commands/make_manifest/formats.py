@@ -255,7 +255,6 @@ def source_of(options: MakeManifest) -> EntrySource:
 
     Raises:
         UsageError: the source is missing, or has no known format or another one than the user says.
-
     """
     path = options.source
     if not os.path.exists(path):
@@ -378,7 +377,6 @@ def check_paths(source: EntrySource) -> None:
 
     Raises:
         UsageError: none of the first relative paths exists below the base folder, but below another one.
-
     """
     if source.kind == "folder" or source.recordings is not None:
         return

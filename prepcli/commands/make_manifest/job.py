@@ -69,7 +69,6 @@ class Recordings:
 
         Raises:
             RecordRejected: the audio is missing or unreadable, or does not contain the segment.
-
         """
         if entry.offset is None and self._are_paths:
             path = self._base + entry.path if entry.path[:1] != "/" else entry.path
@@ -92,7 +91,6 @@ class Recordings:
 
         Raises:
             RecordRejected: the source does not have the recording of a segment, or has it several times.
-
         """
         return os.path.join(self._source.base, self._value(entry))
 
@@ -211,7 +209,6 @@ def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
         part: JSON lines of a unit.
         folder: folder of the manifest, the start of relative paths.
         suffix: suffix of the transcripts, which are next to the audio. A missing one is not compared.
-
     """
     decoder = msgspec.json.Decoder(_Written)
     with part.open("rb") as lines:

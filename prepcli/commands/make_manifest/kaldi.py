@@ -21,7 +21,6 @@ def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> Entry
 
     Raises:
         UsageError: a file is missing, or recordings come from commands and `run_commands` is false.
-
     """
     scp = str(folder / WAV_SCP)
     if not run_commands:

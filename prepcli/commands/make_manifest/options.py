@@ -98,7 +98,6 @@ class MakeManifest(JobOptions):
 
         Raises:
             UsageError: `--set` has another form, names a field that is measured, or gives a field two values.
-
         """
         found = {} if self.lang is None else {"lang": self.lang}
         for one in self.set:
@@ -132,7 +131,6 @@ class MakeManifest(JobOptions):
 
         Raises:
             UsageError: options contradict each other.
-
         """
         from prepcli.manifest.output_name import check_manifest_name
 

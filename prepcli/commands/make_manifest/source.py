@@ -30,7 +30,6 @@ class EntrySource:
         needs_unique_keys: whether entries with the same key are ambiguous.
         notes: returns notes for the user, once the entries have been read.
         hint: advice for the error if relative paths do not resolve.
-
     """
 
     path: str
@@ -53,7 +52,6 @@ class EntrySource:
 
         Raises:
             RecordRejected: wav.scp has several lines for the recording, or one that is not UTF-8.
-
         """
         return entry.path if self.recordings is None else self.recordings.find(entry.path)
 
@@ -65,7 +63,6 @@ def text_lines(path: str) -> Iterator[tuple[int, str]]:
 
     Raises:
         UsageError: the file is missing, or its compressed data are damaged.
-
     """
     with open_text(path) as file:
         try:
@@ -84,7 +81,6 @@ def open_text(path: str, newline: str | None = "\n") -> IO[str]:
 
     Raises:
         UsageError: the file is missing, is a folder, or cannot be read.
-
     """
     check_file(path, "source")
     if is_gzip(path):

@@ -49,7 +49,6 @@ class Table:
 
         Raises:
             RecordRejected: the file has several lines for the key, or its line is not UTF-8.
-
         """
         wanted = hash(key)
         found = []
@@ -91,7 +90,6 @@ def read_transcripts(path: Path, key_of: Callable[[str], str]) -> dict[str, Tabl
 
     Raises:
         UsageError: there is no such file, or it is compressed.
-
     """
     _check(path, "transcripts")
     return {

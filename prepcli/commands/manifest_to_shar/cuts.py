@@ -89,7 +89,6 @@ def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
     Raises:
         RecordRejected: MISSING_FIELD for text or context, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for invalid
             values.
-
     """
     target = AudioPart(record.audio_filepath, record.offset, record.duration)
     context = _context(record) if has_context else None

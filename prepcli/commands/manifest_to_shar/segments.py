@@ -35,7 +35,6 @@ class SegmentStore:
             segment = store.locate("/data/a.wav", 1.5, 2.0, None)
             store.expect(segment)
             audio = store.take(segment)
-
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class SegmentStore:
 
         Raises:
             RecordRejected: MISSING_AUDIO, UNREADABLE_AUDIO, BEYOND_AUDIO, ..., BAD_FIELD if the channel does not exist.
-
         """
         return locate(path, self._probe(path), offset, duration, channel, SHAR)
 

@@ -68,7 +68,6 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     Raises:
         UsageError: the set has no earlier version; the files of the addition are unknown, one of them has changed, or a
             run is working on it; or MANIFEST is given, but the last addition was of other data.
-
     """
     if rank.world_size > 1:
         raise UsageError(f"{option('--undo-concat')} is one step: run it once, without ranks")
@@ -145,7 +144,6 @@ def _check_unchanged(addition: _Addition) -> None:
 
     Raises:
         UsageError: a file is not as the addition wrote it; the message names the file.
-
     """
     out, owned = addition.workspace.out, Owned(addition.workspace)
     for path in addition.files():

@@ -31,7 +31,6 @@ def concat_job(
     Raises:
         UsageError: `folder` holds no set, an earlier concatenation of other data is unfinished, an option contradicts
             those of the set, or one of the manifests is in the set.
-
     """
     if options.buckets_num > 1:
         raise UsageError(
@@ -85,7 +84,6 @@ def refuse_while_undone(folder: Path) -> None:
 
     Raises:
         UsageError: a removal has begun; the message has the command that completes it.
-
     """
     for root in undone_roots(Workspace(folder).root):
         raise UsageError(
@@ -104,7 +102,6 @@ def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, ret
 
     Raises:
         UsageError: such an option was given.
-
     """
     if overwrite:
         raise UsageError(

@@ -85,7 +85,6 @@ def plan_sets(
 
     Raises:
         UsageError: more shards than records, or other options that the records do not fit.
-
     """
     scratch = scratch or Scratch()
     files = file_identity(index, options.audio_base_dir, scratch)

@@ -99,7 +99,6 @@ def _join(target: OutputFile, parts: Sequence[AnyPath], index: Growing | None, d
 
     Returns:
         The number of lines.
-
     """
     lines = LineOffsets()
 

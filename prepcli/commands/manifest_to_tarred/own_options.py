@@ -65,7 +65,6 @@ def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions
 
     Raises:
         UsageError: an option contradicts that of the set; the message has both values.
-
     """
     own = _own_options(base)
     folder = base.manifest.parent

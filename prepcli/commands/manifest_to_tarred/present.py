@@ -69,7 +69,6 @@ class PresentRecords:
 
         Raises:
             UsageError: some are; the message has their number and the first one.
-
         """
         chosen = np.concatenate([one.records for one in layout.sets])
         first, count = len(records), 0

@@ -39,7 +39,6 @@ def write_sections(
         details: the summary, with the paths of the tars and manifests.
         bins: the keys for bucketing.
         with_tars: whether there are tars; the classic loader needs them.
-
     """
     name = manifest_name(base.version + 1 if base else 0)
     whole = [workspace.out / f"{one.folder}{name}" for one in layout.sets]
@@ -64,7 +63,6 @@ def _classic_sections(details: Mapping[str, Any], whole: Sequence[AnyPath]) -> l
     Args:
         details: the summary.
         whole: the manifest over all shards of each set.
-
     """
     tars = _paths(details, TARS)
     section = {"use_lhotse": False, "is_tarred": True, "shuffle": True, TARS: _value(tars)}

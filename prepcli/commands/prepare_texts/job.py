@@ -38,7 +38,6 @@ def check_installed() -> None:
 
     Raises:
         UsageError: it is not installed.
-
     """
     if importlib.util.find_spec("nemo_text_processing") is None:
         raise UsageError(
@@ -53,7 +52,6 @@ def load_normalizer(lang: str, whitelist: Path | None) -> Normalize:
 
     Raises:
         UsageError: the package is missing, or does not know the language.
-
     """
     check_installed()
     from nemo_text_processing.text_normalization.normalize import Normalizer

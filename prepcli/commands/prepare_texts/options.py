@@ -73,7 +73,6 @@ class PrepareTexts(JobOptions):
 
         Raises:
             UsageError: the value has another form.
-
         """
         numbers: list[int] = []
         for part in self.speakers.split(","):
@@ -91,7 +90,6 @@ class PrepareTexts(JobOptions):
 
         Raises:
             UsageError: options contradict each other.
-
         """
         from prepcli.manifest.output_name import check_manifest_name
 

@@ -37,7 +37,6 @@ def compare_with_audio(workspace: Workspace, folder: AnyPath, num_workers: int, 
         folder: the Shar set; audio outside of it has absolute paths.
         num_workers: maximum number of worker processes.
         report: gets a problem, and a note about audio that could not be compared.
-
     """
     records = sorted(workspace.root.glob(AUDIO_RECORD.format("*")))
     found = list(map_in_order(partial(compare_audio, folder=str(folder)), records, num_workers))

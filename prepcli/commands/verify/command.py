@@ -93,7 +93,6 @@ def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
 
     Raises:
         UsageError: there is no state of a run to compare files with.
-
     """
     runs = runs_of(out, work_dir)
     if not runs:
@@ -139,7 +138,6 @@ def verify(options: Verify) -> VerifyReport:
         >>> report = prepcli.manifest_to_tarred("manifest.json", "verified", num_shards=2)
         >>> prepcli.verify("verified").problems
         []
-
     """
     note_unused(options.work_dir, options.out)
     if options.quick:
@@ -197,7 +195,6 @@ class _Verification:
         work_dir: the folder of the state of runs whose output is in a store.
         report: gets the problems.
         coded: the folder with the audio of the codes.
-
     """
 
     out: AnyPath
@@ -279,7 +276,6 @@ def check_set(
 
     Raises:
         UsageError: `out` holds no data set.
-
     """
     if out.is_file():
         return _verify_file(out, audio_base_dir, num_workers)

@@ -47,7 +47,6 @@ class ExportReport(ShardReport):
     Attributes:
         id_hashes: a 64-bit hash of each record's id.
         num_dropped: records that the reader drops silently.
-
     """
 
     id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))

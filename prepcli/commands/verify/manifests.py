@@ -110,7 +110,6 @@ class Voices:
 
     Attributes:
         problem: why voices cannot be compared; empty if they can.
-
     """
 
     def __init__(self, plan: StoredPlan, num_workers: int = 1) -> None:
@@ -238,7 +237,6 @@ def verify_manifest(
 
     Raises:
         UsageError: the file is of another kind.
-
     """
     check_is_json_lines(str(path))
     report = ManifestReport()

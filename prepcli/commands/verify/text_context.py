@@ -30,7 +30,6 @@ def text_context_problems(folder: AnyPath, made_of: Mapping[str, str]) -> Iterat
     Args:
         folder: the set.
         made_of: result of `cuts_made_of`.
-
     """
     if not (folder / TEXT_CONTEXT_CUTS).is_dir():
         return

@@ -40,7 +40,6 @@ class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
         etag: in a store, the store's identifier of the content.
         mtime_ns: on a file system, the time of its last change; 0 if an earlier version of prepcli published it.
         foreign: the file already existed with this content, so the unit did not publish it.
-
     """
 
     sha256: str

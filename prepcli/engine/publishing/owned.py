@@ -44,7 +44,6 @@ class Owned:
         files: for each name below OUT, the files published there; several documents may have the name.
         documents: the notes and markers with these names.
         ended: the documents whose processes have ended.
-
     """
 
     def __init__(self, workspace: Workspace, unit: str | None = None) -> None:
@@ -128,7 +127,6 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
 
     Raises:
         UsageError: a foreign file exists or, in a store, a changed one.
-
     """
     out, result = workspace.out, dict(files)
     there = {name: state for name in files if (state := workspace.found.state(name)) is not None}
@@ -162,7 +160,6 @@ def set_aside(workspace: Workspace, path: AnyPath, name: str, why: str = "is not
 
     Raises:
         UsageError: the file is in a store, which cannot move objects.
-
     """
     if isinstance(path, StorePath):
         raise UsageError(

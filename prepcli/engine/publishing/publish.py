@@ -78,7 +78,6 @@ class UnitWriter:
             tar.write(...)
             writer.count(1, seconds=3.2)
             writer.publish()
-
     """
 
     def __init__(self, workspace: Workspace, digest: str, unit: Unit) -> None:
@@ -175,7 +174,6 @@ class UnitWriter:
                 `RecordRejected`.
             original: returns the line and the origin of an item that is rejected.
             advance: shows progress by an item and its seconds (0 if it is rejected); None if another loop has done so.
-
         """
         for item in items:
             try:
@@ -208,7 +206,6 @@ class UnitWriter:
             UsageError: a foreign file is in the way.
             OSError: the disk is full, a rename was refused, ...; no marker is written then.
             PrepcliError: another command has started again in the output directory.
-
         """
         if self.records_out + self.num_rejects != self.unit.num_records:
             raise AccountingError(

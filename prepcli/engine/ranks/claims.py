@@ -208,7 +208,6 @@ def do_together(
     Raises:
         IncompleteError: a worker process was killed.
         Exception: any exception of `do`.
-
     """
     left = [task for task in tasks if not is_done(task)]
     if not left:

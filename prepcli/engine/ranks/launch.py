@@ -100,7 +100,6 @@ def check_writable(workspace: Workspace) -> None:
 
     Raises:
         UsageError: a directory, or the nearest one above it that exists, is a file or cannot be written.
-
     """
     for directory in (workspace.out, workspace.root):
         if check_store(directory):
@@ -163,7 +162,6 @@ def spawn_ranks(
 
     Returns:
         One exit code for all: a failure (1, 2) before incomplete (4), before too many rejects (3), before 0.
-
     """
     launch_id = f"local-{uuid.uuid4().hex[:12]}"
     job_id, restarts = (parent.job_id, parent.restarts) if parent else (None, 0)

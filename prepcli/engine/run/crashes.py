@@ -89,7 +89,6 @@ def survive_crashes(
 
     Raises:
         IncompleteError: a worker was killed, or workers crash for a reason that no note shows.
-
     """
     left = {unit.id: unit for unit in units}
     num_crashes = 0
@@ -141,7 +140,6 @@ def map_refusing_crashes(
 
     Raises:
         IncompleteError: a worker was killed, or workers crash for a reason that no note shows.
-
     """
     done = num_crashes = 0
     crashes = Crashes()

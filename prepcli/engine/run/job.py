@@ -77,7 +77,6 @@ class Job(ABC, Generic[UnitT, Contents]):
 
         Raises:
             UsageError: the inputs or the options are invalid; nothing has been written to OUT yet.
-
         """
 
     @abstractmethod
@@ -125,7 +124,6 @@ class Job(ABC, Generic[UnitT, Contents]):
 
         Raises:
             UsageError: the run cannot succeed.
-
         """
 
     def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
@@ -133,7 +131,6 @@ class Job(ABC, Generic[UnitT, Contents]):
 
         Raises:
             UsageError: a unit was made from other input.
-
         """
 
     @abstractmethod
@@ -144,7 +141,6 @@ class Job(ABC, Generic[UnitT, Contents]):
 
         Raises:
             IncompleteError: a worker process was killed.
-
         """
 
     def finish(self, plan: Plan[UnitT, Contents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:

@@ -94,7 +94,6 @@ class JobOptions:
 
         Raises:
             UsageError: the options contradict each other or the launcher's environment.
-
         """
         from prepcli.engine.publishing.rejects import Budget
         from prepcli.engine.run.job import RunOptions

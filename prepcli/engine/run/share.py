@@ -34,7 +34,6 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
 
     Raises:
         IncompleteError: interrupted, or a worker was killed.
-
     """
     job, plan, workspace, options, markers = run.job, run.plan, run.workspace, run.options, run.markers
     own = new_progress(options.rank, workspace.life.owner)

@@ -133,7 +133,6 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
 
     Raises:
         UsageError: the files are missing; the message has the path of one.
-
     """
     all_missing = {RejectReason.MISSING_AUDIO.value: plan.records_in}
     if plan.units and budget.exceeded(all_missing, plan.records_in):
@@ -173,7 +172,6 @@ def _check_restart(run: "Run") -> None:
 
     Raises:
         UsageError: an input is among the files, or files remain that readers would take for a part of the new set.
-
     """
     workspace, rank = run.workspace, run.options.rank
     if has_begun_to_clear(workspace, rank):

@@ -105,7 +105,6 @@ def read_status(workspace: Workspace) -> Status:
 
     Raises:
         UsageError: there is no state of a run next to this output.
-
     """
     plan = find_plan(workspace)
     stage = stage_of(workspace) if plan is None else None

@@ -59,7 +59,6 @@ class Stock:
         documents: all documents that name files.
         ended: the documents whose processes have ended.
         found: the files in OUT.
-
     """
 
     found: OutputSizes
@@ -92,7 +91,6 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
 
     Raises:
         UsageError: foreign files, or files of another command, stay; the message lists them.
-
     """
     out, command, elsewhere = workspace.named, _command(workspace), job.elsewhere or "another output"
     if stock.ours and command not in ("", job.command):
@@ -127,7 +125,6 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None
         job: the job that starts again.
         plan: the plan of the job.
         cleared: a file that exists when the output is cleared, if it is cleared by one of several ranks.
-
     """
     workspace.root.mkdir(parents=True, exist_ok=True)
     claims = Claims(workspace.root / CLAIMS, workspace.rank.rank, workspace.life, DELETE_SECONDS)
@@ -204,7 +201,6 @@ def is_being_cleared(workspace: Workspace, command: str) -> bool:
 
     Raises:
         UsageError: another process may be clearing at this moment, or another command has been interrupted.
-
     """
     left = read_document(workspace.clearing_file, _Clearing)
     if left is None:

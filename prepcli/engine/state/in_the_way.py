@@ -17,7 +17,6 @@ def naming_what_is_in_the_way(path: Path) -> Iterator[None]:
 
     Raises:
         UsageError: `path` is a directory, or a folder above it is a file.
-
     """
     try:
         yield

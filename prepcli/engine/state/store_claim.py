@@ -55,7 +55,6 @@ class StoreClaim:
 
         Raises:
             UsageError: another state folder holds the output, or writing is denied.
-
         """
         if not is_new and self._own.id + _HELD in self._listed():
             check_writing(self._out)  # if there is no new claim, whose writing would show it
@@ -76,7 +75,6 @@ class StoreClaim:
 
         Raises:
             PrepcliError: the claim was removed.
-
         """
         try:
             call(client.object_info, self._name(_HELD))

@@ -121,7 +121,6 @@ def check_store(out: AnyPath) -> bool:
 
     Raises:
         UsageError: the bucket does not exist, or access is denied.
-
     """
     if not isinstance(out, StorePath):
         return False

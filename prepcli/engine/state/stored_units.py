@@ -61,7 +61,6 @@ def find_plan(workspace: Workspace) -> StoredPlan | None:
     Raises:
         UsageError: another version of prepcli made it, or the file with its units is missing. Without the units it is
             unknown whether the run is finished, and a part of an output would be taken for the whole.
-
     """
     plan = read_document(workspace.plan_file, StoredPlan)
     if plan is None:
@@ -85,7 +84,6 @@ def read_units(workspace: Workspace, plan: StoredPlan) -> list[Unit]:
     Raises:
         UsageError: their file is damaged.
         OSError: the file cannot be read.
-
     """
     if not plan.num_units:
         return []

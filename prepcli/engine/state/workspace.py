@@ -76,7 +76,6 @@ class Workspace:
 
         Raises:
             UsageError: a directory cannot be written, or the two are on different file systems.
-
         """
         refuse_directories(self.plan_file, self.report_file, self.rejects_file)
         local = [self.out] if isinstance(self.out, Path) else []
@@ -377,7 +376,6 @@ def read_document(path: Path, kind: type[Document]) -> Document | None:
 
     Raises:
         UsageError: the path is a directory.
-
     """
     try:
         with naming(path):

@@ -23,7 +23,6 @@ def data_set(audio_folder: Path) -> CorpusPart:
 
     Raises:
         UsageError: none of the parts exists.
-
     """
     found = {
         part: folder

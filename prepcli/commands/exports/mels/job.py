@@ -54,7 +54,6 @@ class Clip:
         mel_line: its line in the list of mels.
         audio_line: its line in the list of audio; None for a segment, because lists name whole files.
         text_field: the field with its text.
-
     """
 
     id: str
@@ -76,7 +75,6 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
 
     Raises:
         RecordRejected: the record cannot be used, as far as is known without decoding.
-
     """
     field = options.text_field or (TEXT if record.get(NORMALIZED_TEXT) is None else NORMALIZED_TEXT)
     text = record.text(field)
@@ -105,7 +103,6 @@ def read_clip(clip: Clip, options: MelsOptions) -> Samples:
 
     Raises:
         RecordRejected: the audio cannot be decoded.
-
     """
     samples = decode(clip.segment)[:, 0]
     mono, rate = to_float32(samples), clip.segment.info.sampling_rate

@@ -63,7 +63,6 @@ class FieldColumns:
         types: the type of each column.
         fields: the manifest field that each column holds.
         long: the text columns that hold only numbers: integers that a column of numbers cannot hold exactly.
-
     """
 
     types: dict[str, ColumnType]
