@@ -140,7 +140,9 @@ def blend(options: Blend) -> BlendReport:
         for target in [node] if name else node.children:
             target.tags[field] = value
     notes += [
-        f"{name}: {note}" for name, leaf, _ in root.leaves() for note in notes_on_seconds(leaf.seconds / leaf.records)
+        f"{name}: {note}"
+        for name, leaf, _ in root.leaves()
+        for note in (*leaf.notes, *notes_on_seconds(leaf.seconds / leaf.records))
     ]
     inputs = [one.partition("=")[2] for one in options.sets]
     inputs += [path.rpartition(":")[0] for path in inputs]

@@ -21,6 +21,7 @@ class Node:
         is_tarred: NeMo reads it as a stream; None for a group.
         tags: fields to set in all its records.
         children: members of a group.
+        notes: what the user should know of its data.
         weight: its weight in its group; the weights of a group add up to 1.
     """
 
@@ -33,6 +34,7 @@ class Node:
     is_tarred: bool | None = None
     tags: dict[str, Any] = field(default_factory=dict)
     children: list["Node"] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     weight: float = 1.0
 
     def total(self) -> None:

@@ -101,7 +101,7 @@ def _parse(text: str) -> tuple[str, str, float | None]:
         shown = path if colon and number else text.partition("=")[2]
         raise UsageError(f"{name}: there is no file or directory {shown}")
     if not 0 < number < float("inf"):
-        raise UsageError(f"{name}: the weight must be a number above 0, not {weight}")
+        raise UsageError(f"{name}: the weight must be a number above 0, not {weight or 'nothing'}")
     return name, path, number
 
 
@@ -239,6 +239,9 @@ def _measured(node: Node, num_workers: int) -> Node:
     data: DataSet | Mix = parse_input_cfg([{key: value for key, value in node.entry.items() if key != "weight"}])
     found = read_input(data, num_workers=num_workers, seconds_of=seconds_of)
     node.seconds, node.records = float(found.seconds.sum()), len(found.seconds)
+    if found.first_rejected:
+        lines = "1 line cannot be used" if found.num_rejected == 1 else f"{found.num_rejected:,} lines cannot be used"
+        node.notes.append(f"{lines}, and NeMo may stop there; the first is {found.first_rejected}")
     return node
 
 

@@ -278,7 +278,7 @@ def _refuse_to_lose_inputs(run: "Run", removed: Stock | None = None) -> None:
         verb = "replace" if removed is None else "remove"
         raise UsageError(
             f"the input {path}{same} lies where this command writes its output, which would {verb} it; choose "
-            "another output directory"
+            f"{_elsewhere(job, workspace)}"
         )
 
 

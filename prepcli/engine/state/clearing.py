@@ -107,6 +107,12 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
     why = f"but that no run recorded in {workspace.root} has written as they are"
     if command is None:
         why = f"and {workspace.root}, which would tell how they were made, is not there"
+    if workspace.named != workspace.out:
+        unknown = "is not there" if command is None else "does not tell so"
+        raise UsageError(
+            f"{out} exists, and may be yours: {workspace.root}, which would tell how it was made, {unknown}. Nothing "
+            f"was removed. Choose another file, or move this one away, and run {same_command()} again"
+        )
     raise UsageError(
         f"{out} holds {len(stock.mistakable):,} file(s) that readers would take for a part of the new set, {why}: "
         f"{', '.join(shown)}. Nothing was removed. Choose {elsewhere}, or move or remove these files, and run "

@@ -55,6 +55,19 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_lines_that_cannot_be_used_are_told(sets: Path, tmp_path: Path) -> None:
+    lines = (sets / "1h.json").read_text().splitlines()
+    (tmp_path / "bad.json").write_text("\n".join([*lines[:2], '{"audio_filepath": "a', *lines[3:5], "{}"]))
+    done = blend("bad=bad.json", f"good={sets}/2h.json", "mix.yaml", "--json", cwd=tmp_path)
+    assert [one["records"] for one in done.json["sets"]] == [4, 10]
+    note = done.json["notes"][0]
+    assert note.startswith("bad: 2 lines cannot be used, and NeMo may stop there; the first is "), note
+    assert "bad.json:3: " in note
+    assert (
+        "the weight must be a number above 0, not nothing" in blend("a=bad.json:", "m.yaml", cwd=tmp_path, code=2).err
+    )
+
+
 def test_hours_are_weights(sets: Path, tmp_path: Path) -> None:
     done = blend(f"a={sets}/1h.json", f"b={sets}/2h.json", f"c={sets}/cuts.jsonl", "mix.yaml", "--json", cwd=tmp_path)
     assert weights(entries(tmp_path / "mix.yaml")) == pytest.approx([1 / 13, 2 / 13, 10 / 13], abs=1e-6)

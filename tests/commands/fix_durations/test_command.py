@@ -105,7 +105,7 @@ def test_compressed_and_elsewhere(audio: Path) -> None:
 
 def test_refused(audio: Path) -> None:
     manifest = write_lines(audio / "m.json", [{"audio_filepath": "one.wav"}])
-    assert "would replace it" in prepcli("fix-durations", manifest, manifest).error_line
+    assert "would replace it; choose another file" in prepcli("fix-durations", manifest, manifest).error_line
     (audio / "a").mkdir()
     other = write_lines(audio / "a/m.json", [{"audio_filepath": "one.wav"}])
     assert "several folders" in prepcli("fix-durations", f"{manifest},{other}", audio / "x.json").error_line

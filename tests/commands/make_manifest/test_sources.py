@@ -50,7 +50,14 @@ class TestFolders:
         make(audio, audio / "manifest.json")
         assert paths(audio / "manifest.json") == ["a-b/z.wav", "a/x.wav", "b/x.wav", "b/y.flac"]
         assert read_lines(audio / "manifest.json")[3] == {"audio_filepath": "b/y.flac", "duration": 1.0}
-        make(audio, audio.parent / "lists/manifest.json")
+        foreign = audio.parent / "lists/manifest.json"
+        write_lines_of(foreign, "of somebody else")
+        refused = make(audio, foreign, code=2).error_line
+        assert f"{foreign} exists, and may be yours: " in refused
+        assert "Choose another file, or move this one away, and run the same command again" in refused
+        assert foreign.read_text() == "of somebody else\n"
+        foreign.unlink()
+        make(audio, foreign)
         assert paths(audio.parent / "lists/manifest.json")[0] == "../audio/a-b/z.wav"
         make(audio, audio.parent / "absolute.json", "--absolute-paths")
         assert paths(audio.parent / "absolute.json")[0] == str(audio / "a-b/z.wav")
