@@ -75,7 +75,7 @@ def test_a_manifest_that_is_not_ours_is_not_replaced(audio: Path, tmp_path: Path
     (tmp_path / "m.json").write_text("mine")
     for option in ([], ["--overwrite"]):
         assert (
-            "is not there: m.json. Nothing was removed" in make(audio, tmp_path / "m.json", *option, code=2).error_line
+            "is not there. Nothing was removed" in make(audio, tmp_path / "m.json", *option, code=2).error_line
         )
     assert (tmp_path / "m.json").read_text() == "mine"
     # A pattern in the name is not one for other files of the folder.
