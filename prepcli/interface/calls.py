@@ -3,7 +3,6 @@
 The command line and the API set it once, around the call. Code that writes a plan or shows progress reads it here.
 """
 
-import logging
 import os
 import shlex
 import sys
@@ -80,11 +79,15 @@ def _unset(name: str) -> Undo:
 
 def log_less(name: str, level: int) -> None:
     """Set the level of a logger until the end of the call."""
+    import logging
+
     keep_for_caller(_level_of, name)
     logging.getLogger(name).setLevel(level)
 
 
 def _level_of(name: str) -> Undo:
+    import logging
+
     logger = logging.getLogger(name)
     level = logger.level
     return lambda: logger.setLevel(level)
@@ -131,4 +134,6 @@ def tell(message: str) -> None:
     if shows_progress():
         print(message, file=sys.stderr, flush=True)
         return
+    import logging  # 2 ms that `--help` need not wait for
+
     logging.getLogger("prepcli").info("%s", message)

@@ -7,7 +7,6 @@ An object of up to `PART_BYTES` is sent in one request when it is complete, a lo
 """
 
 import contextlib
-import hashlib
 import importlib
 import itertools
 import os
@@ -372,6 +371,8 @@ def finish_upload(number: int, num_bytes: int) -> str:
     if file is None:
         data = b"".join(_uploads[number].waiting)
         etag = put_object(str(address), data)
+        import hashlib  # for stores only: loading OpenSSL takes 3 ms
+
         if len(data) == num_bytes and etag == hashlib.md5(data, usedforsecurity=False).hexdigest():
             del _uploads[number]
             return etag  # the store computed it from the received bytes; if it differs, check the object

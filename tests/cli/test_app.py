@@ -28,7 +28,21 @@ from tests.support.running import HANG_SECONDS, clean_environment, prepcli, run_
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 # What costs time to import and has no effect on a help text.
-HEAVY = ["torch", "torchaudio", "lhotse", "nemo", "numpy", "soundfile", "soxr", "yaml", "msgspec", "matplotlib", "rich"]
+HEAVY = [
+    "hashlib",
+    "logging",
+    "torch",
+    "torchaudio",
+    "lhotse",
+    "nemo",
+    "numpy",
+    "soundfile",
+    "soxr",
+    "yaml",
+    "msgspec",
+    "matplotlib",
+    "rich",
+]
 WITHOUT_HEAVY = f"""
 import sys
 sys.modules.update(dict.fromkeys({HEAVY!r}))  # None: importing it raises

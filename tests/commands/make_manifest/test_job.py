@@ -74,9 +74,7 @@ def test_a_changed_source_or_option_is_refused(audio: Path, tmp_path: Path) -> N
 def test_a_manifest_that_is_not_ours_is_not_replaced(audio: Path, tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text("mine")
     for option in ([], ["--overwrite"]):
-        assert (
-            "is not there. Nothing was removed" in make(audio, tmp_path / "m.json", *option, code=2).error_line
-        )
+        assert "is not there. Nothing was removed" in make(audio, tmp_path / "m.json", *option, code=2).error_line
     assert (tmp_path / "m.json").read_text() == "mine"
     # A pattern in the name is not one for other files of the folder.
     for _ in range(2):
