@@ -6,18 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.verify.codes import compare_with_audio
 from prepcli.commands.verify.exports import verify_export
 from prepcli.commands.verify.indexes import moved_from
 from prepcli.commands.verify.manifests import MAX_PROBLEMS, ManifestReport, manifests_in, named_files, verify_manifest
 from prepcli.commands.verify.options import Verify
 from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import PublishedRun, judge_runs, plan_of, runs_of
-from prepcli.commands.verify.shar import Hashes, check_shar_shard, find_shards, repeated_ids
-from prepcli.commands.verify.shards import Hashed, add_shard
-from prepcli.commands.verify.tarred_set import verify_tarred_set
-from prepcli.commands.verify.text_context import cuts_made_of, text_context_problems
+from prepcli.commands.verify.runs import PublishedRun, compare_with_audio, judge_runs, plan_of, runs_of
+from prepcli.commands.verify.shar import (
+    check_shar_shard,
+    cuts_made_of,
+    find_shards,
+    repeated_ids,
+    text_context_problems,
+)
+from prepcli.commands.verify.shards import OTHER_BYTES, Hashed, add_shard
+from prepcli.commands.verify.tarred import verify_tarred_set
 from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.run.status import workspaces_of
@@ -34,6 +38,7 @@ from prepcli.interface.printing import printable_command
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.scan import lines_of, ranges_of
 from prepcli.manifest.sources import is_gzip, open_bytes
+from prepcli.planning.hashing import Hashes
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import available_processors
 from prepcli.storage.addresses import join
@@ -396,7 +401,7 @@ def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Itera
         if isinstance(digest, OSError):
             yield f"{name}: cannot be read: {digest.strerror or digest}"
         elif digest != published[name]:
-            yield f"{name}: not the bytes that were published (SHA-256 differs)"
+            yield f"{name}: {OTHER_BYTES}"
 
 
 def _digest(path: AnyPath) -> str | OSError:
