@@ -123,8 +123,8 @@ def download_aishell(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -180,8 +180,8 @@ def download_aishell2(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -250,8 +250,8 @@ def download_an4(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -322,8 +322,8 @@ def download_fisher(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -384,8 +384,8 @@ def download_hub5(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -459,8 +459,8 @@ def download_librispeech(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -536,8 +536,8 @@ def download_ljspeech(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -621,8 +621,8 @@ def estimate_batch_sizes(
         plot: Plot memory over batch size for each bucket.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         probe_timeout: Seconds after which a step counts as one that does not fit.
         launch_id: A common name for ranks that are started together by hand.
@@ -928,8 +928,8 @@ def extend_codec_codes(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         pool_duration: Minimum seconds of neighbouring shards that are batched and published together. With a
             smaller pool batches are less full; with a larger one, a stopped run loses more work.
@@ -1021,8 +1021,8 @@ def extend_context_audio(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1089,8 +1089,8 @@ def extend_text_context(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1154,8 +1154,8 @@ def fix_durations(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1215,8 +1215,8 @@ def index(
         dry_run: List what would be written, and write nothing.
         overwrite: Write all indexes again.
         num_workers: Number of local worker processes. Default: available CPU cores.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1344,8 +1344,8 @@ def make_manifest(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1431,8 +1431,8 @@ def manifest_to_mels(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1513,8 +1513,8 @@ def manifest_to_parquet(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1602,8 +1602,8 @@ def manifest_to_shar(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1718,8 +1718,8 @@ def manifest_to_tarred(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1805,8 +1805,8 @@ def manifest_to_wenet(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1889,8 +1889,8 @@ def prepare_texts(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.

@@ -1,4 +1,4 @@
-"""an4, aishell, aishell2 and ljspeech: what each writes, from archives in the published layouts."""
+"""The list of corpora; an4, aishell, aishell2, ljspeech: what each writes, from archives in the published layouts."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,6 +12,7 @@ from prepcli.commands.download.published.an4 import data_set as an4_set
 from prepcli.commands.download.published.librispeech import data_sets as librispeech_sets
 from prepcli.commands.download.published.ljspeech import data_set as ljspeech_set
 from prepcli.errors import UsageError
+from prepcli.interface.commands import COMMANDS
 from tests.commands.download import miniatures
 from tests.commands.download.conftest import Serve
 from tests.commands.download.miniatures import MANDARIN, aishell2, checksum_list, utterances, write_files
@@ -245,6 +246,24 @@ def test_help_lists_corpora_with_size_licence_and_needs() -> None:
     text = " ".join(prepcli("download", "--help").out.split())
     for words in ("CC BY 4.0", "64 MB, licence not stated", "15.6 GB, Apache 2.0", "needs your copy", "public domain"):
         assert words in text
+
+
+def test_the_list_has_every_corpus_with_a_command_of_its_own() -> None:
+    listed = prepcli("download", "--list", "--json").json["corpora"]
+    own = [name.removeprefix("download ") for name in (one.name for one in COMMANDS) if name.startswith("download ")]
+    assert [one["name"] for one in listed if one["recipe"] == "own"] == [name for name in own if name != "lhotse"]
+    assert next(one for one in listed if one["name"] == "fisher") == {
+        "name": "fisher",
+        "hours": 1960,
+        "languages": "English",
+        "licence": "LDC licence",
+        "recipe": "own",
+        "source": "your copy",
+    }
+    head, *rows = prepcli("download", "--list").out.splitlines()[:-1]
+    assert [row.split()[0] for row in rows] == [one["name"].split()[0] for one in listed]
+    column = head.index("licence")
+    assert [row[column:].partition("  ")[0] for row in rows] == [one["licence"] for one in listed]
 
 
 def test_a_repeated_id_of_ljspeech_is_a_reject(tmp_path: Path) -> None:
