@@ -1377,6 +1377,7 @@ def manifest_to_mels(
     devices: str = "auto",
     lists_only: bool = False,
     text_field: str | None = None,
+    channel: str | None = None,
     sampling_rate: int = 22050,
     filter_length: int = 1024,
     hop_length: int = 256,
@@ -1414,6 +1415,8 @@ def manifest_to_mels(
         lists_only: Write only the file lists, without the mels.
         text_field: Field with the text of the lists. Default: normalized_text of records that have it, otherwise
             text.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         sampling_rate: Sampling rate of the mels (Hz); other audio is resampled.
         filter_length: Length of the Fourier transform in samples.
         hop_length: Samples from one frame to the next.
@@ -1466,6 +1469,7 @@ def manifest_to_parquet(
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     check_audio: bool = False,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -1499,6 +1503,8 @@ def manifest_to_parquet(
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1544,6 +1550,7 @@ def manifest_to_shar(
     shard_size: int = 4096,
     audio_format: Literal["flac", "wav", "opus", "original"] = "flac",
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     shuffle: bool = False,
     shuffle_seed: int = 0,
     indexed: bool = False,
@@ -1581,6 +1588,8 @@ def manifest_to_shar(
         shard_size: Maximum number of records per shard.
         audio_format: Encode audio to this format; original: keep the format of each file.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged; opus: 48000.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         indexed: Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0
@@ -1639,6 +1648,7 @@ def manifest_to_tarred(
     slice_with_offset: bool = False,
     force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     remainder: Literal["spread", "drop"] | None = None,
     buckets_num: int = 1,
     dynamic_buckets_num: int | None = None,
@@ -1686,6 +1696,8 @@ def manifest_to_tarred(
         slice_with_offset: Store each segment as a file of its own.
         force_codec: Encode audio to this format. Default: unchanged.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         remainder: Records that do not divide evenly: spread them over the shards, or drop them (as rejects).
             Default: spread.
         buckets_num: Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...
@@ -1748,6 +1760,7 @@ def manifest_to_wenet(
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     check_audio: bool = False,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -1782,6 +1795,8 @@ def manifest_to_wenet(
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
