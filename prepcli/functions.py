@@ -533,8 +533,8 @@ def download_libritts(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -606,8 +606,8 @@ def download_libritts_r(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
