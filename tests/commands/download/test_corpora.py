@@ -10,6 +10,8 @@ from prepcli.commands.download.fetch import Archive, fetch
 from prepcli.commands.download.published.aishell import data_set as aishell_set
 from prepcli.commands.download.published.an4 import data_set as an4_set
 from prepcli.commands.download.published.librispeech import data_sets as librispeech_sets
+from prepcli.commands.download.published.libritts import LIBRITTS, LIBRITTS_R
+from prepcli.commands.download.published.libritts import data_sets as libritts_sets
 from prepcli.commands.download.published.ljspeech import data_set as ljspeech_set
 from prepcli.errors import UsageError
 from prepcli.interface.commands import COMMANDS
@@ -23,6 +25,7 @@ from tests.support.running import Outcome, prepcli
 def test_archives_come_over_https() -> None:
     sets = [an4_set(), aishell_set(), ljspeech_set(100, 100, 1), *librispeech_sets("ALL", "wav")]
     sets += librispeech_sets("mini", "wav")
+    sets += [*libritts_sets("ALL", LIBRITTS), *libritts_sets("ALL", LIBRITTS_R)]
     archives = [one.archive for one in sets if one.archive is not None]
     assert len(archives) == len(sets) and all(archive.urls for archive in archives)
     plain = [url for archive in archives for url in archive.urls if not url.startswith("https://")]
@@ -174,6 +177,22 @@ def test_aishell2_whose_audio_was_away(tmp_path: Path, nemo_layout: bool) -> Non
     assert tree(tmp_path / "data") == tree(tmp_path / "whole")
     for more in ([], ["--retry-rejects"]):
         assert prepcli(*arguments, *more).json["status"] == "nothing_to_do"
+
+
+@pytest.mark.parametrize("outside", ["../../../away.wav", "/away.wav"])
+def test_a_recording_outside_of_a_copy_is_a_reject(tmp_path: Path, outside: str) -> None:
+    corpus = write_files(aishell2(nemo_layout=False), tmp_path / "corpus")
+    scp = corpus / "iOS/dev/wav.scp"
+    first = scp.read_text().splitlines()[0].split("\t")[1]
+    (scp.parent / first).rename(tmp_path / "away.wav")
+    path = outside if outside.startswith("..") else str(tmp_path / "away.wav")
+    scp.write_text(scp.read_text().replace(first, path))
+    done = prepcli(
+        "download", "aishell2", "--audio-folder", corpus, "--data-root", tmp_path / "data", "--max-rejects", 1
+    )
+    assert done.code == 0, done.err
+    (reject,) = read_lines(tmp_path / "data.prepcli/sets/aishell2/rejects.jsonl")
+    assert (reject["reject_reason"], "may lie outside of the corpus" in reject["reject_detail"]) == ("bad_field", True)
 
 
 def test_aishell2_is_not_there(tmp_path: Path) -> None:
