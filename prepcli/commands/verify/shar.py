@@ -1,23 +1,25 @@
-"""Checks that a shard of a Lhotse Shar set is complete and its fields are aligned, as strictly as any loader.
+"""Checks that a Lhotse Shar set is complete and its fields are aligned, as strictly as any loader.
 
-lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard in parallel, and silently stops at the end of the
-shortest; it does not check for repeated ids.
+Its text contexts must match its cuts. lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard in parallel,
+and silently stops at the end of the shortest; it does not check for repeated ids.
 """
 
 import gzip
 import hashlib
 import posixpath
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from prepcli.commands.verify.indexes import index_problems
+from prepcli.commands.verify.indexes import index_problems, moved_from
+from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.runs import PublishedRun
-from prepcli.commands.verify.shards import ShardReport, aligned_pairs, check_audio, repeated
+from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, aligned_pairs, check_audio, repeated
+from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import UsageError
 from prepcli.formats.codes import CODES_OF
 from prepcli.formats.indexes import MIRROR
@@ -34,10 +36,12 @@ from prepcli.formats.shar import (
     decode_json,
     shard_text,
 )
+from prepcli.interface.bars import with_bar
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
 from prepcli.planning.hashing import Hashes
 from prepcli.storage.paths import AnyPath
 
+_AGAIN = "run extend-text-context again with --overwrite"
 TOLERANCE = 1e-3
 """Seconds by which a rounded duration, or resampling to whole samples, may differ."""
 
@@ -65,6 +69,27 @@ class SharFiles:
     sha256: dict[AnyPath, str] = field(default_factory=dict)
     codes: dict[str, AnyPath] = field(default_factory=dict)
     mirror: AnyPath | None = None
+
+
+def verify_shar_set(
+    shar: SharSet, coded: CodesSet | None, sha256: Hashed, num_workers: int, report: VerifyReport
+) -> None:
+    """Check a Shar set; with `coded`, check only that these codes match its cuts."""
+    report.kind = "shar"
+    try:
+        shards, problems = find_shards(shar, sha256, coded)
+    except UsageError as error:
+        report.problems.append(str(error))
+        return
+    report.problems += problems
+    if shards and (note := moved_from((coded or shar).folder, shards[0].cuts)):
+        report.notes.append(note)
+    hashes: list[Hashes] = []
+    results = map_refusing_crashes(_check_shard, shards, num_workers)
+    for shard in with_bar(results, len(shards), "verify", "shards"):
+        add_shard(shard, "", report)
+        hashes.append(shard.id_hashes)
+    report.problems += _repeated_ids(shards, hashes)
 
 
 def find_shards(
@@ -101,7 +126,7 @@ def find_shards(
     return shards, problems
 
 
-def check_shar_shard(files: SharFiles) -> ShardReport:
+def _check_shard(files: SharFiles) -> ShardReport:
     """Read the whole shard: decode every recording, and compare every array of codes with its audio."""
     report = ShardReport()
     cuts = _check_cuts(files, report)
@@ -192,7 +217,7 @@ def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, 
     return recording.num_samples / recording.sampling_rate if recording.sampling_rate else None
 
 
-def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
+def _repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
     """Cut ids that occur more than once in the set; `hashes` are the `id_hashes` of the shards."""
     several = repeated(hashes)
     places: dict[str, list[str]] = {}
@@ -232,23 +257,14 @@ def _check_array(what: str, pair: Pair, seconds: float | None, report: ShardRepo
             )
 
 
-_AGAIN = "run extend-text-context again with --overwrite"
-
-
-def cuts_made_of(runs: Sequence[PublishedRun]) -> dict[str, str]:
-    """The SHA-256, by name, of the files of cuts from which a run made the text contexts."""
-    plans = [run.plan for run in runs if run.plan.command == "extend-text-context"]
-    return {posixpath.basename(file["path"]): file["sha256"] for plan in plans for file in plan.inputs}
-
-
-def text_context_problems(folder: AnyPath, made_of: Mapping[str, str]) -> Iterator[str]:
+def text_context_problems(folder: AnyPath, runs: Sequence[PublishedRun]) -> Iterator[str]:
     """The problems of the cuts in `cuts_textContext`; nothing if the set has no such folder.
 
     These cuts have their own custom fields; all other fields must equal those of the cuts of the set.
 
     Args:
         folder: the set.
-        made_of: result of `cuts_made_of`.
+        runs: the runs that made its content; they show from which cuts the text contexts were made.
     """
     if not (folder / TEXT_CONTEXT_CUTS).is_dir():
         return
@@ -257,6 +273,8 @@ def text_context_problems(folder: AnyPath, made_of: Mapping[str, str]) -> Iterat
     except UsageError as error:
         yield str(error)
         return
+    plans = [run.plan for run in runs if run.plan.command == "extend-text-context"]
+    made_of = {posixpath.basename(file["path"]): file["sha256"] for plan in plans for file in plan.inputs}
     for number in sorted(set(cuts) ^ set(texts)):
         which = "missing" if number in cuts else "there are no such cuts"
         yield f"{TEXT_CONTEXT_CUTS}/cuts.{shard_text(number)}: {which}"
