@@ -261,19 +261,14 @@ def note_late_rank(workspace: Workspace, rank: Rank) -> None:
 def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | None:
     """The progress of another living process with the same rank, or None."""
     other = read_document(progress_file(workspace, rank.rank), RankProgress)
-    return other if other is not None and is_alive(workspace, other, REPEAT_SECONDS) else None
-
-
-def is_alive(workspace: Workspace, progress: RankProgress, silence: float) -> bool:
-    """Whether another process than this one is at work as this rank; `silence` is that of `Life.has_ended`."""
-    is_own = progress.process.is_same_process(workspace.life.owner)
-    return not is_own and is_running(workspace, progress, silence)
+    if other is None or other.process == workspace.life.owner or not is_running(workspace, other):
+        return None
+    return other
 
 
 def is_running(workspace: Workspace, progress: RankProgress, silence: float = REPEAT_SECONDS) -> bool:
     """Whether a rank says that it is running, and has not ended without a word."""
-    file = progress_file(workspace, progress.rank)
-    return progress.state == "running" and not workspace.life.has_ended(progress.process, silence, file)
+    return progress.state == "running" and not workspace.life.has_ended(progress.process, silence)
 
 
 def format_seconds(seconds: float) -> str:
