@@ -94,9 +94,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
         "version": version,
     }
     status = "dry_run" if options.dry_run else "done"
-    return Report.without_records(
-        TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs
-    )
+    return Report(TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs)
 
 
 def _last_addition(folder: AnyPath) -> _Addition:

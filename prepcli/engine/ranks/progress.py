@@ -38,16 +38,16 @@ class RankProgress(msgspec.Struct):
     launch_id: str | None
     host: str
     pid: int
-    state: str
-    units_total: int
-    units_done: int
-    records_total: int
-    records_done: int
-    seconds_total: float
-    seconds_done: float
-    rejects: int
     started: float
     updated: float
+    state: str = "running"
+    units_total: int = 0
+    units_done: int = 0
+    records_total: int = 0
+    records_done: int = 0
+    seconds_total: float = 0.0
+    seconds_done: float = 0.0
+    rejects: int = 0
     max_rss_mb: float = 0.0
     message: str = ""
     place: str = ""
@@ -216,14 +216,6 @@ def new_progress(rank: Rank, owner: Owner) -> RankProgress:
         launch_id=rank.launch_id,
         host=socket.gethostname(),
         pid=owner.pid,
-        state="running",
-        units_total=0,
-        units_done=0,
-        records_total=0,
-        records_done=0,
-        seconds_total=0.0,
-        seconds_done=0.0,
-        rejects=0,
         started=now,
         updated=now,
         place=owner.place,

@@ -1,7 +1,6 @@
 """Before the work begins: the output is claimed for this run, unless it is of another one or an input lies in it."""
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -281,25 +280,9 @@ def _same_object(outputs: Iterable[AnyPath], inputs: Iterable[str]) -> tuple[Any
 
 
 def _places(paths: Iterable[str]) -> Iterator[_Place]:
-    """The places of inputs; of thousands in one folder, the folder is resolved once."""
-    folders: dict[str, tuple[str, str]] = {}
     for path in paths:
-        if is_address(path):
-            yield _Place(path, absolute(path), absolute(path), 1)
-            continue
-        folder, name = os.path.split(path)
-        if folder not in folders:
-            folders[folder] = (os.path.abspath(folder), os.path.realpath(folder))
-        place, real = (os.path.join(one, name) for one in folders[folder])
-        try:
-            found = os.lstat(real)
-        except OSError:
-            found = None
-        if found is not None and stat.S_ISREG(found.st_mode):
-            yield _Place(path, place, real, found.st_nlink)
-        else:
-            num_links = os.stat(path).st_nlink if os.path.exists(path) else 0
-            yield _Place(path, os.path.abspath(path), os.path.realpath(path), num_links)
+        num_links = os.stat(path).st_nlink if not is_address(path) and os.path.exists(path) else 0
+        yield _Place(path, absolute(path), real_path(path), num_links)
 
 
 def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
