@@ -1,4 +1,4 @@
-"""Audio that crashes the decoder in `verify`: a problem of its own, and everything else is checked."""
+"""What verify refuses: paths that are no data set, unfinished runs, and audio that crashes the decoder."""
 
 import signal
 from pathlib import Path
@@ -13,6 +13,29 @@ from tests.engine.run.test_crashes import die
 from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli
 from tests.support.shar_sets import make, members, with_contexts
+
+
+@pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
+def test_unfinished_run_is_not_ok(tmp_path: Path, options: list[str]) -> None:
+    """Without manifests of shards, the lines of a shard are in no file before the last step."""
+    out = tmp_path / "out"
+    arguments = [SHORT_CORPUS / "manifest.json", out, "--num-shards", 3, "--rank", 0, "--world-size", 2, *options]
+    assert prepcli("manifest-to-tarred", *arguments).code == 0
+    done = prepcli("verify", out)
+    assert done.code == 1
+    (problem,) = [line for line in done.out.splitlines() if "PROBLEM" in line]
+    assert "the run is not finished: 1 of 3 units are done" in problem
+    (tar,) = out.glob("audio_*.tar")
+    tar.write_bytes(tar.read_bytes()[:-10_000])
+    assert len(prepcli("verify", out, "--json").json["problems"]) > 1
+
+
+def test_what_is_not_a_data_set(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        done = prepcli("verify", path)
+        assert done.code == 2
+        assert str(path) in done.error_line
+
 
 pytestmark = pytest.mark.usefixtures("forking")
 
