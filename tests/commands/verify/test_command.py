@@ -1,4 +1,4 @@
-"""What verify refuses: paths that are no data set, unfinished runs, and audio that crashes the decoder."""
+"""verify refuses what it cannot check, names unfinished runs, and survives audio that crashes the decoder."""
 
 import signal
 from pathlib import Path
