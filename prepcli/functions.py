@@ -484,6 +484,153 @@ def download_librispeech(
     return call("download_librispeech", locals())
 
 
+def download_libritts(
+    data_root: str | PathLike[str],
+    *,
+    data_sets: str = "dev_clean",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch LibriTTS and make NeMo manifests of it.
+
+    Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker,
+    gender and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by
+    preset libritts of extend-context-audio needs them; for a copy, that is data_root DIR extracted DIR.
+
+    Run the same call again to continue; other data sets can be added later.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        data_sets: dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500,
+            separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS/dev_clean.json'
+    """
+    return call("download_libritts", locals())
+
+
+def download_libritts_r(
+    data_root: str | PathLike[str],
+    *,
+    data_sets: str = "dev_clean",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch LibriTTS-R, LibriTTS with restored sound, and make NeMo manifests of it.
+
+    Writes D/LibriTTS_R/<data_set>.json, with the fields that download libritts writes. The publisher gives no
+    checksum of the archives: their length, their CRC and the end of the tar are checked; checksums adds your own.
+
+    Run the same call again to continue; other data sets can be added later.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        data_sets: dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500,
+            separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts_r("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS_R/dev_clean.json'
+    """
+    return call("download_libritts_r", locals())
+
+
 def download_ljspeech(
     data_root: str | PathLike[str],
     *,
@@ -1312,8 +1459,9 @@ def make_manifest(
     """Make a NeMo manifest of your own audio, with durations as measured.
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), or lhotse cuts
-    (.jsonl). Records are in the order of the source, those of a folder sorted by path. Audio that cannot be read,
+    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts
+    (.jsonl), or recordings and supervisions of lhotse: their folder, one of both files, or RECORDINGS,SUPERVISIONS.
+    Records are in the order of the source, those of a folder of audio sorted by path. Audio that cannot be read,
     and records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
 
     Run the same call again to continue after an interruption.
@@ -1335,8 +1483,8 @@ def make_manifest(
         text_column: Column with the text. Default: by its name: text, sentence, ....
         speaker_column: Column with the speaker. Default: by its name: speaker, client_id, ....
         absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
-        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |), and write their audio to
-            OUT_audio/. Only for files that you trust.
+        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |) or of lhotse's recordings, and
+            write their audio to OUT_audio/. Only for files that you trust.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1377,6 +1525,7 @@ def manifest_to_mels(
     devices: str = "auto",
     lists_only: bool = False,
     text_field: str | None = None,
+    channel: str | None = None,
     sampling_rate: int = 22050,
     filter_length: int = 1024,
     hop_length: int = 256,
@@ -1414,6 +1563,8 @@ def manifest_to_mels(
         lists_only: Write only the file lists, without the mels.
         text_field: Field with the text of the lists. Default: normalized_text of records that have it, otherwise
             text.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         sampling_rate: Sampling rate of the mels (Hz); other audio is resampled.
         filter_length: Length of the Fourier transform in samples.
         hop_length: Samples from one frame to the next.
@@ -1466,6 +1617,7 @@ def manifest_to_parquet(
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     check_audio: bool = False,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -1499,6 +1651,8 @@ def manifest_to_parquet(
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1544,6 +1698,7 @@ def manifest_to_shar(
     shard_size: int = 4096,
     audio_format: Literal["flac", "wav", "opus", "original"] = "flac",
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     shuffle: bool = False,
     shuffle_seed: int = 0,
     indexed: bool = False,
@@ -1581,6 +1736,8 @@ def manifest_to_shar(
         shard_size: Maximum number of records per shard.
         audio_format: Encode audio to this format; original: keep the format of each file.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged; opus: 48000.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         indexed: Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0
@@ -1639,6 +1796,7 @@ def manifest_to_tarred(
     slice_with_offset: bool = False,
     force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     remainder: Literal["spread", "drop"] | None = None,
     buckets_num: int = 1,
     dynamic_buckets_num: int | None = None,
@@ -1686,6 +1844,8 @@ def manifest_to_tarred(
         slice_with_offset: Store each segment as a file of its own.
         force_codec: Encode audio to this format. Default: unchanged.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         remainder: Records that do not divide evenly: spread them over the shards, or drop them (as rejects).
             Default: spread.
         buckets_num: Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...
@@ -1748,6 +1908,7 @@ def manifest_to_wenet(
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     check_audio: bool = False,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -1782,6 +1943,8 @@ def manifest_to_wenet(
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.

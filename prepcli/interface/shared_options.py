@@ -37,6 +37,15 @@ WorkDir = Annotated[
         order=2,
     ),
 ]
+Channel = Annotated[
+    str | None,
+    Option(
+        "Channel to take of audio with several: a number from 0, for records that do not name one in their field "
+        "channel, or mix, the mean of all.",
+        metavar="N|mix",
+        shown_default="as its readers need, see the formats in the docs",
+    ),
+]
 Json = Annotated[
     bool,
     Option(

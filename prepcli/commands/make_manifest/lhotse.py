@@ -178,8 +178,8 @@ class _Reader:
     files: LhotseFiles
     run_commands: bool
     folder: Path
+    used: "array[int]" = field(default_factory=lambda: array("q"))  # hashes of ids of recordings
     _recordings: Table | None = None
-    _used: "array[int]" = field(default_factory=lambda: array("q"))
     _unknown: Counter[str] = field(default_factory=Counter)
     _arrays: int = 0
 
@@ -189,7 +189,7 @@ class _Reader:
         self._arrays = 0
         read: Callable[[bytes, int], SourceEntry] = self._cut
         if self.files.recordings is not None:
-            self._used = array("q")
+            self.used = array("q")
             self._recordings = self._recordings or _table_of(self.files.recordings, self.folder)
             read = _Join(self, self._recordings).entry
         for number, line in _lines(self.files.main):
@@ -208,7 +208,7 @@ class _Reader:
         if self._recordings is not None:
             import numpy as np
 
-            left = self._recordings.num_unused(np.array(self._used, np.int64))
+            left = self._recordings.num_unused(np.array(self.used, np.int64))
             if left:
                 yield f"{left:,} of {len(self._recordings):,} recordings have no supervision and are left out"
         if self._unknown:
@@ -252,11 +252,9 @@ class _Reader:
                 _refuse(f"it is of the channels {', '.join(map(str, channel))}; a record names one channel, or a file")
             channel = channel[0]
         sources = [one for one in recording.sources if channel is None or channel in one.channels]
-        if not sources and recording.sources:
-            known = sorted(number for one in recording.sources for number in one.channels)
-            _refuse(f"it is of channel {channel}; its recording has {', '.join(map(str, known))}")
         if len(sources) != 1:
-            _refuse(f"its recording has {len(sources)} sources; it must be one file")
+            what = "its audio" if channel is None else f"its channel {channel}"
+            _refuse(f"{what} is in {len(sources)} of the {len(recording.sources)} files of its recording, not in one")
         source = sources[0]
         number = source.channels.index(channel) if channel is not None and len(source.channels) > 1 else None
         if source.type == "command" and self.run_commands:
@@ -296,10 +294,10 @@ class _Join:
         supervision = _decode_supervision(line)
         id = supervision.recording_id
         if self._last is None or self._last.id != id:
+            self._reader.used.append(hash(id))
             text = self._recordings.find(id)
             if text is None:
                 _refuse(f"there is no recording {id} in {self._recordings.path}")
-            self._reader._used.append(hash(id))
             self._last = _decode_recording(text)
         path, channel = self._reader.audio_of(self._last, supervision.channel)
         fields = self._reader.fields(supervision.id, supervision)

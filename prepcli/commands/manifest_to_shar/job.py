@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.segments import EncodedAudio, Segment, TargetFormat
+from prepcli.audio.segments import SHAR, EncodedAudio, Segment, TargetFormat, with_channel
 from prepcli.commands.manifest_to_shar.options import ManifestToShar, SharOptions
 from prepcli.commands.manifest_to_shar.segments import SegmentStore
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
@@ -21,7 +21,7 @@ from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import RecordRejected, RejectReason, option
 from prepcli.formats.indexes import MIRROR, indexes_of, mirrored
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.formats.shar import (
@@ -301,7 +301,8 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
     def process(self, plan: SharPlan, unit: RecordUnit, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard in two passes: repeated segments must be known before the first one is encoded."""
         contents, records = plan.contents, plan.contents.records
-        with SegmentStore(self.wanted, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
+        policy = with_channel(SHAR, self.options.channel)
+        with SegmentStore(self.wanted, policy, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
             shard = _Shard(contents, unit, writer, store, self._cuts_name, is_indexed=self.options.indexed)
             each_record(records, records.reading_ahead(contents.numbers(unit)), shard.find, writer, advance)
             each_record(records, shard.found(), shard.add, writer, advance)
@@ -326,10 +327,10 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
             if self.options.indexed:
                 details[INDEXED_CONFIG] = indexed_shar_config(fields, out)
         counts = totals(markers)
-        if counts[MULTI_CHANNEL]:
+        if counts[MULTI_CHANNEL] and self.options.channel is None:
             details["channels"] = (
                 f"{counts[MULTI_CHANNEL]:,.0f} records name audio of several channels: "
-                "the manifest's channel was taken, or the first"
+                f"the manifest's channel was taken, or the first; {option('--channel')} chooses another"
             )
         if counts[OTHER_SPEAKER]:
             details["speakers"] = (
