@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet as pq
 
-_KEPT_CONTAINERS = 512
+_MAX_CONTAINERS = 512
 """Containers whose places a process keeps; 10,000 members take about 2 MB."""
 _LOCAL_HEADER = 30
 _HEAD_BYTES = 4096
@@ -384,7 +384,7 @@ def opened(path: str) -> IO[bytes]:
     return open_object(path) if is_address(path) else path_of(path).open("rb")
 
 
-@lru_cache(maxsize=_KEPT_CONTAINERS)
+@lru_cache(maxsize=_MAX_CONTAINERS)
 def _container(path: str, process: int) -> Container:
     lower = path.lower()
     kind: type[Container] = TarMembers

@@ -156,7 +156,9 @@ def read_together(
         begin_stage(folder, "reading manifests", len(reading), f"{_PARTS}/read-*")
         together(reading, partial(_read, columns=columns), partial(_is_read, folder=folder))
         begin_stage(folder, "joining what was read", 1, INDEX_NAME)
-        sources = [new_source(str(one.path), at.path, one.state, at.begin) for one, at in zip(inputs, plain, strict=True)]
+        sources = [
+            new_source(str(one.path), at.path, one.state, at.begin) for one, at in zip(inputs, plain, strict=True)
+        ]
         join = partial(_join, sources=sources, reading=reading, columns=columns, rank_id=workspace.rank_id)
         together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result.exists())
     except FileNotFoundError:

@@ -20,7 +20,7 @@ def manifests_of(spec: str, options: SetInput) -> list[str]:
     A data set is a folder, a list of WeNet, or some of its files: tars, Parquet files, zip archives, cuts.
 
     Raises:
-        UsageError: a file does not exist, or a folder is no data set.
+        UsageError: a file does not exist, or a folder is not a data set.
     """
     if options.input_format == "manifest":
         return expand_paths(spec)
