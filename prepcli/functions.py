@@ -123,8 +123,8 @@ def download_aishell(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -180,8 +180,8 @@ def download_aishell2(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -250,8 +250,8 @@ def download_an4(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -322,8 +322,8 @@ def download_fisher(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -384,8 +384,8 @@ def download_hub5(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -459,8 +459,8 @@ def download_librispeech(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -482,6 +482,153 @@ def download_librispeech(
         '/.../data/dev_clean_2.json'
     """
     return call("download_librispeech", locals())
+
+
+def download_libritts(
+    data_root: str | PathLike[str],
+    *,
+    data_sets: str = "dev_clean",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch LibriTTS and make NeMo manifests of it.
+
+    Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker,
+    gender and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by
+    preset libritts of extend-context-audio needs them; for a copy, that is data_root DIR extracted DIR.
+
+    Run the same call again to continue; other data sets can be added later.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        data_sets: dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500,
+            separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS/dev_clean.json'
+    """
+    return call("download_libritts", locals())
+
+
+def download_libritts_r(
+    data_root: str | PathLike[str],
+    *,
+    data_sets: str = "dev_clean",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch LibriTTS-R, LibriTTS with restored sound, and make NeMo manifests of it.
+
+    Writes D/LibriTTS_R/<data_set>.json, with the fields that download libritts writes. The publisher gives no
+    checksum of the archives: their length, their CRC and the end of the tar are checked; checksums adds your own.
+
+    Run the same call again to continue; other data sets can be added later.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        data_sets: dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500,
+            separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts_r("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS_R/dev_clean.json'
+    """
+    return call("download_libritts_r", locals())
 
 
 def download_ljspeech(
@@ -536,8 +683,8 @@ def download_ljspeech(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -621,8 +768,8 @@ def estimate_batch_sizes(
         plot: Plot memory over batch size for each bucket.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         probe_timeout: Seconds after which a step counts as one that does not fit.
         launch_id: A common name for ranks that are started together by hand.
@@ -928,8 +1075,8 @@ def extend_codec_codes(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         pool_duration: Minimum seconds of neighbouring shards that are batched and published together. With a
             smaller pool batches are less full; with a larger one, a stopped run loses more work.
@@ -972,7 +1119,7 @@ def extend_context_audio(
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
     save_embeddings: bool = False,
-    input_format: Literal["auto", "manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] = "auto",
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
     audio_column: str | None = None,
     text_column: str | None = None,
@@ -1021,7 +1168,7 @@ def extend_context_audio(
             is done again.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
-        input_format: Kind of the input; auto decides by its content.
+        input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
@@ -1034,8 +1181,8 @@ def extend_context_audio(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1102,8 +1249,8 @@ def extend_text_context(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1168,8 +1315,8 @@ def fix_durations(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1229,8 +1376,8 @@ def index(
         dry_run: List what would be written, and write nothing.
         overwrite: Write all indexes again.
         num_workers: Number of local worker processes. Default: available CPU cores.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1358,8 +1505,8 @@ def make_manifest(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1391,6 +1538,7 @@ def manifest_to_mels(
     devices: str = "auto",
     lists_only: bool = False,
     text_field: str | None = None,
+    channel: str | None = None,
     sampling_rate: int = 22050,
     filter_length: int = 1024,
     hop_length: int = 256,
@@ -1398,7 +1546,7 @@ def manifest_to_mels(
     mel_fmin: float = 0.0,
     mel_fmax: float = 8000.0,
     n_mel_channels: int = 80,
-    input_format: Literal["auto", "manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] = "auto",
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
     audio_column: str | None = None,
     text_column: str | None = None,
@@ -1435,6 +1583,8 @@ def manifest_to_mels(
         lists_only: Write only the file lists, without the mels.
         text_field: Field with the text of the lists. Default: normalized_text of records that have it, otherwise
             text.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         sampling_rate: Sampling rate of the mels (Hz); other audio is resampled.
         filter_length: Length of the Fourier transform in samples.
         hop_length: Samples from one frame to the next.
@@ -1442,7 +1592,7 @@ def manifest_to_mels(
         mel_fmin: Lowest frequency (Hz).
         mel_fmax: Highest frequency (Hz).
         n_mel_channels: Number of mel bands.
-        input_format: Kind of the input; auto decides by its content.
+        input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
@@ -1455,8 +1605,8 @@ def manifest_to_mels(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1493,8 +1643,9 @@ def manifest_to_parquet(
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     check_audio: bool = False,
-    input_format: Literal["auto", "manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] = "auto",
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
     audio_column: str | None = None,
     text_column: str | None = None,
@@ -1533,8 +1684,10 @@ def manifest_to_parquet(
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
-        input_format: Kind of the input; auto decides by its content.
+        input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
@@ -1547,8 +1700,8 @@ def manifest_to_parquet(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1584,11 +1737,12 @@ def manifest_to_shar(
     shard_size: int = 4096,
     audio_format: Literal["flac", "wav", "opus", "original"] = "flac",
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     shuffle: bool = False,
     shuffle_seed: int = 0,
     indexed: bool = False,
     check_audio: bool = False,
-    input_format: Literal["auto", "manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] = "auto",
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
     audio_column: str | None = None,
     text_column: str | None = None,
@@ -1628,12 +1782,14 @@ def manifest_to_shar(
         shard_size: Maximum number of records per shard.
         audio_format: Encode audio to this format; original: keep the format of each file.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged; opus: 48000.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         indexed: Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0
             resume in the middle of an epoch.
         check_audio: Decode copied files as well, to find damage.
-        input_format: Kind of the input; auto decides by its content.
+        input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
@@ -1646,8 +1802,8 @@ def manifest_to_shar(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1692,6 +1848,7 @@ def manifest_to_tarred(
     slice_with_offset: bool = False,
     force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     remainder: Literal["spread", "drop"] | None = None,
     buckets_num: int = 1,
     dynamic_buckets_num: int | None = None,
@@ -1702,7 +1859,7 @@ def manifest_to_tarred(
     concat_to: str | PathLike[str] | None = None,
     allow_duplicates: bool = False,
     undo_concat: bool = False,
-    input_format: Literal["auto", "manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] = "auto",
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
     audio_column: str | None = None,
     text_column: str | None = None,
@@ -1745,6 +1902,8 @@ def manifest_to_tarred(
         slice_with_offset: Store each segment as a file of its own.
         force_codec: Encode audio to this format. Default: unchanged.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         remainder: Records that do not divide evenly: spread them over the shards, or drop them (as rejects).
             Default: spread.
         buckets_num: Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...
@@ -1758,7 +1917,7 @@ def manifest_to_tarred(
             defaults.
         allow_duplicates: With concat_to: add records that are in the set already.
         undo_concat: Remove what the last concat_to has added: the set of concat_to, or OUT, goes back one version.
-        input_format: Kind of the input; auto decides by its content.
+        input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
@@ -1771,8 +1930,8 @@ def manifest_to_tarred(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1813,8 +1972,9 @@ def manifest_to_wenet(
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     check_audio: bool = False,
-    input_format: Literal["auto", "manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] = "auto",
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
     audio_column: str | None = None,
     text_column: str | None = None,
@@ -1854,8 +2014,10 @@ def manifest_to_wenet(
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
-        input_format: Kind of the input; auto decides by its content.
+        input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
@@ -1868,8 +2030,8 @@ def manifest_to_wenet(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1952,8 +2114,8 @@ def prepare_texts(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.

@@ -35,24 +35,28 @@ class SetInput:
     """The options of commands that read manifests, or a data set whose records lie in containers."""
 
     input_format: Annotated[
-        Literal["auto", "manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"],
-        Option("Kind of the input; auto decides by its content."),
-    ] = "auto"
+        Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None,
+        Option("Kind of the input.", shown_default="by its content", added_later=True),
+    ] = None
     split: Annotated[
-        str | None, Option("Split of a data set with several, such as train.", shown_default="its only one")
+        str | None,
+        Option("Split of a data set with several, such as train.", shown_default="its only one", added_later=True),
     ] = None
     audio_column: Annotated[
-        str | None, Option("Column, or extension in a tar, with the audio.", shown_default="by type and name")
+        str | None,
+        Option("Column, or extension in a tar, with the audio.", shown_default="by type and name", added_later=True),
     ] = None
     text_column: Annotated[
-        str | None, Option("Column or field with the text.", shown_default="by its name: text, sentence, ...")
+        str | None,
+        Option("Column or field with the text.", shown_default="by its name: text, sentence, ...", added_later=True),
     ] = None
     speaker_column: Annotated[
-        str | None, Option("Column or field with the speaker.", shown_default="by its name: speaker, ...")
+        str | None,
+        Option("Column or field with the speaker.", shown_default="by its name: speaker, ...", added_later=True),
     ] = None
-    id_column: Annotated[str | None, Option("Column or field with the id.", shown_default="by its name: id, ...")] = (
-        None
-    )
+    id_column: Annotated[
+        str | None, Option("Column or field with the id.", shown_default="by its name: id, ...", added_later=True)
+    ] = None
 
 
 WorkDir = Annotated[
@@ -64,6 +68,16 @@ WorkDir = Annotated[
         metavar="DIR",
         shapes_output=False,
         order=2,
+    ),
+]
+Channel = Annotated[
+    str | None,
+    Option(
+        "Channel to take of audio with several: a number from 0, for records that do not name one in their field "
+        "channel, or mix, the mean of all.",
+        metavar="N|mix",
+        shown_default="as its readers need, see the formats in the docs",
+        added_later=True,
     ),
 ]
 Json = Annotated[

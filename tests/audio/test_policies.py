@@ -30,6 +30,7 @@ from prepcli.audio.segments import (
     encoded,
     locate,
     probe,
+    with_channel,
 )
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.interface.commands import COMMANDS
@@ -84,6 +85,38 @@ def test_channels_that_are_there() -> None:
         }
         found = [stereo(policy, channel=channel).channel for channel in (0, 1, None)]
         assert found == expected[policy.channels], policy.writer
+
+
+def test_the_channel_that_a_user_chooses() -> None:
+    """A number is for records that name no channel; with `mix` the mean is taken of all."""
+    for policy in POLICIES:
+        if policy.channels is not Channels.FIRST:
+            found = [stereo(with_channel(policy, "1"), channel=channel).channel for channel in (0, 1, None)]
+            assert found == [0, 1, 1], policy.writer
+            with pytest.raises(RecordRejected, match=r"channel is 2; a\.wav has 2 channels, counted from 0"):
+                stereo(with_channel(policy, "2"))
+        for channel in (0, 1, None, "left"):
+            assert stereo(with_channel(policy, "mix"), channel=channel).channel == "mix"
+        mono = AudioInfo("wav", "PCM_16", 16000, 32000, 1, 44)
+        for text in ("1", "mix"):
+            assert locate("a.wav", mono, 0.0, 2.0, None, with_channel(policy, text)).channel is None
+
+
+@pytest.mark.parametrize(("subtype", "format"), [("PCM_16", "WAV"), ("PCM_24", "FLAC"), ("FLOAT", "WAV")])
+def test_the_mean_of_all_channels_is_that_of_the_exact_samples(subtype: str, format: str) -> None:
+    file = io.BytesIO()
+    soundfile.write(file, np.random.default_rng(0).normal(0, 0.1, (9000, 3)), 16000, format=format, subtype=subtype)
+    data = file.getvalue()
+    exact = soundfile.read(io.BytesIO(data))[0].mean(axis=1)
+    segment = locate(data, probe(data, "a"), 0.0, 0.5, 1, with_channel(MELS, "mix"))
+    decoded = decode(segment)
+    assert decoded.shape == (8000, 1)
+    scale = 2.0**-31 if decoded.dtype.kind == "i" else 1.0
+    assert np.abs(decoded[:, 0] * scale - exact[:8000]).max() < 2.0**-24
+    stored = encoded(segment, TargetFormat(), with_channel(TARRED, "mix"))
+    assert (stored.is_copy, probe(stored.data).num_channels, probe(stored.data).subtype) == (False, 1, subtype)
+    error = {"PCM_16": 2.0**-16, "PCM_24": 2.0**-23, "FLOAT": 2.0**-25}[subtype]  # bits below the 24th are cut off
+    assert np.abs(soundfile.read(io.BytesIO(stored.data))[0] - exact[:8000]).max() <= error * (1 + 1e-9)
 
 
 def test_a_segment_beyond_the_file_is_refused_by_all() -> None:

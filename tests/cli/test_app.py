@@ -267,7 +267,10 @@ def test_what_looks_like_an_option_and_is_not(tmp_path: Path) -> None:
         ("manifest-to-tarred", "missing argument 'MANIFEST' (see prepcli manifest-to-tarred --help)"),
         ("download an4", "missing option '--data-root' (see prepcli download an4 --help)"),
         ("download an4 --data-root", "option '--data-root' requires an argument (see prepcli download an4 --help)"),
-        ("download an5", "no such command 'an5'. Did you mean 'an4'? (see prepcli download --help)"),
+        ("download an5", "there is no corpus an5: did you mean an4? prepcli download --list has all"),
+        ("download LJ_Speech", "there is no corpus LJ_Speech: did you mean ljspeech? prepcli download --list has all"),
+        ("download xyzzy", "there is no corpus xyzzy: prepcli download --list has all"),
+        ("download --json", "--json comes after the corpus, as in prepcli download an4 --json, or with --list"),
         ("frobnicate", "no such command 'frobnicate' (see prepcli --help)"),
         ("--frobnicate", "no such option: --frobnicate (see prepcli --help)"),
         (

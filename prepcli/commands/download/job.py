@@ -21,6 +21,8 @@ from prepcli.commands.download.options import (
     DownloadFisher,
     DownloadHub5,
     DownloadLibrispeech,
+    DownloadLibritts,
+    DownloadLibrittsR,
     DownloadLjspeech,
     FetchOptions,
 )
@@ -386,6 +388,24 @@ def download_ljspeech(options: DownloadLjspeech) -> DownloadReport:
 
     chosen = corpus.data_set(options.val_size, options.test_size, options.split_seed)
     return _prepare([chosen], options)
+
+
+@_makes_manifests('download_libritts("data", data_sets="dev_clean")', "dev_clean", "/.../data/LibriTTS/dev_clean.json")
+def download_libritts(options: DownloadLibritts) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import libritts as corpus
+
+    return _prepare(corpus.data_sets(options.data_sets, corpus.LIBRITTS), options)
+
+
+@_makes_manifests(
+    'download_libritts_r("data", data_sets="dev_clean")', "dev_clean", "/.../data/LibriTTS_R/dev_clean.json"
+)
+def download_libritts_r(options: DownloadLibrittsR) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import libritts as corpus
+
+    return _prepare(corpus.data_sets(options.data_sets, corpus.LIBRITTS_R), options)
 
 
 @_makes_slices(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from prepcli.commands.download.prepare import Fetching
     from prepcli.engine.run.job import RunOptions
 
+LIBRITTS_SETS = "dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500"
 DataRoot = Annotated[Path, Option("Folder for the corpus, its audio and its manifests.", shapes_output=False)]
 DestRoot = Annotated[Path, Option("Directory of the slices and manifests.", shapes_output=False)]
 
@@ -179,6 +180,39 @@ class DownloadLjspeech(FetchOptions):
     val_size: Annotated[int, Option("Number of utterances in the validation part.", minimum=0)] = 100
     test_size: Annotated[int, Option("Number of utterances in the test part.", minimum=0)] = 500
     split_seed: Annotated[int, Option("Seed of the split; a seed gives the same split on every machine.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadLibritts(FetchOptions):
+    """Fetch LibriTTS and make NeMo manifests of it.
+
+    Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker, gender
+    and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by preset
+    libritts of extend-context-audio needs them; for a copy, that is --data-root DIR --extracted DIR.
+
+    Run the same command again to continue; other data sets can be added later.
+
+    Example: prepcli download libritts --data-root data/ --data-sets dev_clean,train_clean_100
+    """
+
+    data_root: DataRoot
+    data_sets: Annotated[str, Option(f"{LIBRITTS_SETS}, separated by commas; or ALL of these.")] = "dev_clean"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadLibrittsR(FetchOptions):
+    """Fetch LibriTTS-R, LibriTTS with restored sound, and make NeMo manifests of it.
+
+    Writes D/LibriTTS_R/<data_set>.json, with the fields that download libritts writes. The publisher gives no checksum
+    of the archives: their length, their CRC and the end of the tar are checked; --checksums adds your own.
+
+    Run the same command again to continue; other data sets can be added later.
+
+    Example: prepcli download libritts-r --data-root data/ --data-sets dev_clean,train_clean_100
+    """
+
+    data_root: DataRoot
+    data_sets: Annotated[str, Option(f"{LIBRITTS_SETS}, separated by commas; or ALL of these.")] = "dev_clean"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.channels import channels_note
 from prepcli.audio.opening import read_whole
 from prepcli.audio.segments import (
     EncodedAudio,
     Policy,
     Segment,
     TargetFormat,
-    channels_note,
     encoded,
     locate,
     probe,
@@ -198,6 +198,4 @@ class ExportJob(RecordJob[RecordUnit, ExportContents], Generic[OptionsT]):
 
     def channels_note(self, markers: Sequence[Marker]) -> dict[str, str]:
         """A line for the summary if shards have counted records in `SEVERAL_CHANNELS`."""
-        return channels_note(
-            (marker.extra for marker in markers), "records", "give them the field channel (from 0), or make mono files"
-        )
+        return channels_note((marker.extra for marker in markers), "records")

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
+from prepcli.audio.channels import chosen_channel
 from prepcli.audio.limits import check_target_rate
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, SetInput, WorkDir
+from prepcli.interface.shared_options import AudioBaseDir, Channel, SetInput, WorkDir
 from prepcli.storage.paths import AnyPath
 
 DYNAMIC_BUCKETS = 30
@@ -44,6 +45,7 @@ class TarredOptions(SetInput):
         Option("Encode audio to this format.", shown_default="unchanged"),
     ] = None
     target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
+    channel: Channel = None
     remainder: Annotated[
         Literal["spread", "drop"] | None,
         Option(
@@ -81,7 +83,7 @@ class TarredOptions(SetInput):
         bool,
         Option(
             "Write only the manifests, without the tars, to check them first.",
-            disables=("check_audio", "target_sample_rate"),
+            disables=("check_audio", "target_sample_rate", "channel"),
         ),
     ] = False
     check_audio: Annotated[
@@ -150,6 +152,7 @@ class TarredOptions(SetInput):
                     "leave one of them out"
                 )
         check_target_rate(self.target_sample_rate)
+        chosen_channel(self.channel)
         if self.buckets_num < 1:
             raise UsageError(f"{option('--buckets-num')} must be at least 1, not {self.buckets_num}")
         if self.dynamic_buckets_num is not None and self.dynamic_buckets_num < 2:

@@ -1,22 +1,29 @@
-"""Checks that a shard of a Lhotse Shar set is complete and its fields are aligned, as strictly as any loader.
+"""Checks that a Lhotse Shar set is complete and its fields are aligned, as strictly as any loader.
 
-lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard in parallel, and silently stops at the end of the
-shortest; it does not check for repeated ids.
+Its text contexts must match its cuts. lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard in parallel,
+and silently stops at the end of the shortest; it does not check for repeated ids.
 """
 
 import gzip
 import hashlib
+import posixpath
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.verify.codes import check_codes
-from prepcli.commands.verify.indexes import index_problems
+from prepcli.commands.verify.indexes import index_problems, moved_from
+from prepcli.commands.verify.report import VerifyReport
+from prepcli.commands.verify.runs import PublishedRun
+from prepcli.commands.verify.shards import Hashed, add_shard
 from prepcli.commands.verify.tarred import ShardReport, check_audio, line_hash
+from prepcli.engine.run.crashes import map_refusing_crashes
+from prepcli.errors import UsageError
 from prepcli.formats.codes import CODES_OF
 from prepcli.formats.indexes import MIRROR
 from prepcli.formats.pairs import Pair, read_pairs
@@ -25,14 +32,18 @@ from prepcli.formats.shar import (
     AUDIO_NAME,
     CUTS_NAME,
     TARGET,
+    TEXT_CONTEXT_CUTS,
     CutLine,
     RecordingLine,
     decode_json,
     shard_text,
 )
+from prepcli.interface.bars import with_bar
+from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
 from prepcli.storage.paths import AnyPath
 
 Hashes = NDArray[np.uint64]
+_AGAIN = "run extend-text-context again with --overwrite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,27 @@ class SharReport(ShardReport):
     """
 
     id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+
+
+def verify_shar_set(
+    shar: SharSet, coded: CodesSet | None, sha256: Hashed, num_workers: int, report: VerifyReport
+) -> None:
+    """Check a Shar set; with `coded`, check only that these codes match its cuts."""
+    report.kind = "shar"
+    try:
+        shards, problems = find_shards(shar, sha256, coded)
+    except UsageError as error:
+        report.problems.append(str(error))
+        return
+    report.problems += problems
+    if shards and (note := moved_from((coded or shar).folder, shards[0].cuts)):
+        report.notes.append(note)
+    hashes: list[Hashes] = []
+    results = map_refusing_crashes(_check_shard, shards, num_workers)
+    for shard in with_bar(results, len(shards), "verify", "shards"):
+        add_shard(shard, "", report)
+        hashes.append(shard.id_hashes)
+    report.problems += _repeated_ids(shards, hashes)
 
 
 def find_shards(
@@ -94,7 +126,7 @@ def find_shards(
     return shards, problems
 
 
-def check_shar_shard(files: SharFiles) -> SharReport:
+def _check_shard(files: SharFiles) -> SharReport:
     """Read the whole shard: decode every recording, and compare every array of codes with its audio."""
     report = SharReport(files.number)
     cuts = _check_cuts(files, report)
@@ -191,7 +223,7 @@ def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, 
     return recording.num_samples / recording.sampling_rate if recording.sampling_rate else None
 
 
-def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
+def _repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
     """Cut ids that occur more than once in the set; `hashes` are the `SharReport.id_hashes` of the shards."""
     in_order = np.sort(np.concatenate([np.empty(0, np.uint64), *hashes]))
     repeated = in_order[1:][in_order[1:] == in_order[:-1]]
@@ -205,3 +237,61 @@ def repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[
     return [
         f"cut id {id} occurs {len(names)} times: {', '.join(names)}" for id, names in places.items() if len(names) > 1
     ]
+
+
+def text_context_problems(folder: AnyPath, runs: Sequence[PublishedRun]) -> Iterator[str]:
+    """The problems of the cuts in `cuts_textContext`; nothing if the set has no such folder.
+
+    These cuts have their own custom fields; all other fields must equal those of the cuts of the set.
+
+    Args:
+        folder: the set.
+        runs: the runs that made its content; they show from which cuts the text contexts were made.
+    """
+    if not (folder / TEXT_CONTEXT_CUTS).is_dir():
+        return
+    try:
+        cuts, texts = SharSet(folder).shards, SharSet(folder / TEXT_CONTEXT_CUTS, is_flat=True).shards
+    except UsageError as error:
+        yield str(error)
+        return
+    plans = [run.plan for run in runs if run.plan.command == "extend-text-context"]
+    made_of = {posixpath.basename(file["path"]): file["sha256"] for plan in plans for file in plan.inputs}
+    for number in sorted(set(cuts) ^ set(texts)):
+        which = "missing" if number in cuts else "there are no such cuts"
+        yield f"{TEXT_CONTEXT_CUTS}/cuts.{shard_text(number)}: {which}"
+    for number in sorted(set(cuts) & set(texts)):
+        try:
+            heads = [_heads(path) for path in (cuts[number], texts[number])]
+        except (UsageError, OSError) as error:
+            yield f"{TEXT_CONTEXT_CUTS}/{texts[number].name}: {error}"
+            continue
+        if heads[0] != heads[1]:
+            yield (
+                f"{TEXT_CONTEXT_CUTS}/{texts[number].name}: not the {len(heads[0])} cuts of cuts/{cuts[number].name} "
+                f"in their order with their texts; {_AGAIN}"
+            )
+        elif made_of.get(name := cuts[number].name) not in (None, cuts_digest(str(cuts[number]))):
+            yield f"{TEXT_CONTEXT_CUTS}/{texts[number].name}: made of other cuts than cuts/{name} holds now; {_AGAIN}"
+
+
+class _Supervision(msgspec.Struct):
+    """The fields of a supervision that training reads."""
+
+    id: Any = None
+    start: Any = None
+    duration: Any = None
+    text: Any = None
+    language: Any = None
+    speaker: Any = None
+
+
+class _Head(msgspec.Struct):
+    id: str
+    start: Any = None
+    duration: Any = None
+    supervisions: list[_Supervision] = []
+
+
+def _heads(path: AnyPath) -> list[_Head]:
+    return decode_cuts(path.read_bytes(), str(path), _Head)

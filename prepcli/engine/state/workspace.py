@@ -5,6 +5,7 @@ import errno
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,6 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from prepcli.engine.state.damaged import note_damaged
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
@@ -387,5 +387,19 @@ def read_document(path: Path, kind: type[Document]) -> Document | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        note_damaged(path)
+        _note_damaged(path)
         return None
+
+
+def _note_damaged(path: Path) -> None:
+    """Print the note once per file, even if several parts of a command read the file."""
+    if path not in _damaged:
+        _damaged.add(path)
+        print(
+            f"note: {ascii(str(path))[1:-1]} is damaged (did the machine lose power?); it is treated as missing",
+            file=sys.stderr,
+        )
+
+
+_damaged: set[Path] = set()
+"""Files that `_note_damaged` has named."""

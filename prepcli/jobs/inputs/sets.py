@@ -51,7 +51,7 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
         folder = path_of(path).parent
         tarred = TarredSet(folder)
         number = next((number for number, tar in tarred.shards.items() if tar.name == name), None)
-        if wanted in ("auto", "tarred") and number is not None:
+        if wanted in (None, "tarred") and number is not None:
             if number in tarred.manifests:
                 return [_tarred(str(tarred.manifests[number]), {None: path})]
             if tarred.whole.is_file():
@@ -65,7 +65,7 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
         return _wenet(WenetSet(path_of(path), is_raw=False), options)
     if name == RAW_LIST_NAME:
         return _wenet(WenetSet(path_of(path), is_raw=True), options)
-    if (match := CUTS_FILE.match(name)) and wanted in ("auto", "shar"):
+    if (match := CUTS_FILE.match(name)) and wanted in (None, "shar"):
         folder = path_of(path).parent
         for one in (SharSet(folder, is_flat=True), SharSet(folder.parent)):
             tars = {field: tars[int(match[1])] for field, tars in one.audio.items() if int(match[1]) in tars}
@@ -81,21 +81,21 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     if top.name == SHARD_MANIFEST_FOLDER:
         top = top.parent
     for one in sets_in(top):
-        if wanted == "auto" or wanted == one.kind:
+        if wanted is None or wanted == one.kind:
             found = _of_set(one, options)
             if found:
                 return found
     names = listing(top).files
     tars = sorted((name for name in names if name.lower().endswith(_TARS)), key=by_number)
-    if tars and wanted in ("auto", "webdataset", "wenet"):
+    if tars and wanted in (None, "webdataset", "wenet"):
         keys: Keys = "wenet" if wanted == "wenet" else "webdataset"
         return [_samples(str(top / name), keys, options) for name in _of_split(tars, options, folder)]
     zips = sorted((name for name in names if name.lower().endswith(".zip")), key=by_number)
-    if zips and wanted in ("auto", "zip"):
+    if zips and wanted in (None, "zip"):
         return [_zip(str(top / name), options) for name in zips]
-    if wanted in ("auto", "parquet") and (below := _below(top, ".parquet")):
+    if wanted in (None, "parquet") and (below := _below(top, ".parquet")):
         return [_parquet(path, options) for path in _one_split(below, top, options)]
-    what = "a data set" if wanted == "auto" else f"a data set of the form {option('--input-format', wanted)}"
+    what = "a data set" if wanted is None else f"a data set of the form {option('--input-format', wanted)}"
     raise UsageError(
         f"{folder} is not {what}: it holds no tarred set, Lhotse Shar, WeNet shards, tars, Parquet files or zip "
         f"archives{advice_on_audio(top)}"

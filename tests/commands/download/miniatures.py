@@ -158,9 +158,50 @@ def ljspeech() -> Files:
     return files
 
 
+def libritts(folder: str, speakers: list[str], tree: str = "LibriTTS") -> Files:
+    """`LibriTTS/<folder>/101/1011/101_1011_000000_000000.{wav,original.txt,normalized.txt}` …, and what is odd in it.
+
+    The last row of a chapter has no recording, the first sentence is not in `book.tsv`, which has more rows than the
+    transcript, and a quotation mark stands alone. LibriTTS-R also has files of a Macintosh, and a damaged recording.
+    """
+    files: Files = {
+        f"{tree}/SPEAKERS.txt": b";ID  |SEX| SUBSET           |MINUTES| NAME\n101  | F | "
+        + folder.encode()
+        + b"  | 25.03 | A Reader | of Books\n",
+        f"{tree}/README_{tree}.txt": b"A miniature.\n",
+    }
+    for speaker in speakers:
+        number = 100 + int(speaker[1:])
+        own = utterances(speaker)
+        for chapter, part in ((f"{number}1", own[:4]), (f"{number}2", own[4:])):
+            place = f"{tree}/{folder}/{number}/{chapter}/{number}_{chapter}"
+            rows, book = "", f"{number}_{chapter}_000099_000000\tnot kept\tnot kept\t1.5\n"
+            for index, (path, text) in enumerate(part):
+                id = f"{number}_{chapter}_{index // 2:06d}_{index % 2:06d}"
+                original, normalized = f'"{text} in 1455', f'"{text} in fourteen fifty-five'
+                files[f"{place.rpartition('/')[0]}/{id}.wav"] = wav(path)
+                files[f"{place.rpartition('/')[0]}/{id}.original.txt"] = original.encode()
+                files[f"{place.rpartition('/')[0]}/{id}.normalized.txt"] = normalized.encode()
+                rows += f"{id}\t{original}\t{normalized}\n"
+                if index:
+                    book += f"{id}\t{original}\t{normalized}\t{20 + index}.25\n"
+            rows += f"{number}_{chapter}_000098_000000\tNo recording.\tNo recording.\n"
+            files[f"{place}.trans.tsv"] = rows.encode()
+            files[f"{place}.book.tsv"] = book.encode()
+            if tree == "LibriTTS_R":
+                files[f"{place.rpartition('/')[0]}/._{number}_{chapter}.trans.tsv"] = b"\0\5\x16\7\0\2"
+                files[f"{place.rpartition('/')[0]}/._{number}_{chapter}_000000_000000.wav"] = b"\0\5\x16\7\0\2"
+    if tree == "LibriTTS_R":
+        name = next(name for name in files if name.endswith(".wav") and "/._" not in name)
+        files[name] = files[name][:-1000]
+    return files
+
+
 ARCHIVES: dict[str, Callable[[], bytes]] = {
     "dev-clean-2.tar.gz": lambda: tar_gz(librispeech("dev-clean-2", ["s01", "s02"])),
     "train-clean-5.tar.gz": lambda: tar_gz(librispeech("train-clean-5", ["s03", "s04", "s05"])),
+    "dev-clean.tar.gz": lambda: tar_gz(libritts("dev-clean", ["s01", "s02"])),
+    "dev_clean.tar.gz": lambda: tar_gz(libritts("dev-clean", ["s01", "s02"], "LibriTTS_R")),
     "an4_sphere.tar.gz": lambda: tar_gz(an4()),
     "data_aishell.tgz": lambda: tar_gz(aishell()),
     "LJSpeech-1.1.tar.bz2": lambda: bz2.compress(tar(ljspeech())),

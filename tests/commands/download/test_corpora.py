@@ -1,4 +1,4 @@
-"""an4, aishell, aishell2 and ljspeech: what each writes, from archives in the published layouts."""
+"""The list of corpora; an4, aishell, aishell2, ljspeech: what each writes, from archives in the published layouts."""
 
 from collections import Counter
 from pathlib import Path
@@ -10,8 +10,11 @@ from prepcli.commands.download.fetch import Archive, fetch
 from prepcli.commands.download.published.aishell import data_set as aishell_set
 from prepcli.commands.download.published.an4 import data_set as an4_set
 from prepcli.commands.download.published.librispeech import data_sets as librispeech_sets
+from prepcli.commands.download.published.libritts import LIBRITTS, LIBRITTS_R
+from prepcli.commands.download.published.libritts import data_sets as libritts_sets
 from prepcli.commands.download.published.ljspeech import data_set as ljspeech_set
 from prepcli.errors import UsageError
+from prepcli.interface.commands import COMMANDS
 from tests.commands.download import miniatures
 from tests.commands.download.conftest import Serve
 from tests.commands.download.miniatures import MANDARIN, aishell2, checksum_list, utterances, write_files
@@ -22,6 +25,7 @@ from tests.support.running import Outcome, prepcli
 def test_archives_come_over_https() -> None:
     sets = [an4_set(), aishell_set(), ljspeech_set(100, 100, 1), *librispeech_sets("ALL", "wav")]
     sets += librispeech_sets("mini", "wav")
+    sets += [*libritts_sets("ALL", LIBRITTS), *libritts_sets("ALL", LIBRITTS_R)]
     archives = [one.archive for one in sets if one.archive is not None]
     assert len(archives) == len(sets) and all(archive.urls for archive in archives)
     plain = [url for archive in archives for url in archive.urls if not url.startswith("https://")]
@@ -175,6 +179,22 @@ def test_aishell2_whose_audio_was_away(tmp_path: Path, nemo_layout: bool) -> Non
         assert prepcli(*arguments, *more).json["status"] == "nothing_to_do"
 
 
+@pytest.mark.parametrize("outside", ["../../../away.wav", "/away.wav"])
+def test_a_recording_outside_of_a_copy_is_a_reject(tmp_path: Path, outside: str) -> None:
+    corpus = write_files(aishell2(nemo_layout=False), tmp_path / "corpus")
+    scp = corpus / "iOS/dev/wav.scp"
+    first = scp.read_text().splitlines()[0].split("\t")[1]
+    (scp.parent / first).rename(tmp_path / "away.wav")
+    path = outside if outside.startswith("..") else str(tmp_path / "away.wav")
+    scp.write_text(scp.read_text().replace(first, path))
+    done = prepcli(
+        "download", "aishell2", "--audio-folder", corpus, "--data-root", tmp_path / "data", "--max-rejects", 1
+    )
+    assert done.code == 0, done.err
+    (reject,) = read_lines(tmp_path / "data.prepcli/sets/aishell2/rejects.jsonl")
+    assert (reject["reject_reason"], "may lie outside of the corpus" in reject["reject_detail"]) == ("bad_field", True)
+
+
 def test_aishell2_is_not_there(tmp_path: Path) -> None:
     done = prepcli("download", "aishell2", "--audio-folder", tmp_path, "--data-root", tmp_path / "data")
     assert done.code == 2
@@ -245,6 +265,24 @@ def test_help_lists_corpora_with_size_licence_and_needs() -> None:
     text = " ".join(prepcli("download", "--help").out.split())
     for words in ("CC BY 4.0", "64 MB, licence not stated", "15.6 GB, Apache 2.0", "needs your copy", "public domain"):
         assert words in text
+
+
+def test_the_list_has_every_corpus_with_a_command_of_its_own() -> None:
+    listed = prepcli("download", "--list", "--json").json["corpora"]
+    own = [name.removeprefix("download ") for name in (one.name for one in COMMANDS) if name.startswith("download ")]
+    assert [one["name"] for one in listed if one["recipe"] == "own"] == [name for name in own if name != "lhotse"]
+    assert next(one for one in listed if one["name"] == "fisher") == {
+        "name": "fisher",
+        "hours": 1960,
+        "languages": "English",
+        "licence": "LDC licence",
+        "recipe": "own",
+        "source": "your copy",
+    }
+    head, *rows = prepcli("download", "--list").out.splitlines()[:-1]
+    assert [row.split()[0] for row in rows] == [one["name"].split()[0] for one in listed]
+    column = head.index("licence")
+    assert [row[column:].partition("  ")[0] for row in rows] == [one["licence"] for one in listed]
 
 
 def test_a_repeated_id_of_ljspeech_is_a_reject(tmp_path: Path) -> None:

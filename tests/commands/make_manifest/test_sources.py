@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
 
 from prepcli.commands.make_manifest import formats
 from tests.conftest import Lines, read_lines
@@ -262,6 +264,15 @@ class TestKaldi:
         assert [reject["reject_reason"] for reject in found] == reasons
         assert [reject.get("id") for reject in found] == ["u3", "u4", None, None, "u7", None]
 
+    def test_segments_of_a_file_with_two_channels(self, audio: Path, tmp_path: Path) -> None:
+        segments = "u1 r 0.25 0.75 1\nu2 r 0.5 -1 0\nu3 r 0 1 left\nu4 r 0 1 0 0"
+        folder = self.folder(tmp_path, wav_scp=f"r {audio}/b/y.flac", segments=segments)
+        make(folder, tmp_path / "m.json")
+        assert [(line["id"], line["channel"]) for line in read_lines(tmp_path / "m.json")] == [("u1", 1), ("u2", 0)]
+        details = [reject["reject_detail"] for reject in rejects(tmp_path / "m.json")]
+        wanted = "must be: utterance recording start end [channel from 0]"
+        assert details == [f"the line has {words} words; it {wanted}" for words in (5, 6)]
+
     def test_an_utterance_twice(self, audio: Path, tmp_path: Path) -> None:
         folder = self.folder(tmp_path, wav_scp=f"u {audio}/a/x.wav\nu {audio}/b/x.wav\nv {audio}/b/y.flac")
         make(folder, tmp_path / "m.json")
@@ -412,9 +423,36 @@ def test_cuts(audio: Path, tmp_path: Path) -> None:
         segment | {"lang": "en", "id": "utt7", "snr": 9},
     ]
     details = [r["reject_detail"] for r in rejects(tmp_path / "m.json")]
-    wanted = ["of type command", "has 2 sources", "transforms", "2 supervisions", "is a MixedCut", "no recording"]
+    wanted = ["of type command", "in 2 of the 2 files", "transforms", "2 supervisions", "is a MixedCut", "no recording"]
     assert len(details) == len(wanted)
     assert all(part in detail for part, detail in zip(wanted, details, strict=True))
+
+
+def test_cuts_of_telephone_calls(tmp_path: Path) -> None:
+    """One file with both sides, or one for each; a recording of which no channel is chosen stays whole."""
+    left, right = (write_audio(tmp_path / f"{name}.wav", 1.0, seed=seed)[:, None] for seed, name in enumerate("ab"))
+    soundfile.write(tmp_path / "both.flac", np.hstack([left, right]), 8000)
+    both = cut(tmp_path / "both.flac")["recording"]
+    both["sources"][0]["channels"] = [0, 1]
+    sides = [
+        cut(tmp_path / f"{name}.wav")["recording"]["sources"][0] | {"channels": [c]} for c, name in enumerate("ab")
+    ]
+    apart = both | {"sources": sides}
+    lines = [
+        *(cut(tmp_path, recording=one, channel=channel) for one in (both, apart) for channel in (0, 1, 2)),
+        cut(tmp_path, recording=both, channel=1, start=0.25, duration=0.5, supervisions=[{"id": "s", "text": "hi"}]),
+        both | {"id": "call"},
+        apart,
+    ]
+    make(write_lines_of(tmp_path / "cuts.jsonl", *map(json.dumps, lines)), tmp_path / "m.json")
+    named = [
+        (line["audio_filepath"], line.get("channel"), line.get("offset")) for line in read_lines(tmp_path / "m.json")
+    ]
+    whole = [("both.flac", 0, None), ("both.flac", 1, None), ("a.wav", None, None), ("b.wav", None, None)]
+    assert named == [*whole, ("both.flac", 1, 0.25), ("both.flac", None, None)]
+    details = [reject["reject_detail"] for reject in rejects(tmp_path / "m.json")]
+    counts = [(0, 1), (0, 2), (2, 2)]
+    assert details == [f"its audio is in {a} of the {b} files of its recording, not in one" for a, b in counts]
 
 
 def test_a_table_without_a_known_text_column(audio: Path, tmp_path: Path) -> None:

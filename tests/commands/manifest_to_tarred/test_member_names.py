@@ -1,15 +1,19 @@
 """A member's name stands for one piece of audio in the whole set, whatever the files are called."""
 
+import io
 import tarfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
 
 from tests.commands.manifest_to_tarred.test_job import make
 from tests.conftest import Lines, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.shar_sets import members
 
 
 def record(folder: Path, name: str, seed: int) -> dict[str, Any]:
@@ -101,3 +105,28 @@ def test_names_that_would_be_chosen_are_taken_too(tmp_path: Path) -> None:
     twice = record(tmp_path / "two", "x.wav", 7)
     second = [twice, record(tmp_path / "two", "z.wav", 8), record(tmp_path / "two", "y.wav", 9), twice]
     add(out, write_lines(tmp_path / "two/m.json", second), 1, "--num-shards", 2)
+
+
+def test_members_of_the_channels_of_a_file(tmp_path: Path) -> None:
+    """A member per file and channel, each with a name that stands for it in the whole set, and in additions."""
+    both = write_audio(tmp_path / "call.flac", 2.0, channels=2)
+    lines = [
+        {"audio_filepath": "call.flac", "offset": 0.5 * part, "duration": 0.5, "text": f"{part} {channel}"} | channel
+        for part in range(4)
+        for channel in ({"channel": 0}, {"channel": 1}, {})
+    ]
+    first, second = (write_lines(tmp_path / name, lines[part::2]) for part, name in enumerate(("a.json", "b.json")))
+    out = tmp_path / "out"
+    make(first, out, "--num-shards", 2, "--channel", 1)
+    assert prepcli("manifest-to-tarred", second, "--concat-to", out, "--channel", "mix").code == 2
+    assert prepcli("manifest-to-tarred", second, "--concat-to", out).code == 0
+    assert prepcli("verify", out).code == 0
+    audio = {}
+    for shard in range(4):
+        for name, data in members(out / f"audio_{shard}.tar"):
+            assert name not in audio
+            audio[name] = soundfile.read(io.BytesIO(data), dtype="int16")[0]
+    found = read_lines(out / "tarred_audio_manifest_version_1.json")
+    assert [line["text"] for line in found] == [line["text"] for line in (*lines[::2], *lines[1::2])]
+    for line in found:
+        assert np.array_equal(audio[line["audio_filepath"]], both[:, line.get("channel", 1)])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prepcli.audio.encode import to_float32
 from prepcli.audio.rates import rate_counts, rates_note
 from prepcli.audio.resample import resample
-from prepcli.audio.segments import MELS, Segment, decode
+from prepcli.audio.segments import MELS, Segment, decode, with_channel
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.mels.options import ManifestToMels, MelsOptions
 from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
@@ -82,7 +82,7 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
         raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {field}")
     id = contents.id_of(number, record)
     mel_line = list_line(MEL_NAME.format(id), text, field)
-    segment = contents.segment(number, record, MELS)
+    segment = contents.segment(number, record, with_channel(MELS, options.channel))
     length = resampled_length(segment, options)
     if length < options.min_samples:
         raise RecordRejected(
@@ -99,7 +99,7 @@ def resampled_length(segment: Segment, options: MelsOptions) -> int:
 
 
 def read_clip(clip: Clip, options: MelsOptions) -> Samples:
-    """The samples (n,) of a clip, in [-1, 1], from the record's channel or, without one, the first channel.
+    """The samples (n,) of a clip, in [-1, 1], from the channel that its policy takes.
 
     Raises:
         RecordRejected: the audio cannot be decoded.

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.info import unreadable
-from prepcli.audio.segments import PARQUET, SEVERAL_CHANNELS, TargetFormat
+from prepcli.audio.segments import PARQUET, TargetFormat, with_channel
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.parquet.options import ManifestToParquet, ParquetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
@@ -234,7 +235,8 @@ class _Shard(RecordWriter):
         values = self.columns.values(record)
         target = TargetFormat(self.options.force_codec, self.options.target_sample_rate)
         check = self.options.check_audio
-        segment, stored = self.contents.load_audio(number, record, target, PARQUET, check=check)
+        policy = with_channel(PARQUET, self.options.channel)
+        segment, stored = self.contents.load_audio(number, record, target, policy, check=check)
         if len(stored.data) > MAX_AUDIO_BYTES:
             unreadable(segment.name, "is larger than a value of Parquet may be")
         if stored.sampling_rate != segment.info.sampling_rate:
