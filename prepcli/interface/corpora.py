@@ -107,6 +107,15 @@ CORPORA = (
         publisher="OpenSLR",
     ),
     Corpus(
+        name="vctk",
+        languages="English",
+        hours=44,
+        speech="110 speakers of many accents, 48 kHz",
+        archives="Archive 11.7 GB",
+        licence="CC BY 4.0",
+        publisher="Edinburgh DataShare",
+    ),
+    Corpus(
         name="fisher",
         languages="English",
         hours=1960,

@@ -24,6 +24,7 @@ from prepcli.commands.download.options import (
     DownloadLibritts,
     DownloadLibrittsR,
     DownloadLjspeech,
+    DownloadVctk,
     FetchOptions,
 )
 from prepcli.commands.download.prepare import (
@@ -406,6 +407,14 @@ def download_libritts_r(options: DownloadLibrittsR) -> DownloadReport:
     from prepcli.commands.download.published import libritts as corpus
 
     return _prepare(corpus.data_sets(options.data_sets, corpus.LIBRITTS_R), options)
+
+
+@_makes_manifests('download_vctk("data")', "mic2", "/.../data/VCTK-Corpus-0.92/mic2.json")
+def download_vctk(options: DownloadVctk) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import vctk as corpus
+
+    return _prepare([corpus.data_set(options.mic)], options)
 
 
 @_makes_slices(

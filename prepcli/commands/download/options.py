@@ -216,6 +216,25 @@ class DownloadLibrittsR(FetchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DownloadVctk(FetchOptions):
+    """Fetch VCTK 0.92 and make NeMo manifests of it.
+
+    Writes D/VCTK-Corpus-0.92/mic2.json (or mic1.json, or both), with audio_filepath, duration, text, speaker and, if
+    they are published, age, gender, accent and region. The recordings (48 kHz FLAC) stay unchanged. All speakers read
+    some of the same sentences: a split must keep both speakers and texts apart.
+
+    Rejects are expected: speaker p315 has no texts, p280 no recordings of mic2, and p362 not all.
+
+    Run the same command again to continue.
+
+    Example: prepcli download vctk --data-root data/
+    """
+
+    data_root: DataRoot
+    mic: Annotated[Literal["mic1", "mic2", "both"], Option("The microphone; each has a manifest.")] = "mic2"
+
+
+@dataclass(frozen=True, kw_only=True)
 class DownloadFisher(JobOptions):
     """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
 

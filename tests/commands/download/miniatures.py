@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import tarfile
+import zipfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -43,6 +44,17 @@ def tar(files: Files) -> bytes:
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(data), 0o444
             out.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def zipped(files: Files) -> bytes:
+    """A zip of files, compressed, with the permissions that Info-ZIP writes; the same bytes each time."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, data in files.items():
+            member = zipfile.ZipInfo(name)
+            member.external_attr, member.compress_type = 0o100644 << 16, zipfile.ZIP_DEFLATED
+            out.writestr(member, data)
     return buffer.getvalue()
 
 
@@ -197,11 +209,38 @@ def libritts(folder: str, speakers: list[str], tree: str = "LibriTTS") -> Files:
     return files
 
 
+VCTK_SPEAKERS = """ID  AGE  GENDER  ACCENTS  REGION COMMENTS
+p225  23  F    English    Southern  England
+p280  25  F    French    France (mic2 files unavailable)
+p315  22  M    American    New England (text files unavailable)
+p362  29  F    American
+s5  22  F  Scottish  Highlands
+"""
+
+
+def vctk() -> Files:
+    """`txt/p225/p225_001.txt`, `wav48_silence_trimmed/p225/p225_001_mic{1,2}.flac`, without a folder above.
+
+    As in the real one p280 has no recordings of mic2, p315 no texts, and p362 not all recordings.
+    """
+    files: Files = {"speaker-info.txt": VCTK_SPEAKERS.encode(), "README.txt": b"A miniature.\n"}
+    for name, speaker in zip(("p225", "p280", "p315", "p362", "s5"), SPEAKERS, strict=False):
+        for index, (path, text) in enumerate(utterances(speaker)[:4], start=1):
+            id = f"{name}/{name}_{index:03d}"
+            if name != "p315":
+                files[f"txt/{id}.txt"] = f"{text} \n".encode()
+            for mic in ("mic1", "mic2"):
+                if (name, mic) != ("p280", "mic2") and (name, index) != ("p362", 2):
+                    files[f"wav48_silence_trimmed/{id}_{mic}.flac"] = path.read_bytes()
+    return files
+
+
 ARCHIVES: dict[str, Callable[[], bytes]] = {
     "dev-clean-2.tar.gz": lambda: tar_gz(librispeech("dev-clean-2", ["s01", "s02"])),
     "train-clean-5.tar.gz": lambda: tar_gz(librispeech("train-clean-5", ["s03", "s04", "s05"])),
     "dev-clean.tar.gz": lambda: tar_gz(libritts("dev-clean", ["s01", "s02"])),
     "dev_clean.tar.gz": lambda: tar_gz(libritts("dev-clean", ["s01", "s02"], "LibriTTS_R")),
+    "VCTK-Corpus-0.92.zip": lambda: zipped(vctk()),
     "an4_sphere.tar.gz": lambda: tar_gz(an4()),
     "data_aishell.tgz": lambda: tar_gz(aishell()),
     "LJSpeech-1.1.tar.bz2": lambda: bz2.compress(tar(ljspeech())),
