@@ -116,6 +116,23 @@ CORPORA = (
         publisher="Edinburgh DataShare",
     ),
     Corpus(
+        name="mls",
+        languages="Dutch, English, French, German, Italian, Polish, Portuguese, Spanish",
+        hours=50834,
+        speech="audio books, 16 kHz",
+        archives="An archive per language",
+        licence="CC BY 4.0",
+        publisher="OpenSLR",
+    ),
+    Corpus(
+        name="common-voice",
+        languages="290 languages",
+        hours=41792,
+        speech="sentences, MP3",
+        licence="licence as stated with your copy",
+        copy="a language, from Mozilla Data Collective",
+    ),
+    Corpus(
         name="fisher",
         languages="English",
         hours=1960,
