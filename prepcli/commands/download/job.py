@@ -276,7 +276,7 @@ def prepare_data_sets(
 
 def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: RunOptions) -> Report:
     if fetch_only:
-        return Report.without_records(data_set.command, "fetched", str(data_root))
+        return Report(data_set.command, "fetched", str(data_root))
     workspace = workspace_of(data_set, data_root)
     if engine.retry_rejects and has_audio_come_back(data_set, data_root):
         engine = replace(engine, overwrite=True)  # for a corpus on disk, it replaces manifests only
@@ -302,7 +302,7 @@ def _plan(data_set: CorpusPart, data_root: Path, fetching: Fetching, engine: Run
     if not is_ready(data_set, data_root):
         archive = plan_fetching(data_set, data_root, fetching)
         plan = {"command": data_set.command, "status": "dry_run", "fetch": archive}
-        return Report.without_records(data_set.command, "dry_run", str(data_root), details=plan)
+        return Report(data_set.command, "dry_run", str(data_root), details=plan)
     with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
         job = CorpusJob(data_set, data_root, ensure_index(data_set, data_root, Path(scratch)))
         return dry_run_report(job, data_root, engine.rank)

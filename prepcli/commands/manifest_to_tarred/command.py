@@ -13,7 +13,7 @@ from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, Tarred
 from prepcli.commands.manifest_to_tarred.own_options import with_own_options
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
 from prepcli.engine.publishing.owned import Owned
-from prepcli.engine.ranks.progress import is_alive, read_progress
+from prepcli.engine.ranks.progress import is_running, read_progress
 from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan
@@ -229,9 +229,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
         "version": version,
     }
     status = "dry_run" if options.dry_run else "done"
-    return Report.without_records(
-        TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs
-    )
+    return Report(TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs)
 
 
 def _last_addition(folder: AnyPath) -> _Addition:
@@ -254,7 +252,7 @@ def _last_addition(folder: AnyPath) -> _Addition:
             f"what {option('--concat-to')} has written for version {version} of {folder} is not known: "
             f"{workspace.plan_file} is not there, or damaged; run that command again, with {option('--overwrite')}"
         )
-    alive = next((one for one in read_progress(workspace) if is_alive(workspace, one, DELETE_SECONDS)), None)
+    alive = next((one for one in read_progress(workspace) if is_running(workspace, one, DELETE_SECONDS)), None)
     if alive is not None:
         raise UsageError(
             f"rank {alive.rank} is at work on version {version} of {folder} (process {alive.pid} on {alive.host}); "

@@ -1,4 +1,4 @@
-"""Audio that crashes the decoder in `verify`: a problem of its own, and everything else is checked."""
+"""verify refuses what it cannot check, names unfinished runs, and survives audio that crashes the decoder."""
 
 import signal
 from pathlib import Path
@@ -7,26 +7,49 @@ from typing import Any
 import pytest
 
 from prepcli.audio import segments
-from prepcli.commands.verify import tarred
+from prepcli.commands.verify import shards
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.engine.run.test_crashes import die
 from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli
 from tests.support.shar_sets import make, members, with_contexts
 
+
+@pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
+def test_unfinished_run_is_not_ok(tmp_path: Path, options: list[str]) -> None:
+    """Without manifests of shards, the lines of a shard are in no file before the last step."""
+    out = tmp_path / "out"
+    arguments = [SHORT_CORPUS / "manifest.json", out, "--num-shards", 3, "--rank", 0, "--world-size", 2, *options]
+    assert prepcli("manifest-to-tarred", *arguments).code == 0
+    done = prepcli("verify", out)
+    assert done.code == 1
+    (problem,) = [line for line in done.out.splitlines() if "PROBLEM" in line]
+    assert "the run is not finished: 1 of 3 units are done" in problem
+    (tar,) = out.glob("audio_*.tar")
+    tar.write_bytes(tar.read_bytes()[:-10_000])
+    assert len(prepcli("verify", out, "--json").json["problems"]) > 1
+
+
+def test_what_is_not_a_data_set(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        done = prepcli("verify", path)
+        assert done.code == 2
+        assert str(path) in done.error_line
+
+
 pytestmark = pytest.mark.usefixtures("forking")
 
 
 def let_audio_crash(monkeypatch: pytest.MonkeyPatch, fatal: bytes = b"") -> None:
     """Let the decoder die of the audio of one record, or of the audio `fatal`."""
-    real: Any = vars(tarred)["probe_bytes"]
+    real: Any = vars(shards)["probe_bytes"]
 
     def probe(data: bytes, name: str) -> Any:
         if data == fatal if fatal else "s03_u3" in name:
             die(signal.SIGSEGV)
         return real(data, name)
 
-    monkeypatch.setattr(tarred, "probe_bytes", probe)
+    monkeypatch.setattr(shards, "probe_bytes", probe)
 
 
 @pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), ("tarred", 2), ("shar", 2)])
@@ -58,7 +81,7 @@ def test_the_context_of_a_crashing_target_is_checked(tmp_path: Path, monkeypatch
 def test_a_killed_worker_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     assert prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", out, "--num-shards", 2).code == 0
-    monkeypatch.setattr(tarred, "probe_bytes", lambda *_: die(signal.SIGKILL))
+    monkeypatch.setattr(shards, "probe_bytes", lambda *_: die(signal.SIGKILL))
     done = prepcli("verify", out, "--num-workers", 2)
     assert done.code == 4
     assert "SIGKILL" in done.error_line

@@ -5,18 +5,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import soundfile as sf
 
-from prepcli.audio.probe import probe_file
 from prepcli.audio.source import FileSource
 from prepcli.commands.manifest_to_tarred.job import TarredJob
 from prepcli.commands.manifest_to_tarred.options import TarredOptions
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import PrepcliError, RecordRejected
+from prepcli.errors import PrepcliError
 from tests.conftest import MINI_CORPUS, tree
 
 
@@ -80,26 +77,6 @@ def test_audio_that_cannot_be_read_stops_the_run_and_is_named(tmp_path: Path, br
     with pytest.raises(PrepcliError, match=r"s03_u2\.flac: Input/output error.*run the same command again") as caught:
         run(tmp_path / "out")
     assert caught.value.exit_code == 1
-
-
-def test_a_resource_fork_without_a_name_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty `._` in the current folder makes libsndfile refuse MP3 that it reads from a descriptor."""
-    path = tmp_path / "a.mp3"
-    sf.write(path, 0.3 * np.sin(np.arange(32_000, dtype=np.float32) / 20), 16_000)
-    monkeypatch.chdir(tmp_path)
-    assert probe_file(path).num_samples
-    (tmp_path / "._").touch()
-    try:
-        probe_file(path)
-    except RecordRejected as rejected:
-        assert f"takes the file {tmp_path}/._ for a part of the audio, so remove that first" in rejected.detail
-    path.write_bytes(b"no audio at all")
-    with pytest.raises(RecordRejected, match="remove that first"):
-        probe_file(path)
-    (tmp_path / "._").unlink()
-    with pytest.raises(RecordRejected, match="not audio that libsndfile") as found:
-        probe_file(path)
-    assert "remove" not in found.value.detail
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 9])

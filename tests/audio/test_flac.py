@@ -4,19 +4,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prepcli.audio import flac, ogg
+from prepcli.audio import flac
 from prepcli.audio.check import check_copy, check_decoded
 from prepcli.audio.encode import encode
-from prepcli.audio.info import NOT_PASSABLE, AudioInfo
+from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
+from tests.audio.conftest import Samples
+from tests.audio.encoders import ENCODERS, flac_of_unknown_length, write_flac
 from tests.audio.signals import RATE, flipped, id3v2, tones
 from tests.conftest import read_lines, write_lines
 from tests.support.running import prepcli
+from tests.support.tools import tool
 
 WIDTHS = ("PCM_16", "PCM_24")
 
@@ -132,62 +136,6 @@ def test_md5_of_eight_bits_and_of_two_channels() -> None:
         assert refuses(flipped(data, 30), "decoded") is not None
 
 
-@pytest.mark.parametrize("format", ["ogg", "opus"])
-def test_ogg_with_a_bit_flipped_anywhere(format: str) -> None:
-    data = encode(tones(10), RATE, format)
-    assert ogg.pages_fit(data)
-    assert not ogg.pages_fit(data + b"?")
-    pages = data.count(b"OggS")
-    assert pages > 5
-    for at in np.random.default_rng(1).integers(len(data) // 3, 2 * len(data) // 3, 20).tolist():
-        damaged = flipped(data, at, at % 8)
-        assert not ogg.pages_fit(damaged)
-        assert "ends early" in (refuses(damaged) or "")
-
-
-def id3_flac_info(data: bytes) -> AudioInfo:
-    return probe_bytes(data, "a.flac")
-
-
-def test_id3v2_before_flac(tmp_path: Path) -> None:
-    data = flac_of()
-    tagged = id3v2() + data
-    assert id3_flac_info(tagged) == id3_flac_info(data)
-    (tmp_path / "a.flac").write_bytes(tagged)
-    assert probe_file(tmp_path / "a.flac") == id3_flac_info(data)
-    for source in (tagged, tmp_path / "a.flac"):
-        assert np.array_equal(read_segment(source, id3_flac_info(tagged))[:, 0], tones(5))
-        assert np.array_equal(read_segment(source, id3_flac_info(tagged), 70001, 9)[:, 0], tones(5)[70001:70010])
-    for cut in (1, 100, 5000, 50000):
-        assert "ends early" in (refuses(tagged[:-cut]) or "")
-    assert refuses(id3v2() + tagged) is not None  # libsndfile skips one tag only
-
-
-def test_id3v2_before_mp3() -> None:
-    data = encode(tones(2), RATE, "mp3")
-    tagged = id3v2() + data
-    info, bare = probe_bytes(tagged, "a"), probe_bytes(data, "a")
-    assert (info.format, info.num_samples) == (bare.format, bare.num_samples)
-    assert np.array_equal(read_segment(tagged, info), read_segment(data, bare))
-    assert "ends early" in (refuses(tagged[:-700]) or "")
-
-
-def test_id3v2_before_what_libsndfile_then_refuses() -> None:
-    """It must not get into a set: trainers would fail on it."""
-    for format in ("ogg", "opus"):
-        data = id3v2() + encode(tones(2), RATE, format)
-        try:
-            assert probe_bytes(data, "a").format == NOT_PASSABLE  # sox, where there is one
-        except RecordRejected as rejected:
-            assert "libsndfile" in rejected.detail
-
-
-@pytest.mark.parametrize("tag", [b"ID3", b"ID3\x04\x00\x00\x7f\x7f\x7f\x7f", id3v2(), id3v2()[:-5], id3v2() * 3])
-def test_nothing_but_a_tag(tag: bytes) -> None:
-    with pytest.raises(RecordRejected):
-        probe_bytes(tag, "a")
-
-
 COPYING = [
     ["manifest-to-tarred", "--num-shards", 1],
     ["manifest-to-tarred", "--num-shards", 1, "--slice-with-offset"],
@@ -241,3 +189,51 @@ def test_only_manifests_reads_no_audio(tmp_path: Path) -> None:
     outcome = prepcli("manifest-to-tarred", manifest, tmp_path / "out", *options)
     assert outcome.code == 2
     assert "--check-audio" in outcome.error_line
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_flac_of_unknown_length(tmp_path: Path, speech: Samples, encoder: str) -> None:
+    source, streamed = tmp_path / "a.wav", tmp_path / "pipe.flac"
+    soundfile.write(source, speech, 16000)
+    if encoder == "ffmpeg":
+        streamed.write_bytes(tool("ffmpeg", "-v", "error", "-i", source, "-f", "flac", "-"))
+    else:
+        streamed.write_bytes(flac_of_unknown_length(encode(speech, 16000, "flac")))
+    info = probe_file(streamed)
+    assert info == AudioInfo("sox", "PCM_16", 16000, len(speech), 1, None)
+    assert np.array_equal(read_segment(streamed, info)[:, 0], speech)
+    assert np.array_equal(read_segment(streamed.read_bytes(), info, 40000, 999)[:, 0], speech[40000:40999])
+
+
+@pytest.mark.parametrize(
+    "encoder", ["libsndfile 0", "libsndfile 0.5", "libsndfile 1", "flac -0", "flac -4", "flac -8", "ffmpeg"]
+)
+def test_flac_of_other_encoders_and_with_tags(tmp_path: Path, speech: Samples, encoder: str) -> None:
+    path = tmp_path / "a.flac"
+    write_flac(path, np.stack([speech, speech // 3], axis=1), 16000, encoder)
+    expected = AudioInfo("flac", "PCM_16", 16000, len(speech), 2, None)
+    assert probe_file(path) == expected
+    data = path.read_bytes()
+    assert probe_bytes(data + b"TAG" + bytes(125), "id3v1") == expected
+    assert probe_bytes(data + b"something else", "junk") == expected
+
+
+def test_flac_of_variable_block_size_and_36_bit_numbers() -> None:
+    from prepcli.audio import flac
+
+    # RFC 9639, 9.1: sync and "samples are counted", 192 samples at STREAMINFO's rate, mono, 16 bits.
+    for first in (0, 127, 128, 2047, 2048, 65536, 1 << 20, 1 << 26, 1 << 31, (1 << 36) - 193):
+        number = utf8_like(first)
+        header = b"\xff\xf9\x10\x08" + number
+        header += bytes([flac._crc8(header)])
+        info = flac.StreamInfo(4096, 0, 16000, 1, 16, 0)
+        assert flac._frame_end(header + bytes(16), info) == first + 192
+        assert flac._frame_end(header[:-1] + bytes([header[-1] ^ 1]) + bytes(16), info) is None
+
+
+def utf8_like(number: int) -> bytes:
+    if number < 128:
+        return bytes([number])
+    extra = next(n for n in range(1, 7) if number < 1 << (6 * n + 6 - n))
+    lead = (0xFF << (7 - extra)) & 0xFF | number >> (6 * extra)
+    return bytes([lead, *(0x80 | number >> (6 * n) & 0x3F for n in reversed(range(extra)))])
