@@ -8,7 +8,6 @@ import pytest
 
 from prepcli.engine.run.report import Report, summary_lines
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
-from tests.engine.run.test_report import tarred
 from tests.support.running import Outcome, prepcli
 
 
