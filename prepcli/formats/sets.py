@@ -405,8 +405,7 @@ def refusal_of_tarred(folder: AnyPath) -> str | None:
     if not any(part.has_tars for part in (one, *one.parts.values())):
         return None
     return (
-        f"{one.folder} is a tarred set already, and its tars cannot be taken apart; give the manifest that it was made "
-        "of"
+        f"the audio of {one.folder} is in tars; the commands that write data sets read it if you give the folder itself"
     )
 
 

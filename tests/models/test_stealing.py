@@ -13,7 +13,7 @@ from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_context_audio.job import ContextJob
 from prepcli.commands.extend_context_audio.options import ContextOptions
-from prepcli.engine.ranks.claims import Claims, holders
+from prepcli.engine.ranks.claims import Claims
 from prepcli.engine.ranks.progress import SharedCounter
 from prepcli.engine.ranks.stealing import claims_folder, units_in_hand
 from prepcli.engine.run.job import RunOptions
@@ -150,8 +150,8 @@ def test_a_unit_that_is_read_ahead_can_still_be_taken(tmp_path: Path, monkeypatc
     assert next(begun) == (units[2], "work of unit_2")
     assert [unit.id for unit, _ in begun] == ["unit_4", "unit_5"]
     assert read == ["unit_0", "unit_1", "unit_2", "unit_4", "unit_5"], "nothing is read for units of others"
-    assert holders(claims_folder(workspace.root, LAUNCH, 2)) == {
-        f"unit_{number}": int(number in (1, 3)) for number in range(6)
+    assert units_in_hand(workspace.root, LAUNCH, 2) == {
+        rank: [f"unit_{number}" for number in range(6) if (number in (1, 3)) == bool(rank)] for rank in (0, 1)
     }
 
 

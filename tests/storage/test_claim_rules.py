@@ -51,7 +51,6 @@ class Store:
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     found = Store()
     monkeypatch.setattr(store_claim, "call", found.call)
-    monkeypatch.setattr(store_claim, "later", found.call)
     return found
 
 

@@ -22,6 +22,7 @@ class _OwnOptions(msgspec.Struct, frozen=True):
     max_duration: float | None = None
     force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None
     target_sample_rate: int | None = None
+    channel: str | None = None
     slice_with_offset: bool | None = None
     shard_manifests: bool | None = None
     index: bool | None = None
@@ -40,6 +41,7 @@ NEEDS_EQUAL = frozenset(
         "max_duration",
         "force_codec",
         "target_sample_rate",
+        "channel",
         "slice_with_offset",
         "shard_manifests",
         "index",
@@ -52,6 +54,7 @@ def own_config(options: TarredOptions) -> dict[str, Any]:
     """The options to store in the metadata of a set in addition to those of NeMo's script."""
     return {
         "target_sample_rate": options.target_sample_rate,
+        "channel": options.channel,
         "remainder": options.remainder,
         "dynamic_buckets_num": options.dynamic_buckets_num,
     }

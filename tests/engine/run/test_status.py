@@ -12,11 +12,12 @@ import msgspec
 import pytest
 
 from prepcli.engine.publishing.publish import read_marker
+from prepcli.engine.ranks.claims import CLAIMS
 from prepcli.engine.ranks.progress import RankProgress, new_progress, progress_file
 from prepcli.engine.run.status import read_status
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.processes.owner import Owner
+from prepcli.processes.owner import Life, Owner
 from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
@@ -67,12 +68,13 @@ def test_slow_silent_and_missing_ranks_are_named(tmp_path: Path) -> None:
     workspace = Workspace(out)
     now = time.time()
     for number, done, silent in ((0, 90.0, 0.0), (1, 10.0, 0.0), (2, 50.0, 600.0)):
-        progress = new_progress(Rank(number, 4, launch_id="l"), workspace.life.owner)
+        progress = new_progress(Rank(number, 4, launch_id="l"), Owner.of_this_process(f"rank{number}"))
         progress.units_total, progress.records_total, progress.seconds_total = 2, 100, 100.0
         progress.records_done, progress.seconds_done = int(done), done
         progress.started, progress.updated = now - 10 - silent, now - silent
         write_json(progress_file(workspace, number), progress)
-        os.utime(progress_file(workspace, number), (now - silent,) * 2)
+        Life(workspace.root / CLAIMS, progress.rank_id).beat()
+        os.utime(workspace.root / CLAIMS / f"rank-{progress.rank_id}", (now - silent,) * 2)
     status = read_status(workspace)
     assert [rank.state for rank in status.ranks] == ["running", "running", "silent", "not_started"]
     assert status.slowest_rank == 1
@@ -151,6 +153,7 @@ def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(tmp_path: Path, m
     last.rename(tmp_path / last.name)
     ended = read_document(progress_file(workspace, 0), RankProgress)
     write_json(progress_file(workspace, 0), new_progress(Rank(0, 1), workspace.life.owner))
+    workspace.life.beat()
 
     def read_and_end(*arguments: Any) -> Any:
         """The rank publishes its last unit and ends after that marker has been looked for."""
@@ -181,6 +184,7 @@ def test_a_rank_of_this_machine_that_was_killed_is_seen_at_once(tmp_path: Path) 
     if pid == 0:
         progress = new_progress(Rank(0, 2), Owner.of_this_process("killed"))
         progress.updated = time.time() + 5
+        Life(Workspace(out).root / CLAIMS, "killed").beat()
         write_json(progress_file(Workspace(out), 0), progress)
         signal.pause()
     while getattr(read_document(progress_file(Workspace(out), 0), RankProgress), "pid", None) != pid:
