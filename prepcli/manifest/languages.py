@@ -33,7 +33,7 @@ _FORM_OF_CODE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]+)*")
 def language_code(name: str) -> str | None:
     """The code of a language: `English` and `ENGLISH` -> `en`.
 
-    What has the form of a code stays: `en`, `yue`, `en_us`. A name may be followed by a kind of it: `English-Nigeria`.
+    A name in the form of a code stays: `en`, `yue`, `en_us`. A name may be followed by a kind of it: `English-Nigeria`.
 
     Returns:
         None if the name is unknown.

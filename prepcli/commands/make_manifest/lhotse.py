@@ -81,7 +81,7 @@ class LhotseFiles:
 
 
 def files_in(folder: str) -> list[LhotseFiles]:
-    """The parts in a folder, sorted by name; supervisions without recordings are no part.
+    """The parts in a folder, sorted by name; supervisions without recordings are left out.
 
     Files belong together if their names differ in nothing but the word `recordings` or `supervisions`.
     """
@@ -204,7 +204,7 @@ class _Reader:
                 yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, _text(line))
 
     def notes(self) -> Iterator[str]:
-        """What was left out, or has no code."""
+        """Notes on what was left out, and on languages without a code."""
         if self._recordings is not None:
             import numpy as np
 
