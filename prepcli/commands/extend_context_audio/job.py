@@ -37,13 +37,13 @@ from prepcli.errors import InputChangedError, UsageError, option, same_command
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import check_plot, new_figure, save_figure
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import base_directories, extended_name
 from prepcli.manifest.parts import KeyFunction
-from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.models.devices import use_full_float32, use_same_algorithms
 from prepcli.models.protocols import SpeakerEncoder
@@ -244,7 +244,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     workspace = Workspace(options.out)
-    manifests = expand_paths(options.manifest)
+    manifests = manifests_of(options.manifest, options)
     make_job = partial(
         ContextJob,
         manifests,
