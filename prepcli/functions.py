@@ -87,6 +87,12 @@ def convert_audio(
     target_sample_rate: int | None = None,
     channel: str | None = None,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -109,7 +115,8 @@ def convert_audio(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the files and the manifest.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         force_codec: Encode audio to this format. Default: unchanged.
@@ -117,6 +124,12 @@ def convert_audio(
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
             field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -348,6 +361,86 @@ def download_an4(
     return call("download_an4", locals())
 
 
+def download_common_voice(
+    data_root: str | PathLike[str],
+    language: str,
+    *,
+    release: str = "25.0-2026-03-09",
+    data_sets: str = "train,dev,test",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Make NeMo manifests of your copy of a language of Common Voice, which Mozilla hands out after a login.
+
+    Give the archive as you got it (archive) or the folder with its content (extracted). Writes D/cv-corpus-
+    RELEASE/LANGUAGE/{train,dev,test}.json with audio_filepath, duration, text, speaker, lang, up_votes, down_votes
+    and, if the speaker told them, age, gender, accents and variant. The recordings (MP3) stay unchanged.
+
+    train, dev and test are parts of validated: to train on validated, leave out the texts and speakers of dev and
+    test.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        language: Code of the language as in the name of the archive, such as en or zh-CN.
+        release: The release: the part of the archive's name between cv-corpus- and the language.
+        data_sets: train, dev, test, validated, invalidated, other, separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_common_voice("data", "en")
+        >>> report.outputs["train"]
+        '/.../data/cv-corpus-25.0-2026-03-09/en/train.json'
+    """
+    return call("download_common_voice", locals())
+
+
 def download_fisher(
     ldc_root: str | PathLike[str] | Sequence[str | PathLike[str]],
     dest_root: str | PathLike[str],
@@ -557,6 +650,153 @@ def download_librispeech(
     return call("download_librispeech", locals())
 
 
+def download_libritts(
+    data_root: str | PathLike[str],
+    *,
+    data_sets: str = "dev_clean",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch LibriTTS and make NeMo manifests of it.
+
+    Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker,
+    gender and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by
+    preset libritts of extend-context-audio needs them; for a copy, that is data_root DIR extracted DIR.
+
+    Run the same call again to continue; other data sets can be added later.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        data_sets: dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500,
+            separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS/dev_clean.json'
+    """
+    return call("download_libritts", locals())
+
+
+def download_libritts_r(
+    data_root: str | PathLike[str],
+    *,
+    data_sets: str = "dev_clean",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch LibriTTS-R, LibriTTS with restored sound, and make NeMo manifests of it.
+
+    Writes D/LibriTTS_R/<data_set>.json, with the fields that download libritts writes. The publisher gives no
+    checksum of the archives: their length, their CRC and the end of the tar are checked; checksums adds your own.
+
+    Run the same call again to continue; other data sets can be added later.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        data_sets: dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500,
+            separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts_r("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS_R/dev_clean.json'
+    """
+    return call("download_libritts_r", locals())
+
+
 def download_ljspeech(
     data_root: str | PathLike[str],
     *,
@@ -632,6 +872,158 @@ def download_ljspeech(
         '/.../data/LJSpeech-1.1/val_manifest.json'
     """
     return call("download_ljspeech", locals())
+
+
+def download_mls(
+    data_root: str | PathLike[str],
+    language: Literal["dutch", "english", "french", "german", "italian", "polish", "portuguese", "spanish"],
+    *,
+    archive_format: Literal["opus", "flac"] = "opus",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch a language of Multilingual LibriSpeech and make NeMo manifests of it.
+
+    Writes D/mls_LANGUAGE_opus/{train,dev,test}.json, and the published small training parts train_9hr.json and
+    train_1hr.json (with the field subset: which ten minutes), with audio_filepath, duration, text, speaker, gender
+    and lang. The recordings stay unchanged. The header of an Opus file says 48 kHz; the audio is from 16 kHz.
+
+    The publisher gives no checksums: length, CRC and the end of the tar are checked; checksums adds your own.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        language: The language.
+        archive_format: The archive with Opus, or that with FLAC, about four times as large.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_mls("data", "polish")
+        >>> report.outputs["train_9hr"]
+        '/.../data/mls_polish_opus/train_9hr.json'
+    """
+    return call("download_mls", locals())
+
+
+def download_vctk(
+    data_root: str | PathLike[str],
+    *,
+    mic: Literal["mic1", "mic2", "both"] = "mic2",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch VCTK 0.92 and make NeMo manifests of it.
+
+    Writes D/VCTK-Corpus-0.92/mic2.json (or mic1.json, or both), with audio_filepath, duration, text, speaker and,
+    if they are published, age, gender, accent and region. The recordings (48 kHz FLAC) stay unchanged. All speakers
+    read some of the same sentences: a split must keep both speakers and texts apart.
+
+    Rejects are expected: speaker p315 has no texts, p280 no recordings of mic2, and p362 not all.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        mic: The microphone; each has a manifest.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_vctk("data")
+        >>> report.outputs["mic2"]
+        '/.../data/VCTK-Corpus-0.92/mic2.json'
+    """
+    return call("download_vctk", locals())
 
 
 def estimate_batch_sizes(
@@ -1045,6 +1437,12 @@ def extend_context_audio(
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
     save_embeddings: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1072,7 +1470,8 @@ def extend_context_audio(
     another minimum and overwrite, or another OUT and reuse_embeddings, only the selection is done again.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the extended manifest.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         speaker_model: titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.
@@ -1087,6 +1486,12 @@ def extend_context_audio(
             is done again.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1217,7 +1622,8 @@ def fix_durations(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Manifest to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
@@ -1458,6 +1864,12 @@ def manifest_to_mels(
     mel_fmin: float = 0.0,
     mel_fmax: float = 8000.0,
     n_mel_channels: int = 80,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1481,7 +1893,8 @@ def manifest_to_mels(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for mels and file lists.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
@@ -1497,6 +1910,12 @@ def manifest_to_mels(
         mel_fmin: Lowest frequency (Hz).
         mel_fmax: Highest frequency (Hz).
         n_mel_channels: Number of mel bands.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1544,6 +1963,12 @@ def manifest_to_parquet(
     target_sample_rate: int | None = None,
     channel: str | None = None,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1567,7 +1992,8 @@ def manifest_to_parquet(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the Parquet files.
         shard_size: Maximum number of records per shard.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1579,6 +2005,12 @@ def manifest_to_parquet(
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
             field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1628,6 +2060,12 @@ def manifest_to_shar(
     shuffle_seed: int = 0,
     indexed: bool = False,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1655,7 +2093,8 @@ def manifest_to_shar(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the Shar data set.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         shard_size: Maximum number of records per shard.
@@ -1668,6 +2107,12 @@ def manifest_to_shar(
         indexed: Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0
             resume in the middle of an epoch.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1732,6 +2177,12 @@ def manifest_to_tarred(
     concat_to: str | PathLike[str] | None = None,
     allow_duplicates: bool = False,
     undo_concat: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1753,8 +2204,8 @@ def manifest_to_tarred(
     interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern; required, but not with
-            undo_concat.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern; required, but not with undo_concat.
         out: Directory for the data set; optional with concat_to.
         num_shards: One of three: number of shards.
         shard_size: One of three: maximum number of records per shard.
@@ -1784,6 +2235,12 @@ def manifest_to_tarred(
             defaults.
         allow_duplicates: With concat_to: add records that are in the set already.
         undo_concat: Remove what the last concat_to has added: the set of concat_to, or OUT, goes back one version.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1835,6 +2292,12 @@ def manifest_to_wenet(
     target_sample_rate: int | None = None,
     channel: str | None = None,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1857,7 +2320,8 @@ def manifest_to_wenet(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the shards and lists.
         shard_size: Maximum number of records per shard.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1871,6 +2335,12 @@ def manifest_to_wenet(
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
             field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not

@@ -9,6 +9,7 @@ from functools import lru_cache
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.storage.addresses import is_absolute, is_address, join, parse_address, without_scheme
+from prepcli.storage.containers import SEPARATOR, name_in, own_name, place_of
 from prepcli.storage.paths import AnyPath
 
 INDEX_SUFFIX = ".idx"
@@ -42,6 +43,8 @@ def normal_path(audio_filepath: str) -> str:
     `..` stays: if `link` is a symbolic link to another folder, `link/../a.wav` is not `a.wav`.
     """
     # Most paths are normal already, and parsing one would take a tenth of the time of copying a file.
+    if SEPARATOR in audio_filepath and (place := place_of(audio_filepath)) is not None:
+        return name_in(normal_path(place.path), place.member)
     if "//" in audio_filepath or "/." in audio_filepath or audio_filepath[0] == "." or audio_filepath[-1] == "/":
         if is_address(audio_filepath):
             return audio_filepath
@@ -79,7 +82,7 @@ def member_stem(audio_filepath: str) -> str:
     `train/spk1/utt.3.wav` -> `train_spk1_utt_3`. Slashes, dots (webdataset splits a name at its first dot) and control
     characters become `_`. Several files may share a stem: see `tagged`.
     """
-    path = normal_path(audio_filepath)
+    path = normal_path(own_name(audio_filepath))
     stem = posixpath.splitext(without_scheme(path))[0]
     stem = stem.replace("/", "_").replace(".", "_")
     # The cases below are rare, and checking for each takes as long as packing the line.
@@ -104,7 +107,7 @@ def plain_stem(audio_filepath: str) -> str:
     folder never has the name of a file. `@` is used only before suffixes that make names unique. Several files may
     share a stem.
     """
-    path = posixpath.splitext(without_scheme(normal_path(audio_filepath)))[0]
+    path = posixpath.splitext(without_scheme(normal_path(own_name(audio_filepath))))[0]
     *folders, name = [part for part in path.split("/") if part not in ("", ".", "..")] or ["_"]
     parts = [*map(_folder_name, folders), _short(name.replace("@", "_"))]
     stem = _CONTROL.sub("_", "/".join(parts))
@@ -153,7 +156,7 @@ def brace_text(first: str, last: str) -> str:
 
 def loader_stem(audio_filepath: str) -> str:
     """The stem under which NeMo's classic loader looks up a member."""
-    return posixpath.splitext(posixpath.basename(audio_filepath))[0]
+    return posixpath.splitext(posixpath.basename(own_name(audio_filepath)))[0]
 
 
 def in_shard(stem: str, shard: int) -> str:

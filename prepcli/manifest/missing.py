@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from prepcli.errors import option
 from prepcli.formats.names import path_in
 from prepcli.storage.addresses import AddressError, is_absolute, is_address, other_scheme
+from prepcli.storage.containers import place_of
 from prepcli.storage.one_name import OTHER_FORM, other_forms
 from prepcli.storage.paths import path_of
 
@@ -55,6 +56,8 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
 
 def _is_there(path: str) -> bool:
     """Whether the file exists, or cannot be reached: its own reject says more then."""
+    place = place_of(path)
+    path = path if place is None else place.path
     try:
         if is_address(path):
             return path_of(path).exists()

@@ -19,7 +19,7 @@ from tests.support.tools import need_package
 CALLS: dict[str, dict[str, str]] = {
     "manifest-to-tarred": {
         "nowhere.json OUT --num-shards 1": "manifest not found: nowhere.json",
-        "CORPUS OUT --num-shards 1": "is a directory",
+        "CORPUS OUT --num-shards 1": "is not a data set",
         "MINI --num-shards 1": "OUT is missing",
         "MINI OUT": "give one of --num-shards, --shard-size and --shard-hours",
         "MINI OUT --num-shards 2 --shard-size 9": "give one of",

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,8 +20,8 @@ from prepcli.commands.extend_context_audio.bundle import (
 from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at
 from prepcli.commands.extend_context_audio.kept import (
     EmbeddingStore,
+    KeptEmbeddings,
     NothingToEmbedEncoder,
-    SomethingToEmbedError,
     keys_of,
 )
 from prepcli.commands.extend_context_audio.options import ContextOptions, ExtendContextAudio
@@ -30,20 +30,19 @@ from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import UsageError, option
+from prepcli.errors import InputChangedError, UsageError, option, same_command
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import check_plot, new_figure, save_figure
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.merging import index_of, write_merged
 from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import base_directories, extended_name
 from prepcli.manifest.parts import KeyFunction
-from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.models.devices import use_full_float32, use_same_algorithms
 from prepcli.models.protocols import SpeakerEncoder
@@ -162,25 +161,16 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         return [*self.manifests, self.options.speaker_model]
 
     def load_model(self) -> SpeakerEncoder:
-        """Load the speaker model, unless all embeddings seem to be kept."""
-        return NothingToEmbedEncoder() if self._has_all_kept() else load_speaker_encoder(self.options.speaker_model)
+        """Load the speaker model, unless all embeddings are kept."""
+        plan = self._planned
+        if plan is not None and all(self._kept(plan.contents, unit).is_kept.all() for unit in plan.units):
+            return NothingToEmbedEncoder()
+        return load_speaker_encoder(self.options.speaker_model)
 
-    def _has_all_kept(self) -> bool:
-        if self._planned is None:
-            return False
-        contents, units = self._planned.contents, self._planned.units
-        return all(contents.store.may_have_all(contents.root, unit.id, unit.num_records) for unit in units)
-
-    def execute(self, plan: ContextPlan, units: Sequence[RecordUnit], execution: Execution) -> Iterator[Marker]:
-        """As any job with a model; but if all embeddings seem to be kept, first without the model."""
-        left = {unit.id: unit for unit in units}
-        try:
-            for marker in super().execute(plan, units, execution):
-                del left[marker.unit]
-                yield marker
-        except SomethingToEmbedError:
-            self.model = load_speaker_encoder(self.options.speaker_model)
-            yield from super().execute(plan, list(left.values()), execution)
+    def _kept(self, contents: ContextContents, unit: RecordUnit) -> KeptEmbeddings:
+        records, layout = contents.records, contents.layout
+        keys = keys_of(records, layout.order[unit.lo : unit.hi], layout.files)
+        return contents.store.find(contents.root, unit.id, keys)
 
     def set_up_device(self) -> None:
         """Let PyTorch compute in full float32, with the same algorithms in every run."""
@@ -200,12 +190,12 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         """Read nothing ahead."""
 
         def begin(tick: Tick) -> Bundle:
-            records, layout = contents.records, contents.layout
-            numbers = layout.order[unit.lo : unit.hi]
-            kept = contents.store.find(contents.root, unit.id, keys_of(records, numbers, layout.files))
+            numbers, kept = contents.layout.order[unit.lo : unit.hi], self._kept(contents, unit)
             if isinstance(self.model, NothingToEmbedEncoder) and not kept.is_kept.all():
-                raise SomethingToEmbedError
-            return Bundle(numbers, records, layout, self.options, self.model, self.max_batch_samples, kept)
+                raise InputChangedError(f"audio was changed during the run; run {same_command()} again")
+            return Bundle(
+                numbers, contents.records, contents.layout, self.options, self.model, self.max_batch_samples, kept
+            )
 
         return begin
 
@@ -250,7 +240,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     workspace = Workspace(options.out)
-    manifests = expand_paths(options.manifest)
+    manifests = manifests_of(options.manifest, options)
     make_job = partial(
         ContextJob,
         manifests,

@@ -29,7 +29,6 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.manifest.fields import with_audio_filepath
-from prepcli.storage.paths import entry_is_dir
 
 SORTED_IN_MEMORY = 200_000
 """Maximum number of names of one folder that are sorted in memory; for a larger folder, sorted pieces on disk are
@@ -121,9 +120,9 @@ class Walk:
                 suffix = name[dot:] if dot > 0 else ""
                 if suffix not in is_audio:
                     is_audio[suffix] = suffix.lower() in AUDIO_SUFFIXES
-                if is_audio[suffix] and not entry_is_dir(entry):
+                if is_audio[suffix] and not entry.is_dir():
                     names.append(name)
-                elif entry_is_dir(entry):
+                elif entry.is_dir():
                     if suffix != _WORK:
                         names.append(name + "/")
                 elif suffix != self.used_suffix:

@@ -13,7 +13,7 @@ from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, Tarred
 from prepcli.commands.manifest_to_tarred.own_options import with_own_options
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
 from prepcli.engine.publishing.owned import Owned
-from prepcli.engine.ranks.progress import is_alive, read_progress
+from prepcli.engine.ranks.progress import is_running, read_progress
 from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan
@@ -23,11 +23,10 @@ from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
-from prepcli.formats.sets import BUCKET
-from prepcli.formats.tarred import ExistingSet, names_in_config, names_of_version, newest_version, read_existing
+from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
 from prepcli.formats.train_ds import main_file, name_earlier, name_version
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.manifest.index import content_digest
-from prepcli.manifest.sources import expand_paths
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
 from prepcli.storage.addresses import join
@@ -214,7 +213,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
     addition = _last_addition(folder)
     if manifest is not None:
-        _check_manifest(expand_paths(manifest), addition, folder)
+        _check_manifest(manifests_of(manifest, options), addition, folder)
     _check_unchanged(addition)
     files = list(addition.files())
     size = format_bytes(sum(path.lstat().st_size for path in files))
@@ -229,9 +228,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
         "version": version,
     }
     status = "dry_run" if options.dry_run else "done"
-    return Report.without_records(
-        TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs
-    )
+    return Report(TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs)
 
 
 def _last_addition(folder: AnyPath) -> _Addition:
@@ -254,7 +251,7 @@ def _last_addition(folder: AnyPath) -> _Addition:
             f"what {option('--concat-to')} has written for version {version} of {folder} is not known: "
             f"{workspace.plan_file} is not there, or damaged; run that command again, with {option('--overwrite')}"
         )
-    alive = next((one for one in read_progress(workspace) if is_alive(workspace, one, DELETE_SECONDS)), None)
+    alive = next((one for one in read_progress(workspace) if is_running(workspace, one, DELETE_SECONDS)), None)
     if alive is not None:
         raise UsageError(
             f"rank {alive.rank} is at work on version {version} of {folder} (process {alive.pid} on {alive.host}); "
@@ -338,7 +335,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     if options.manifest is None:
         raise UsageError("missing argument 'MANIFEST' (see prepcli manifest-to-tarred --help)")
     refuse_swapped(options.manifest, options.out)
-    manifests = expand_paths(options.manifest)
+    manifests = manifests_of(options.manifest, options)
     out, concat_to = options.out, options.concat_to
     if concat_to is not None:
         if out is not None and out.absolute() != concat_to.absolute():

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.storage.containers import SEPARATOR, place_of
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
@@ -42,11 +43,23 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     if fields is None:
         text = line.decode("utf-8", errors="backslashreplace").strip()
         fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
+    _add_place(fields)
     fields["reject_reason"] = _raw(rejected.reason.value)
     fields["reject_detail"] = _raw(rejected.detail)
     fields["manifest_line"] = _raw(origin.line)
     fields["manifest_filepath"] = _raw(origin.manifest)
     return msgspec.json.encode(fields) + b"\n"
+
+
+def _add_place(fields: dict[str, msgspec.Raw]) -> None:
+    """Add the container and the member or row of a record in one, unless the record has fields of these names."""
+    path = fields.get("audio_filepath")
+    if path is None or SEPARATOR.encode() not in bytes(path):
+        return
+    named = msgspec.json.decode(path)
+    if isinstance(named, str) and (place := place_of(named)) is not None:
+        for name, value in place.fields().items():
+            fields.setdefault(name, _raw(value))
 
 
 def _raw(value: Any) -> msgspec.Raw:

@@ -17,13 +17,13 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import digest, normal_path, plain_stem, segment_suffix
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.merging import PartWriter, write_merged
 from prepcli.jobs.record_job import RecordJob, RecordUnit, RecordWriter, even_bounds, units_of
 from prepcli.jobs.records import OWN_AUDIO, file_identity, segment_identity
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.record import Record, Value
-from prepcli.manifest.sources import expand_paths
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.hashing import Hashes, have_several, mix64, num_distinct
 from prepcli.planning.split import at_group_ends, by_count, gathered, in_order, seconds_of, selected
@@ -207,5 +207,5 @@ def convert_audio(options: ConvertAudio) -> Report:
     """
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    job = ConvertJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    job = ConvertJob(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
     return run_job(job, Workspace(options.out), engine)

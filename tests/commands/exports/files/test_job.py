@@ -12,6 +12,7 @@ import soundfile
 from tests.conftest import MINI_CORPUS, Lines, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import Outcome, prepcli
+from tests.support.tools import need_package
 
 
 def record(path: str, duration: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -197,6 +198,23 @@ def test_all_records_are_rejects(tmp_path: Path) -> None:
     manifest = write_lines(tmp_path / "m.json", [record("a.wav", -1.0)])
     assert prepcli("convert-audio", manifest, tmp_path / "out", "--max-rejects", 1).code in (0, 3)
     assert len(read_lines(tmp_path / "out.prepcli/rejects.jsonl")) == 1
+
+
+@pytest.mark.parametrize("kind", ["tarred", "shar", "wenet", "parquet"])
+def test_a_set_is_unpacked(kind: str, tmp_path: Path) -> None:
+    """The bytes of the members, in the order of the set."""
+    if kind == "parquet":
+        need_package("pyarrow")
+    options = ["--num-shards", 2] if kind == "tarred" else ["--shard-size", 24]
+    make_set(f"manifest-to-{kind}", MINI_CORPUS / "manifest.json", tmp_path / kind, *options)
+    out = tmp_path / "out"
+    make_set("convert-audio", tmp_path / kind, out)
+    lines, records = read_lines(out / "manifest.json"), read_lines(MINI_CORPUS / "manifest.json")
+    assert [line["text"] for line in lines] == [record["text"] for record in records]
+    assert len({line["audio_filepath"] for line in lines}) == 48
+    for line, one in zip(lines, records, strict=True):
+        assert (out / line["audio_filepath"]).read_bytes() == (MINI_CORPUS / one["audio_filepath"]).read_bytes()
+        assert line["duration"] == one["duration"]
 
 
 @pytest.mark.parametrize("format", ["opus", "mp3"])
