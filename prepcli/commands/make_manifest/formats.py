@@ -243,10 +243,6 @@ def file_list(path: str) -> Iterator[SourceEntry]:
 
 
 _FILES = ("list", "csv", "filelist", "lhotse")
-_PROBED_PATHS = 20
-"""Number of relative paths that are checked before the work begins."""
-_MAX_ABOVE = 4
-"""Number of folders above a source in which its relative paths are searched for."""
 
 
 def source_of(options: MakeManifest) -> EntrySource:
@@ -274,9 +270,7 @@ def source_of(options: MakeManifest) -> EntrySource:
         raise UsageError(
             f"{option('--audio-base-dir')} is for sources that name their audio; {path} is a folder of audio"
         )
-    source = _open(path, kind, how, options, columns)
-    check_paths(source)
-    return source
+    return _open(path, kind, how, options, columns)
 
 
 def _open(path: str, kind: str, how: str, options: MakeManifest, columns: ColumnNames) -> EntrySource:
@@ -369,34 +363,6 @@ def _kind_of_json(path: str, line: str) -> tuple[str, str]:
     if str(fields.get("type")).endswith("Cut") or "sources" in fields:
         return "lhotse", "its first line is a cut or a recording of lhotse"
     raise UsageError(f"{path} has JSON lines of an unknown kind (keys {', '.join(fields)}); lhotse cuts are read")
-
-
-def check_paths(source: EntrySource) -> None:
-    """Check early whether relative paths resolve; if the first ones are in a folder nearby, the error names it.
-
-    Raises:
-        UsageError: none of the first relative paths exists below the base folder, but below another one.
-    """
-    if source.kind == "folder" or source.recordings is not None:
-        return
-    paths = [entry.path for entry in islice(source.entries(), _PROBED_PATHS) if entry.path]
-    paths = [path for path in paths if not os.path.isabs(path) and not is_command(path)]
-    if not paths or any(_exists(source.base, path) for path in paths):
-        return
-    here = Path(source.path).absolute()
-    for folder in dict.fromkeys((Path.cwd(), here, *list(here.parents)[:_MAX_ABOVE])):
-        if _exists(str(folder), paths[0]):
-            raise UsageError(
-                f"{paths[0]} and other relative paths in {source.path} do not exist in {source.base}, but in {folder}: "
-                f"give {option('--audio-base-dir', folder)}"
-            )
-
-
-def _exists(folder: str, path: str) -> bool:
-    try:
-        return os.path.exists(os.path.join(folder, path))
-    except ValueError:
-        return False
 
 
 def with_stems(entries: Iterator[SourceEntry]) -> Iterator[SourceEntry]:

@@ -143,7 +143,8 @@ class TestLists:
 
     def test_where_relative_paths_are(self, audio: Path, tmp_path: Path) -> None:
         listed = write_lines_of(audio / "lists/list.txt", "b/y.flac", "a/x.wav")
-        done = make(listed, tmp_path / "m.json", code=2)
+        done = prepcli("make-manifest", listed, tmp_path / "m.json")
+        assert done.code == 2
         assert f"give --audio-base-dir {audio}" in done.error_line
         make(listed, tmp_path / "m.json", "--audio-base-dir", audio)
         assert paths(tmp_path / "m.json") == ["audio/b/y.flac", "audio/a/x.wav"]
