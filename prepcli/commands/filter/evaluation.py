@@ -106,6 +106,16 @@ class Values:
         raise RecordRejected(RejectReason.BAD_FIELD, f"{self.name} is {text}, and {use} needs {wanted}")
 
 
+class Numbers(Values):
+    """Computed numbers; NaN if they are missing."""
+
+    kinds = frozenset({"number"})
+
+    def __init__(self, name: str, numbers: npt.NDArray[np.float64]) -> None:
+        super().__init__(name, ())
+        self.numbers = numbers
+
+
 def _finite(value: int | float | None) -> float:
     """The number as float64: infinity for an integer beyond its range."""
     try:
@@ -169,9 +179,11 @@ class Block:
     def _computed(self, operand: Operand) -> Values:
         match operand:
             case Literals(value):
+                if static_kind(operand) == "number" and isinstance(value, int | float):
+                    return Numbers("", np.full(self._size, value, np.float64))
                 return Values("", [value] * self._size)
             case Quantile():
-                return Values("quantile", [self._quantiles[operand]] * self._size)
+                return Numbers("quantile", np.full(self._size, self._quantiles[operand]))
             case Field(name) if name in DERIVED:
                 return self._rate(name)
             case Field(name):
@@ -192,8 +204,7 @@ class Block:
             counts = [None if text is None else len(text) for text in texts.items]
         else:
             counts = [None if text is None else len(text.split()) for text in texts.items]
-        rates = np.array(counts, np.float64) / np.array(durations, np.float64)
-        return Values(name, [None if np.isnan(rate) else rate for rate in rates.tolist()])
+        return Numbers(name, np.array(counts, np.float64) / np.array(durations, np.float64))
 
     def _compare(self, sign: str, left: Operand, right: Operand) -> Logical:
         one, other = self.values(left), self.values(right)

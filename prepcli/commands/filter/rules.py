@@ -141,7 +141,7 @@ class RuleCollector:
             dict.fromkeys(["duration", *sorted(of_rules | of_numbers), *make.unique, *more])
         )
         self._drops: list[NDArray[np.uint64]] = []
-        self._names: list[dict[str, int]] = [{} for _ in more]
+        self._names: list[dict[Any, int]] = [{None: -1} for _ in more]
         self._group_of: list[list[int]] = [[] for _ in more]
         self._unique: list[bytes] = []
         self._present = dict.fromkeys(self.fields, 0)
@@ -167,7 +167,7 @@ class RuleCollector:
         for kept, more in zip(self._numbers, numbers, strict=True):
             kept.append(more)
         for names, group_of, name in zip(self._names, self._group_of, GROUPS, strict=False):
-            group_of += [names.setdefault(str(one), len(names)) if one is not None else -1 for one in fields[name]]
+            group_of += _numbered(names, fields[name])
         for name, items in fields.items():
             self._present[name] += len(items) - items.count(None)
 
@@ -175,12 +175,24 @@ class RuleCollector:
         """The columns of all records."""
         return Collected(
             np.concatenate([np.empty(0, np.uint64), *self._drops]),
-            [list(names) for names in self._names],
+            [[str(name) for name in names if name is not None] for names in self._names],
             np.array(self._group_of, np.int32),
             np.frombuffer(b"".join(self._unique), "<u8"),
             self._present,
             [np.concatenate([np.empty(0), *kept]) for kept in self._numbers],
         )
+
+
+def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
+    """The number of each value in `names`, which new ones join; -1 if it is missing."""
+    try:
+        new = set(values).difference(names)
+    except TypeError:  # a list, which has no hash
+        values = [None if one is None else str(one) for one in values]
+        new = set(values).difference(names)
+    for one in sorted(new, key=str):
+        names[one] = len(names) - 1
+    return [names[one] for one in values]
 
 
 def _key(values: tuple[Any, ...]) -> str:

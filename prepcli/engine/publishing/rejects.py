@@ -5,8 +5,8 @@ import heapq
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -44,16 +44,15 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
         fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
     fields["reject_reason"] = _raw(rejected.reason.value)
     fields["reject_detail"] = _raw(rejected.detail)
-    fields["manifest_line"] = _raw(origin.line)
+    fields["manifest_line"] = msgspec.Raw(b"%d" % origin.line)
     fields["manifest_filepath"] = _raw(origin.manifest)
     return msgspec.json.encode(fields) + b"\n"
 
 
-def _raw(value: Any) -> msgspec.Raw:
+@lru_cache(maxsize=64)  # a rule may leave out millions of records for one reason
+def _raw(text: str) -> msgspec.Raw:
     # A path from the file system may contain bytes that are not UTF-8 (surrogates in Python); they become '?'.
-    if isinstance(value, str):
-        value = value.encode("utf-8", errors="replace").decode("utf-8")
-    return msgspec.Raw(msgspec.json.encode(value))
+    return msgspec.Raw(msgspec.json.encode(text.encode("utf-8", errors="replace").decode("utf-8")))
 
 
 class _OriginFields(msgspec.Struct):
