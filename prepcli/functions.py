@@ -79,6 +79,92 @@ def blend(
     return call("blend", locals())
 
 
+def convert_audio(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    audio_base_dir: str | PathLike[str] | None = None,
+    force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
+    target_sample_rate: int | None = None,
+    channel: str | None = None,
+    check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "Report":
+    """Cut, resample, downmix or unpack the audio of NeMo manifests into plain files, with a manifest of them.
+
+    Writes a file OUT/PATH.flac (or .wav, ...) for each record, where PATH is that of the record's audio, and
+    OUT/manifest.json: the records in their order with all of their fields, and paths relative to OUT. Without
+    options files are copied byte for byte, and segments are cut exactly. Records of the same segment share a file;
+    different segments of a file get names with offset and duration, such as talk@1_5_2_0.flac.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Directory for the files and the manifest.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        force_codec: Encode audio to this format. Default: unchanged.
+        target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+        check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest of the files.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.convert_audio("manifest.json", "converted", target_sample_rate=8000)
+        >>> report.records_out
+        48
+        >>> report.outputs["manifest"]
+        '/.../converted/manifest.json'
+    """
+    return call("convert_audio", locals())
+
+
 def download_aishell(
     data_root: str | PathLike[str],
     *,
@@ -124,8 +210,8 @@ def download_aishell(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -181,8 +267,8 @@ def download_aishell2(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -251,8 +337,8 @@ def download_an4(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -274,6 +360,86 @@ def download_an4(
         '/.../data/an4/train_manifest.json'
     """
     return call("download_an4", locals())
+
+
+def download_common_voice(
+    data_root: str | PathLike[str],
+    language: str,
+    *,
+    release: str = "25.0-2026-03-09",
+    data_sets: str = "train,dev,test",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Make NeMo manifests of your copy of a language of Common Voice, which Mozilla hands out after a login.
+
+    Give the archive as you got it (archive) or the folder with its content (extracted). Writes D/cv-corpus-
+    RELEASE/LANGUAGE/{train,dev,test}.json with audio_filepath, duration, text, speaker, lang, up_votes, down_votes
+    and, if the speaker told them, age, gender, accents and variant. The recordings (MP3) stay unchanged.
+
+    train, dev and test are parts of validated: to train on validated, leave out the texts and speakers of dev and
+    test.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        language: Code of the language as in the name of the archive, such as en or zh-CN.
+        release: The release: the part of the archive's name between cv-corpus- and the language.
+        data_sets: train, dev, test, validated, invalidated, other, separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_common_voice("data", "en")
+        >>> report.outputs["train"]
+        '/.../data/cv-corpus-25.0-2026-03-09/en/train.json'
+    """
+    return call("download_common_voice", locals())
 
 
 def download_fisher(
@@ -323,8 +489,8 @@ def download_fisher(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -385,8 +551,8 @@ def download_hub5(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -460,8 +626,8 @@ def download_librispeech(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -483,6 +649,153 @@ def download_librispeech(
         '/.../data/dev_clean_2.json'
     """
     return call("download_librispeech", locals())
+
+
+def download_libritts(
+    data_root: str | PathLike[str],
+    *,
+    data_sets: str = "dev_clean",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch LibriTTS and make NeMo manifests of it.
+
+    Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker,
+    gender and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by
+    preset libritts of extend-context-audio needs them; for a copy, that is data_root DIR extracted DIR.
+
+    Run the same call again to continue; other data sets can be added later.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        data_sets: dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500,
+            separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS/dev_clean.json'
+    """
+    return call("download_libritts", locals())
+
+
+def download_libritts_r(
+    data_root: str | PathLike[str],
+    *,
+    data_sets: str = "dev_clean",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch LibriTTS-R, LibriTTS with restored sound, and make NeMo manifests of it.
+
+    Writes D/LibriTTS_R/<data_set>.json, with the fields that download libritts writes. The publisher gives no
+    checksum of the archives: their length, their CRC and the end of the tar are checked; checksums adds your own.
+
+    Run the same call again to continue; other data sets can be added later.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        data_sets: dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500,
+            separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts_r("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS_R/dev_clean.json'
+    """
+    return call("download_libritts_r", locals())
 
 
 def download_ljspeech(
@@ -537,8 +850,8 @@ def download_ljspeech(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -560,6 +873,158 @@ def download_ljspeech(
         '/.../data/LJSpeech-1.1/val_manifest.json'
     """
     return call("download_ljspeech", locals())
+
+
+def download_mls(
+    data_root: str | PathLike[str],
+    language: Literal["dutch", "english", "french", "german", "italian", "polish", "portuguese", "spanish"],
+    *,
+    archive_format: Literal["opus", "flac"] = "opus",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch a language of Multilingual LibriSpeech and make NeMo manifests of it.
+
+    Writes D/mls_LANGUAGE_opus/{train,dev,test}.json, and the published small training parts train_9hr.json and
+    train_1hr.json (with the field subset: which ten minutes), with audio_filepath, duration, text, speaker, gender
+    and lang. The recordings stay unchanged. The header of an Opus file says 48 kHz; the audio is from 16 kHz.
+
+    The publisher gives no checksums: length, CRC and the end of the tar are checked; checksums adds your own.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        language: The language.
+        archive_format: The archive with Opus, or that with FLAC, about four times as large.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_mls("data", "polish")
+        >>> report.outputs["train_9hr"]
+        '/.../data/mls_polish_opus/train_9hr.json'
+    """
+    return call("download_mls", locals())
+
+
+def download_vctk(
+    data_root: str | PathLike[str],
+    *,
+    mic: Literal["mic1", "mic2", "both"] = "mic2",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch VCTK 0.92 and make NeMo manifests of it.
+
+    Writes D/VCTK-Corpus-0.92/mic2.json (or mic1.json, or both), with audio_filepath, duration, text, speaker and,
+    if they are published, age, gender, accent and region. The recordings (48 kHz FLAC) stay unchanged. All speakers
+    read some of the same sentences: a split must keep both speakers and texts apart.
+
+    Rejects are expected: speaker p315 has no texts, p280 no recordings of mic2, and p362 not all.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        mic: The microphone; each has a manifest.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_vctk("data")
+        >>> report.outputs["mic2"]
+        '/.../data/VCTK-Corpus-0.92/mic2.json'
+    """
+    return call("download_vctk", locals())
 
 
 def estimate_batch_sizes(
@@ -622,8 +1087,8 @@ def estimate_batch_sizes(
         plot: Plot memory over batch size for each bucket.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         probe_timeout: Seconds after which a step counts as one that does not fit.
         launch_id: A common name for ranks that are started together by hand.
@@ -929,8 +1394,8 @@ def extend_codec_codes(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         pool_duration: Minimum seconds of neighbouring shards that are batched and published together. With a
             smaller pool batches are less full; with a larger one, a stopped run loses more work.
@@ -973,6 +1438,12 @@ def extend_context_audio(
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
     save_embeddings: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1000,7 +1471,8 @@ def extend_context_audio(
     another minimum and overwrite, or another OUT and reuse_embeddings, only the selection is done again.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the extended manifest.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         speaker_model: titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.
@@ -1015,6 +1487,12 @@ def extend_context_audio(
             is done again.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1022,8 +1500,8 @@ def extend_context_audio(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1090,8 +1568,8 @@ def extend_text_context(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1232,7 +1710,8 @@ def fix_durations(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Manifest to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
@@ -1242,8 +1721,8 @@ def fix_durations(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1303,8 +1782,8 @@ def index(
         dry_run: List what would be written, and write nothing.
         overwrite: Write all indexes again.
         num_workers: Number of local worker processes. Default: available CPU cores.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
 
     Returns:
@@ -1432,8 +1911,8 @@ def make_manifest(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1465,6 +1944,7 @@ def manifest_to_mels(
     devices: str = "auto",
     lists_only: bool = False,
     text_field: str | None = None,
+    channel: str | None = None,
     sampling_rate: int = 22050,
     filter_length: int = 1024,
     hop_length: int = 256,
@@ -1472,6 +1952,12 @@ def manifest_to_mels(
     mel_fmin: float = 0.0,
     mel_fmax: float = 8000.0,
     n_mel_channels: int = 80,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1495,13 +1981,16 @@ def manifest_to_mels(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for mels and file lists.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         lists_only: Write only the file lists, without the mels.
         text_field: Field with the text of the lists. Default: normalized_text of records that have it, otherwise
             text.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         sampling_rate: Sampling rate of the mels (Hz); other audio is resampled.
         filter_length: Length of the Fourier transform in samples.
         hop_length: Samples from one frame to the next.
@@ -1509,6 +1998,12 @@ def manifest_to_mels(
         mel_fmin: Lowest frequency (Hz).
         mel_fmax: Highest frequency (Hz).
         n_mel_channels: Number of mel bands.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1516,8 +2011,8 @@ def manifest_to_mels(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1554,7 +2049,14 @@ def manifest_to_parquet(
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1578,7 +2080,8 @@ def manifest_to_parquet(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the Parquet files.
         shard_size: Maximum number of records per shard.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1587,7 +2090,15 @@ def manifest_to_parquet(
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1595,8 +2106,8 @@ def manifest_to_parquet(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1632,10 +2143,17 @@ def manifest_to_shar(
     shard_size: int = 4096,
     audio_format: Literal["flac", "wav", "opus", "original"] = "flac",
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     shuffle: bool = False,
     shuffle_seed: int = 0,
     indexed: bool = False,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1663,17 +2181,26 @@ def manifest_to_shar(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the Shar data set.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         shard_size: Maximum number of records per shard.
         audio_format: Encode audio to this format; original: keep the format of each file.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged; opus: 48000.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         indexed: Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0
             resume in the middle of an epoch.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1681,8 +2208,8 @@ def manifest_to_shar(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1727,6 +2254,7 @@ def manifest_to_tarred(
     slice_with_offset: bool = False,
     force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     remainder: Literal["spread", "drop"] | None = None,
     buckets_num: int = 1,
     dynamic_buckets_num: int | None = None,
@@ -1737,6 +2265,12 @@ def manifest_to_tarred(
     concat_to: str | PathLike[str] | None = None,
     allow_duplicates: bool = False,
     undo_concat: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1758,8 +2292,8 @@ def manifest_to_tarred(
     interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern; required, but not with
-            undo_concat.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern; required, but not with undo_concat.
         out: Directory for the data set; optional with concat_to.
         num_shards: One of three: number of shards.
         shard_size: One of three: maximum number of records per shard.
@@ -1774,6 +2308,8 @@ def manifest_to_tarred(
         slice_with_offset: Store each segment as a file of its own.
         force_codec: Encode audio to this format. Default: unchanged.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         remainder: Records that do not divide evenly: spread them over the shards, or drop them (as rejects).
             Default: spread.
         buckets_num: Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...
@@ -1787,6 +2323,12 @@ def manifest_to_tarred(
             defaults.
         allow_duplicates: With concat_to: add records that are in the set already.
         undo_concat: Remove what the last concat_to has added: the set of concat_to, or OUT, goes back one version.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1794,8 +2336,8 @@ def manifest_to_tarred(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1836,7 +2378,14 @@ def manifest_to_wenet(
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
+    channel: str | None = None,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1859,7 +2408,8 @@ def manifest_to_wenet(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the shards and lists.
         shard_size: Maximum number of records per shard.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1870,7 +2420,15 @@ def manifest_to_wenet(
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1878,8 +2436,8 @@ def manifest_to_wenet(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
@@ -1962,8 +2520,8 @@ def prepare_texts(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.

@@ -171,7 +171,7 @@ def _table_of_segments() -> str:
         for one in POLICIES
     ]
     lines = [
-        "| writer | samples | of several channels | sampling rate | format, if it is not copied | why |",
+        "| writer | samples | channels, without `--channel` | sampling rate | format, if it is not copied | why |",
         "|---|---|---|---|---|---|",
         *(f"| {' | '.join(row)} |" for row in rows),
     ]

@@ -126,7 +126,7 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
             rate, samples, channels = sound.samplerate, sound.frames, sound.channels
     except soundfile.SoundFileError as error:
         advice = f"; {ffmpeg.INSTALL}" if ffmpeg.format_of(head, source) is not None else ""
-        return sox.probe(source, name, _words(error) + advice + _beside_unnamed())
+        return sox.probe(source, name, _words(error) + advice)
     if head[:3] == b"ID3" and container != "mp3":
         return _probe_after_tag(source, name)
     if container == "ogg":
@@ -214,13 +214,3 @@ def _count_decodable(source: Source) -> int:
 def _words(error: Exception) -> str:
     """Return libsndfile's message, without the prefix of soundfile that shows a Python object."""
     return str(getattr(error, "error_string", error)).strip().rstrip(".") or "unknown error"
-
-
-def _beside_unnamed() -> str:
-    """Words for a message about a file `._` in the current folder, as macOS creates them.
-
-    For a file NAME, libsndfile searches for a resource file `._NAME`, and a descriptor has an empty name.
-    """
-    if not os.path.lexists("._"):
-        return ""
-    return f"; libsndfile takes the file {os.path.abspath('._')} for a part of the audio, so remove that first"

@@ -4,12 +4,13 @@ A source of audio is a file, an object in a store, a range of the bytes of eithe
 in memory, such as a value of a Parquet column.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from math import floor, inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from prepcli.audio.channels import MIX, Channel, chosen_channel, mean_of_channels
 from prepcli.audio.check import check_copy, check_decoded
 from prepcli.audio.encode import WRITABLE, encodable_rate, encode, lossless_subtype, to_float32
 from prepcli.audio.info import AudioInfo
@@ -37,7 +38,7 @@ class Samples(Enum):
 
 
 class Channels(Enum):
-    """Which channels are taken of a file with several."""
+    """Which channels are taken of a file with several, without `--channel`."""
 
     ALL = "all"
     NAMED = "the record's `channel`, else all"
@@ -64,11 +65,13 @@ class Policy:
     Attributes:
         writer: the command, and the option that chooses the policy.
         samples: which samples are taken.
-        channels: which channels are taken.
+        channels: which channels are taken without `--channel`.
         rate: the sampling rate, for the documentation.
         again: the format of audio that is encoded again.
         why: the needs of its readers, for the documentation.
         formats: the formats that its readers know; None: all that libsndfile reads.
+        chosen: the value of `--channel`: with a number, a record's own channel is taken, and this channel if it has
+            none; with `mix`, the mean is taken of all files with several channels, whatever their records name.
     """
 
     writer: str
@@ -78,6 +81,13 @@ class Policy:
     again: Again
     why: str
     formats: frozenset[str] | None = None
+    chosen: Channel | None = None
+
+
+@lru_cache(maxsize=16)
+def with_channel(policy: Policy, channel: str | None) -> Policy:
+    """Return the policy with the value of `--channel`; raises as `chosen_channel`."""
+    return replace(policy, chosen=chosen_channel(channel))
 
 
 _ITS_OWN = "the file's, or `--target-sample-rate`"
@@ -139,6 +149,14 @@ MELS = Policy(
     Again.NOTHING,
     "a mel belongs to a line of the list of audio, which names whole files; trainers read mono",
 )
+CONVERT = Policy(
+    "convert-audio",
+    Samples.NEARLY,
+    Channels.NAMED,
+    _ITS_OWN,
+    Again.LOSSLESS,
+    "files for any reader: a duration that was rounded need not change the file",
+)
 CONTEXT = Policy(
     "extend-context-audio", Samples.EXACT, Channels.ONE, "the model's", Again.NOTHING, "a voice is a mono segment"
 )
@@ -159,7 +177,7 @@ SHAR_CODES = Policy(
     "the codes are as long as what lhotse reads",
 )
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
-POLICIES = (TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, MELS, CONTEXT, CODES, SHAR_CODES, PAGE)
+POLICIES = (TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, MELS, CONVERT, CONTEXT, CODES, SHAR_CODES, PAGE)
 """The policies of all commands; `docs/formats.md` has the table."""
 
 
@@ -209,7 +227,7 @@ class Segment(NamedTuple):
         info: the properties of the source.
         start: the first sample, at the rate of the source.
         num_samples: at the rate of the source.
-        channel: from 0; None: all channels, also of mono audio.
+        channel: from 0, or the mean of all; None: all channels, also of mono audio.
         name: the name of the source, for messages.
     """
 
@@ -217,7 +235,7 @@ class Segment(NamedTuple):
     info: AudioInfo
     start: int
     num_samples: int
-    channel: int | None
+    channel: Channel | None
     name: str
 
     @property
@@ -317,16 +335,27 @@ def locate(
         start, num_samples = 0, info.num_samples
     elif policy.samples is Samples.NEARLY and not start and (duration or inf) > info.duration - SAME_SECONDS:
         num_samples = info.num_samples
-    if info.num_channels == 1 or policy.channels is Channels.ALL:
-        return Segment(source, info, start, num_samples, None, name)
-    if channel is None or policy.channels is Channels.FIRST:
-        return Segment(source, info, start, num_samples, None if policy.channels is Channels.NAMED else 0, name)
-    if type(channel) is not int or not 0 <= channel < info.num_channels:
+    return Segment(source, info, start, num_samples, _channel(info, channel, policy, name), name)
+
+
+def _channel(info: AudioInfo, named: object, policy: Policy, name: str) -> Channel | None:
+    """Return the channel that a writer takes for a record whose field `channel` has the value `named`."""
+    chosen = policy.chosen
+    if info.num_channels == 1 or (policy.channels is Channels.ALL and chosen is None):
+        return None
+    if chosen == MIX:
+        return chosen
+    if policy.channels is Channels.FIRST:
+        return 0
+    if named is None and chosen is None:
+        return None if policy.channels is Channels.NAMED else 0
+    taken = chosen if named is None else named
+    if type(taken) is not int or not 0 <= taken < info.num_channels:
         raise RecordRejected(
             RejectReason.BAD_FIELD,
-            f"channel is {channel!r}; {name} has {info.num_channels} channels, counted from 0",
+            f"channel is {taken!r}; {name} has {info.num_channels} channels, counted from 0",
         )
-    return Segment(source, info, start, num_samples, channel, name)
+    return taken
 
 
 def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
@@ -398,7 +427,9 @@ def decode(segment: Segment) -> "NDArray[Any]":
     source, info, start, num_samples, channel, name = segment
     take_in_hand(name, start, num_samples, channel)
     samples = read_segment(source, info, start, num_samples, name=name)
-    return samples if channel is None else samples[:, channel : channel + 1]
+    if channel is None:
+        return samples
+    return mean_of_channels(samples) if channel == MIX else samples[:, channel : channel + 1]
 
 
 def decode_mono(segment: Segment) -> "NDArray[np.float32]":
@@ -459,21 +490,3 @@ def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:
     if rate != info.sampling_rate:
         samples = resample(samples, info.sampling_rate, rate)
     return EncodedAudio(encode(samples, rate, format, lossless_subtype(info, format)), format, rate, len(samples))
-
-
-SEVERAL_CHANNELS = "several_channels"
-"""The key of the count of audio with several channels that is stored unchanged."""
-
-
-def channels_note(counts_of_units: Iterable[Mapping[str, float]], what: str, advice: str) -> dict[str, str]:
-    """Return a line for the summary, if there is any such audio.
-
-    Args:
-        counts_of_units: the counts of the units.
-        what: the noun for the count, such as records.
-        advice: the advice if only one channel is wanted.
-    """
-    count = sum(counts.get(SEVERAL_CHANNELS, 0) for counts in counts_of_units)
-    if not count:
-        return {}
-    return {"channels": f"{count:,.0f} {what} have several channels, all of which are kept; for mono {advice}"}

@@ -30,9 +30,7 @@ def shortened_sphere(source: Source) -> Sphere | None:
 
 def decoder(coding: str) -> list[str] | None:
     """Return the command that decodes this `sample_coding`; None if this machine does not have one."""
-    # Not `Path.home()`, which fails if a user has no home directory, as in a container; here the "~" stays.
-    lhotse = os.path.expanduser(_LHOTSE_TOOLS)
-    folders = [os.environ.get("PATH", os.defpath), *([lhotse] if os.path.isabs(lhotse) else [])]
+    folders = os.environ.get("PATH", os.defpath), os.path.expanduser(_LHOTSE_TOOLS)
     sph2pipe = shutil.which("sph2pipe", path=os.pathsep.join(folders))
     if sph2pipe is not None:
         return [sph2pipe, "-p", "-f", "wav", STDIN]

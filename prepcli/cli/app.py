@@ -8,12 +8,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from prepcli.cli.building import build_command
+from prepcli.cli.building import build_command, show
 from prepcli.cli.mistakes import ExplainingCommand, run_app
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.errors import PrepcliError, UsageError, wrong_path
@@ -85,6 +86,33 @@ class GroupedHelp(TyperGroup):
                     formatter.write_dl(rows)
 
 
+class CorpusGroup(TyperGroup):
+    """A group of corpora, which suggests the one that is meant by a name such as LibriTTS_R or common_voice."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """See `click.Group.resolve_command`.
+
+        Raises:
+            UsageError: there is no such corpus.
+        """
+        if args[0].startswith("-") or args[0] in self.commands:
+            return super().resolve_command(ctx, args)
+        import difflib  # only for a mistake: it takes milliseconds of every start
+
+        from prepcli.commands.download.corpora import list_corpora
+
+        # Reversed, so that a corpus of our own comes before one of the same name that lhotse prepares.
+        by_letters = {_letters(one.name.split()[-1]): one.name for one in reversed(list_corpora().corpora)}
+        close = difflib.get_close_matches(_letters(args[0]), by_letters, 1)
+        hint = f"did you mean {by_letters[close[0]]}? " if close else ""
+        raise UsageError(f"there is no corpus {args[0]}: {hint}prepcli download --list has all")
+
+
+def _letters(name: str) -> str:
+    """Letters and digits of a name, in lower case: what remains the same however people write it."""
+    return "".join(filter(str.isalnum, name)).lower()
+
+
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable with which an unexpected error prints its traceback."""
 
@@ -117,7 +145,9 @@ def build_app(words: Sequence[str]) -> typer.Typer:
         "download",
         "Turn published corpora into audio and NeMo manifests: fetched and checked if the licence allows it, or read "
         "from a licensed copy. Each command can be stopped at any time; run it again to continue.",
+        CorpusGroup,
     )
+    download.callback(invoke_without_command=True)(_download)
     app.add_typer(download)
     meant = _meant(words)
     completes = any(name.endswith("_COMPLETE") for name in os.environ)  # the shell's completion asks for option names
@@ -163,6 +193,20 @@ def _root(
     ] = False,
 ) -> None:
     """Turns speech corpora into training data."""
+
+
+def _download(
+    context: typer.Context,
+    wanted: Annotated[bool, typer.Option("--list", help="List the corpora with hours, languages, licences.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --list: print one JSON object.")] = False,
+) -> None:
+    if wanted:
+        from prepcli.commands.download.corpora import list_corpora
+
+        show(SimpleNamespace(as_json=as_json), list_corpora())
+        raise typer.Exit
+    if as_json:
+        raise UsageError("--json comes after the corpus, as in prepcli download an4 --json, or with --list")
 
 
 def _check_names() -> None:

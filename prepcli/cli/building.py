@@ -153,10 +153,9 @@ def _expect_requests(options: Any) -> None:
     Both processes then import their modules at the same time.
     """
     if any(is_address(str(value)) for value in vars(options).values()):
-        from prepcli.storage import client
-        from prepcli.storage.access import later
+        from prepcli.storage.access import start_helper
 
-        later(client.warm_up)
+        start_helper()
 
 
 def _collect_garbage() -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import is_audio_name
-from prepcli.storage.paths import AnyPath, StorePath, entry_is_dir, entry_is_file
+from prepcli.storage.paths import AnyPath, StorePath
 
 _MAX_SEEN = 10_000
 
@@ -31,9 +31,9 @@ def listing(folder: AnyPath) -> Listing:
     if folder.is_dir():
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry_is_file(entry):
+                if entry.is_file():
                     found.files.append(entry.name)
-                elif entry_is_dir(entry):
+                elif entry.is_dir():
                     found.folders.append(entry.name)
         found.files.sort()
         found.folders.sort()
@@ -88,7 +88,7 @@ def irregular_files(folder: AnyPath) -> list[AnyPath]:
     found = []
     for place in [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]:
         with os.scandir(place) as entries:
-            found += [place / entry.name for entry in entries if not entry_is_file(entry) and not entry_is_dir(entry)]
+            found += [place / entry.name for entry in entries if not entry.is_file() and not entry.is_dir()]
     return sorted(found)
 
 

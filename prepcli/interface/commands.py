@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-_OF_DATA_SETS = "commands.download.job.DownloadReport"
+from prepcli.interface.corpora import CORPORA, Corpus
 
 
 @dataclass(frozen=True)
@@ -52,55 +52,14 @@ class Command:
         return function
 
 
+def _of_corpus(corpus: Corpus) -> Command:
+    report = Command.report if corpus.is_sliced else "commands.download.job.DownloadReport"
+    return Command(f"download {corpus.name}", "download", corpus.options, corpus.summary, report)
+
+
 TASKS: dict[str, tuple[Command, ...]] = {
     "Get data and make manifests": (
-        Command(
-            "download librispeech",
-            "download",
-            "DownloadLibrispeech",
-            "English, 982 h, 16 kHz. Archives 61 GB (mini 0.5 GB), CC BY 4.0, fetched from OpenSLR.",
-            _OF_DATA_SETS,
-        ),
-        Command(
-            "download an4",
-            "download",
-            "DownloadAn4",
-            "English, spelling, 1,078 utterances, 16 kHz. Archive 64 MB, licence not stated, fetched from NVIDIA.",
-            _OF_DATA_SETS,
-        ),
-        Command(
-            "download aishell",
-            "download",
-            "DownloadAishell",
-            "Mandarin, 178 h, 16 kHz. Archive 15.6 GB, Apache 2.0, fetched from OpenSLR.",
-            _OF_DATA_SETS,
-        ),
-        Command(
-            "download aishell2",
-            "download",
-            "DownloadAishell2",
-            "Mandarin, 1,000 h, 16 kHz. Free for academic use, on request: needs your copy.",
-            _OF_DATA_SETS,
-        ),
-        Command(
-            "download ljspeech",
-            "download",
-            "DownloadLjspeech",
-            "English, one reader, 24 h, 22.05 kHz. Archive 2.7 GB, public domain, fetched from keithito.com.",
-            _OF_DATA_SETS,
-        ),
-        Command(
-            "download fisher",
-            "download",
-            "DownloadFisher",
-            "English telephone speech, 1,960 h, 8 kHz. LDC licence: needs your copy of LDC2004S13, LDC2005S13 or both.",
-        ),
-        Command(
-            "download hub5",
-            "download",
-            "DownloadHub5",
-            "English telephone test set, 11 h, 8 kHz. LDC licence: needs your copy of LDC2002S09, LDC2002T43.",
-        ),
+        *map(_of_corpus, CORPORA),
         Command("make-manifest", "make_manifest", "MakeManifest", "Make a manifest of your own audio"),
         Command("fix-durations", "fix_durations", "FixDurations", "Measure the durations of a manifest again"),
         Command("prepare-texts", "prepare_texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
@@ -130,6 +89,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         Command(
             "manifest-to-parquet", "exports.parquet", "ManifestToParquet", "Make Parquet files, for NeMo and datasets"
         ),
+        Command("convert-audio", "exports.files", "ConvertAudio", "Cut, resample or unpack audio into plain files"),
     ),
     "Extend manifests and Shar sets": (
         Command(

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _GPU_FILES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/nvmap", "/dev/dxg", "/dev/kfd")
 """Device files of GPUs: NVIDIA, NVIDIA Jetson, WSL, AMD."""
-_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK")
-"""Environment variables of launchers: the number of this process among their processes on this machine."""
 _COUNT = """
 import ctypes
 cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
@@ -94,7 +92,8 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
         )
     if rank.launcher == "none":
         return Devices("cuda:0", count)
-    number = _number_on_machine(rank)
+    number = rank.local_rank
+    # Ranks that were started one by one (`--rank`, array tasks) may share a machine: they take the GPUs in turn.
     device = f"cuda:{(rank.rank if number is None else number) % count}"
     if number is None or number < _num_gpus_of_ranks(found, count):
         return Devices(device, 1)
@@ -117,19 +116,6 @@ def _num_gpus_of_ranks(found: int, count: int) -> int:
     text = os.environ.get("SLURM_GPUS_ON_NODE", "")
     of_step = int(text) if text.isdecimal() else 0
     return of_step if found < of_step else count
-
-
-def _number_on_machine(rank: Rank) -> int | None:
-    """The number of this rank on its machine; None if the environment does not give it.
-
-    Ranks that were started one by one (`--rank`, array tasks) may share a machine: they take the GPUs in turn.
-    """
-    if rank.launcher not in ("command line", "Slurm array"):
-        return rank.local_rank
-    if rank.launcher == "Slurm array":  # a task of an array is a job of its own, with SLURM_LOCALID=0
-        return None
-    found = (os.environ.get(name, "") for name in _LOCAL_RANKS)
-    return next((int(text) for text in found if text.isdecimal()), None)
 
 
 def _num_gpus() -> int:

@@ -69,10 +69,6 @@ class Owner:
     def __str__(self) -> str:
         return f"{self.rank_id}-{self.place}-{self.pid}-{self.started}"
 
-    def is_same_process(self, other: "Owner") -> bool:
-        """Whether both are one process, for any rank."""
-        return (self.place, self.pid, self.started) == (other.place, other.pid, other.started)
-
     @property
     def is_gone(self) -> bool | None:
         """Whether the process has ended; None if it cannot be seen from this process."""
@@ -222,13 +218,13 @@ class Life:
             return self._file(owner).read_bytes()
         return b""
 
-    def has_ended(self, owner: Owner | None, silence: float, *traces: Path) -> bool:
+    def has_ended(self, owner: Owner | None, silence: float, trace: Path | None = None) -> bool:
         """Whether a process has ended, or its rank seems to; looks once.
 
         Args:
-            owner: the process; None if only its traces are known.
+            owner: the process; None if it is unknown.
             silence: `REPEAT_SECONDS`, or `DELETE_SECONDS`; with the latter, a process that can be seen is never silent.
-            traces: other files that change or were made while it is at work.
+            trace: another file that changes, or was made, while it is at work.
         """
         gone = None if owner is None else owner.is_gone
         if gone or (gone is False and silence == DELETE_SECONDS):
@@ -236,7 +232,7 @@ class Life:
         if self._ahead is None:
             there = self._folder if self._folder.exists() else self._folder.parent
             self._ahead = clock_of(there) - time.monotonic()
-        signs = traces if owner is None else (self._file(owner), *traces)
+        signs = [sign for sign in (owner and self._file(owner), trace) if sign]
         return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 
     def others(self, silence: float, on: str | None = None) -> bool:

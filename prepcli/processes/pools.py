@@ -2,14 +2,13 @@
 
 import contextlib
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from prepcli.errors import IncompleteError, PrepcliError, option, same_command
+from prepcli.errors import IncompleteError, naming, option, same_command
 from prepcli.processes.workers import begin_worker, no_interruption, starting_children, wait_for, worker_context
 
 if TYPE_CHECKING:  # the import takes a fifth of a small run's time
@@ -74,7 +73,7 @@ class WorkerPool:
     `in_hand` takes the ids of dead processes and returns a description of their work, for the message.
 
     Raises:
-        PrepcliError: /dev/shm cannot be written.
+        OSError: /dev/shm cannot be written.
         WorkerDiedError: on leaving the block, if a worker was killed or died.
     """
 
@@ -88,15 +87,8 @@ class WorkerPool:
     ) -> None:
         from concurrent.futures import ProcessPoolExecutor
 
-        try:
+        with naming("/dev/shm"):  # its locks lie there
             self._pool = ProcessPoolExecutor(num_workers, context, initializer, arguments)
-        except OSError as error:
-            if sys.platform != "linux":
-                raise
-            raise PrepcliError(
-                f"/dev/shm cannot be written ({error.strerror or error}), and the locks of worker processes lie there; "
-                "mount it for writing, or make room in it"
-            ) from error
         self._in_hand = in_hand
         self._processes: list[BaseProcess] = []
 

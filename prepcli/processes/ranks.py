@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from prepcli.errors import UsageError, option
@@ -13,19 +13,21 @@ MAX_WORLD_SIZE = 100_000
 _MAX_ID = 100
 """Maximum characters of a launch id, which is a part of file names."""
 
+Environ = Mapping[str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Rank:
     """One of `world_size` processes that share a job without communication.
 
-    `launch_id` names the set of ranks that were started together, if the launcher gives one; ranks without one divide
-    *all* units and skip units that are done (see `prepcli.engine.ranks.launch`). `restarts` counts requeues of the job;
-    `job_id` is the same in all its starts.
+    `local_rank` counts the ranks of one machine; None if it is unknown. `launch_id` names the set of ranks that were
+    started together, if the launcher gives one; ranks without one divide *all* units and skip units that are done (see
+    `prepcli.engine.ranks.launch`). `restarts` counts requeues of the job; `job_id` is the same in all its starts.
     """
 
     rank: int = 0
     world_size: int = 1
-    local_rank: int = 0
+    local_rank: int | None = 0
     launcher: str = "none"
     launch_id: str | None = None
     restarts: int = 0
@@ -36,21 +38,149 @@ class Rank:
         return f"rank {self.rank} of {self.world_size} (launcher: {self.launcher}{launch})"
 
 
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """The launch that a rank belongs to; the attributes are those of `Rank`."""
+
+    launch_id: str | None = None
+    restarts: int = 0
+    job_id: str | None = None
+
+
+def _of_step(environ: Environ) -> _Launch:
+    restarts = _integer(environ, "SLURM_RESTART_COUNT") or 0
+    name = f"slurm-{environ.get('SLURM_JOB_ID', '0')}.{environ.get('SLURM_STEP_ID', '0')}"
+    return _Launch(f"{name}.{restarts}", restarts, name)
+
+
+def _of_torchrun(environ: Environ) -> _Launch:
+    run_id = environ.get("TORCHELASTIC_RUN_ID", "none")
+    restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT") or 0
+    if run_id == "none":  # a static rendezvous has this id in every run
+        found = _Launch(None, restarts)
+    else:
+        name = f"torchrun-{_as_file_name(run_id)}"
+        found = _Launch(f"{name}.{restarts}", restarts, name)
+    if LIFELINE in environ:
+        found = replace(found, restarts=_integer(environ, RESTARTS) or 0, job_id=environ.get(JOB_ID))
+    return found
+
+
+def _of_skypilot(environ: Environ) -> _Launch:
+    task = environ.get("SKYPILOT_TASK_ID")  # equal on all nodes
+    return _Launch(f"skypilot-{_as_file_name(task)}" if task else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """The environment variables that a launcher sets for its ranks.
+
+    Attributes:
+        name: its name in messages.
+        rank, world_size: the variables with both numbers; if one is missing, the launcher has not started the process.
+        local_rank: variables that may hold the number of the rank on its machine.
+        ranks_of_node: the variable with the number of ranks per machine, if `rank` and `world_size` count machines.
+        takes_world_size: `--world-size` may stand for the variable.
+        is_within_step: whether a Slurm step has started this launcher, rather than the process itself.
+        launch: returns the launch.
+    """
+
+    name: str
+    rank: str
+    world_size: str
+    local_rank: tuple[str, ...] = ()
+    ranks_of_node: str = ""
+    takes_world_size: bool = False
+    is_within_step: Callable[[Environ], bool] = lambda _: False
+    launch: Callable[[Environ], _Launch] = lambda _: _Launch()
+
+    def is_set(self, environ: Environ, world_size: int | None) -> bool:
+        """Whether both numbers are given."""
+        has_size = environ.get(self.world_size) or (self.takes_world_size and world_size is not None)
+        return bool(environ.get(self.rank) and has_size)
+
+    def numbers(self, environ: Environ, world_size: int | None) -> tuple[int, int]:
+        """The rank and the world size, if they are set.
+
+        Raises:
+            UsageError: a variable is not a number, or the numbers of a machine contradict each other.
+        """
+        rank, size = _integer(environ, self.rank) or 0, _integer(environ, self.world_size) or 0
+        if self.takes_world_size and world_size is not None:
+            size = world_size
+        if not self.ranks_of_node:
+            return rank, size
+        ranks, local = _integer(environ, self.ranks_of_node) or 1, self.number_on_machine(environ) or 0
+        if not 0 <= local < ranks:
+            raise UsageError(
+                f"{self.local_rank[0]} is {local}, and {self.ranks_of_node}, the number of ranks of a machine, is "
+                f"{ranks}; set both"
+            )
+        return rank * ranks + local, size * ranks
+
+    def number_on_machine(self, environ: Environ) -> int | None:
+        """The number of the rank on its machine; None if the variables do not give it."""
+        found = (_integer(environ, name) for name in self.local_rank)
+        return next((number for number in found if number is not None), None)
+
+
+def _differs_from_step(environ: Environ) -> bool:
+    """Whether PMI's numbers are not those of the step: `srun --mpi=pmi2` sets PMI's variables as well."""
+    return any(
+        _integer(environ, own) != _integer(environ, of_step)
+        for own, of_step in (("PMI_RANK", "SLURM_PROCID"), ("PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
+    )
+
+
+# `SLURM_STEP_NUM_TASKS` exists only in a step. `SLURM_PROCID` and `SLURM_NTASKS` are also set in a batch script outside
+# `srun`, where trusting them would silently do a part of the work.
+_STEP = Launcher("Slurm step", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ("SLURM_LOCALID",), launch=_of_step)
+LAUNCHERS = (
+    _STEP,
+    Launcher(
+        "torchrun",
+        "RANK",
+        "WORLD_SIZE",
+        ("LOCAL_RANK",),
+        is_within_step=lambda environ: "TORCHELASTIC_RUN_ID" in environ,
+        launch=_of_torchrun,
+    ),
+    # `mpirun` starts a daemon on each machine with srun: its processes also have the variables of the daemons' step.
+    Launcher(
+        "Open MPI",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        ("OMPI_COMM_WORLD_LOCAL_RANK",),
+        is_within_step=lambda _: True,
+    ),
+    Launcher("MPI", "PMI_RANK", "PMI_SIZE", ("MPI_LOCALRANKID", "PMI_LOCAL_RANK"), is_within_step=_differs_from_step),
+    Launcher("Kubernetes", "JOB_COMPLETION_INDEX", "PREPCLI_WORLD_SIZE", takes_world_size=True),
+    Launcher(
+        "SkyPilot", "SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES", ("LOCAL_RANK",), "LOCAL_WORLD_SIZE", launch=_of_skypilot
+    ),
+    # The tasks of an array may be resubmitted individually (`--array=1,3`). Each must get the same share again, so the
+    # world size is given, and there is no launch.
+    Launcher(
+        "Slurm array",
+        "SLURM_ARRAY_TASK_ID",
+        "",
+        takes_world_size=True,
+        is_within_step=lambda environ: _integer(environ, _STEP.world_size) == 1,
+    ),
+)
+"""The launchers by precedence. The first whose numbers are set has started this process, unless it is a Slurm step and
+one of the others runs within it."""
+_MAY_BE_ALONE = ("Open MPI", "MPI", "Kubernetes", "SkyPilot")
+"""Launchers that say nothing if they have started one rank: it may start a rank per GPU, as without a launcher."""
+
+
 def detect_rank(
-    environ: Mapping[str, str],
+    environ: Environ,
     rank: int | None = None,
     world_size: int | None = None,
     launch_id: str | None = None,
 ) -> Rank:
-    """Find the rank of this process; the first rule that applies wins.
-
-    1. `rank` and `world_size` from the command line.
-    2. torchrun *inside* a Slurm step (the inner launcher started this process).
-    3. A Slurm step: `SLURM_STEP_NUM_TASKS` exists only there, while `SLURM_PROCID` and `SLURM_NTASKS` are also set
-       in a batch script outside `srun`, where trusting them would silently do a part of the work.
-    4. torchrun: `RANK`, `WORLD_SIZE`.
-    5. A Slurm array task, with `world_size` given: the array's own count is wrong as soon as holes are resubmitted.
-    6. One rank.
+    """Find the rank of this process: from the command line, else from the first of `LAUNCHERS` that applies.
 
     Raises:
         UsageError: the numbers contradict each other, or a batch script has several tasks but no `srun`.
@@ -61,7 +191,7 @@ def detect_rank(
     if rank is not None:
         if world_size is None:
             raise UsageError(f"{option('--rank')} needs {option('--world-size')}: how many ranks share the work?")
-        return _checked(Rank(rank, world_size, 0, "command line", launch_id))
+        return _checked(Rank(rank, world_size, _local_rank_of_any(environ), "command line", launch_id))
     found = _from_environment(environ, world_size)
     if world_size is not None and found.world_size != world_size:
         raise UsageError(
@@ -73,28 +203,23 @@ def detect_rank(
     return _checked(found)
 
 
-def _from_environment(environ: Mapping[str, str], world_size: int | None) -> Rank:
-    step_tasks = _integer(environ, "SLURM_STEP_NUM_TASKS")
-    array_task = _integer(environ, "SLURM_ARRAY_TASK_ID")
-    torchrun = "RANK" in environ and "WORLD_SIZE" in environ
-    if torchrun and (step_tasks is None or "TORCHELASTIC_RUN_ID" in environ):
-        return _torchrun(environ)
-    if array_task is not None and world_size is not None and step_tasks in (None, 1):
-        # Tasks of an array may be resubmitted individually (`--array=1,3`): each must get the same share again,
-        # so there is no launch id, and all units are shared.
-        return Rank(array_task, world_size, 0, "Slurm array")
-    if step_tasks is not None:
-        restarts = _integer(environ, "SLURM_RESTART_COUNT") or 0
-        job, step = environ.get("SLURM_JOB_ID", "0"), environ.get("SLURM_STEP_ID", "0")
-        return Rank(
-            rank=_integer(environ, "SLURM_PROCID") or 0,
-            world_size=step_tasks,
-            local_rank=_integer(environ, "SLURM_LOCALID") or 0,
-            launcher="Slurm step",
-            launch_id=f"slurm-{job}.{step}.{restarts}",
-            restarts=restarts,
-            job_id=f"slurm-{job}.{step}",
-        )
+def _from_environment(environ: Environ, world_size: int | None) -> Rank:
+    present = [one for one in LAUNCHERS if one.is_set(environ, world_size)]
+    if not present:
+        return _alone(environ, world_size)
+    found = present[0]
+    if found is _STEP:
+        found = next((one for one in present if one.is_within_step(environ)), _STEP)
+    rank, size = found.numbers(environ, world_size)
+    if (rank, size) == (0, 1) and found.name in _MAY_BE_ALONE:
+        return Rank()
+    launch = found.launch(environ)
+    local = found.number_on_machine(environ)
+    return Rank(rank, size, local, found.name, launch.launch_id, launch.restarts, launch.job_id)
+
+
+def _alone(environ: Environ, world_size: int | None) -> Rank:
+    """The rank of a process that no launcher has started."""
     num_tasks = _integer(environ, "SLURM_NTASKS") or 1
     if "SLURM_JOB_ID" in environ and num_tasks > 1:
         raise UsageError(
@@ -111,25 +236,21 @@ def _from_environment(environ: Mapping[str, str], world_size: int | None) -> Ran
     return Rank(restarts=_integer(environ, "SLURM_RESTART_COUNT") or 0, job_id=job_id)
 
 
-def _torchrun(environ: Mapping[str, str]) -> Rank:
-    run_id = environ.get("TORCHELASTIC_RUN_ID", "none")
-    restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT") or 0
-    # A static rendezvous has the id "none" in every run, so there is no launch id.
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)
-    if len(name) > _MAX_ID:
-        name = f"{name[: _MAX_ID // 2]}-{hashlib.sha256(run_id.encode(errors='surrogateescape')).hexdigest()[:16]}"
-    return Rank(
-        rank=_integer(environ, "RANK") or 0,
-        world_size=_integer(environ, "WORLD_SIZE") or 1,
-        local_rank=_integer(environ, "LOCAL_RANK") or 0,
-        launcher="torchrun",
-        launch_id=None if run_id == "none" else f"torchrun-{name}.{restarts}",
-        restarts=_integer(environ, RESTARTS) or 0 if LIFELINE in environ else restarts,
-        job_id=environ.get(JOB_ID) if LIFELINE in environ else None if run_id == "none" else f"torchrun-{name}",
-    )
+def _local_rank_of_any(environ: Environ) -> int | None:
+    """The number on the machine for a rank from the command line: the inner launcher may have started the processes."""
+    texts = (environ.get(name, "") for one in reversed(LAUNCHERS) for name in one.local_rank)
+    return next((int(text) for text in texts if text.isdecimal()), None)
 
 
-def _integer(environ: Mapping[str, str], name: str) -> int | None:
+def _as_file_name(id: str) -> str:
+    """An id of a launcher in a form that file names may have; different ids stay different."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", id)
+    if len(name) <= _MAX_ID:
+        return name
+    return f"{name[: _MAX_ID // 2]}-{hashlib.sha256(id.encode(errors='surrogateescape')).hexdigest()[:16]}"
+
+
+def _integer(environ: Environ, name: str) -> int | None:
     text = environ.get(name)
     if text is None or text == "":
         return None

@@ -25,6 +25,8 @@ JOB_ID, RESTARTS = "PREPCLI_JOB_ID", "PREPCLI_RESTARTS"
 """Environment variables of these ranks: the id of their job, and how often the job or the rank was started again."""
 CALLED_FROM_PYTHON = "PREPCLI_CALLED_FROM_PYTHON"
 """Environment variable of these ranks if a function of the API has started them: their messages name its arguments."""
+_RANKS_OF_MACHINE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+"""Environment variables with the number of ranks that a launcher (torchrun, MPI) has started on this machine."""
 TICK = 0.25
 """Seconds between two checks of signals and progress while waiting."""
 
@@ -33,13 +35,14 @@ def available_processors() -> int:
     """The number of CPU cores that this process may use; a Slurm step or a container often has only a part of them.
 
     Slurm does not always bind a task to its cores, but an environment variable has their number. Ranks that the command
-    itself has started, one per GPU, share the cores, and so do those of torchrun on one machine.
+    itself has started, one per GPU, share the cores, and so do those of torchrun and MPI on one machine.
     """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     of_task = os.environ.get("SLURM_CPUS_PER_TASK", "")
     if "SLURM_STEP_NUM_TASKS" in os.environ and of_task.isdecimal():
         count = min(count, int(of_task))
-    of_machine = os.environ.get("WORLD_SIZE" if is_own_rank() else "LOCAL_WORLD_SIZE", "")
+    names = ("WORLD_SIZE",) if is_own_rank() else _RANKS_OF_MACHINE
+    of_machine = next(filter(None, (os.environ.get(name) for name in names)), "")
     return max(1, count // int(of_machine)) if of_machine.isdecimal() and int(of_machine) else count
 
 

@@ -7,7 +7,6 @@ An object of up to `PART_BYTES` is sent in one request when it is complete, a lo
 """
 
 import contextlib
-import importlib
 import itertools
 import os
 import random
@@ -170,12 +169,6 @@ def _request(address: Address, send: Callable[["ObjectStore"], Result]) -> Resul
                 raise found from None
             time.sleep(wait)
     raise AssertionError
-
-
-def warm_up() -> None:
-    """Import the modules that the first request needs; if they are not installed, the request reports it."""
-    with contextlib.suppress(ImportError):
-        importlib.import_module("obstore.store")
 
 
 def object_info(text: str) -> ObjectInfo:

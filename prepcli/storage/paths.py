@@ -1,11 +1,10 @@
 """Paths in a store for code that works with `pathlib.Path`, and questions about paths of either kind."""
 
-import errno
 import io
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -139,8 +138,7 @@ def globbed(folder: AnyPath, pattern: str) -> Iterator[AnyPath]:
     """The sorted result of `folder.glob(pattern)`; the pattern may contain `NUMBER`."""
     found: list[AnyPath] = sorted(folder.glob(pattern))
     if NUMBER in pattern:
-        matcher = _matcher(pattern)
-        found = [path for path in found if matcher.fullmatch(path.relative_to(folder).as_posix())]
+        found = [path for path in found if _matcher(pattern).fullmatch(path.relative_to(folder).as_posix())]
     yield from found
 
 
@@ -163,25 +161,6 @@ def is_dir(path: str | os.PathLike[str]) -> bool:
 def exists(path: str | os.PathLike[str]) -> bool:
     """`os.path.exists`, for addresses too."""
     return path_of(path).exists() if is_address(path) else os.path.exists(path)
-
-
-def entry_is_file(entry: "os.DirEntry[str]") -> bool:
-    """`entry.is_file()`, but False for a link to itself, for which that raises an error."""
-    return _unless_endless(entry.is_file)
-
-
-def entry_is_dir(entry: "os.DirEntry[str]") -> bool:
-    """`entry.is_dir()`, but False for a link to itself, for which that raises an error."""
-    return _unless_endless(entry.is_dir)
-
-
-def _unless_endless(question: Callable[[], bool]) -> bool:
-    try:
-        return question()
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        return False
 
 
 def absolute(path: str | os.PathLike[str]) -> str:

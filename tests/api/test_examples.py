@@ -18,7 +18,7 @@ from prepcli.interface.commands import COMMANDS
 from tests.commands.download.conftest import archives, checksums, serve  # noqa: F401 - fixtures
 from tests.commands.download.make_fisher import Said, make_fisher
 from tests.commands.download.miniatures import aishell2, checksum_list, write_files
-from tests.commands.download.test_hub5 import stm, write_tree
+from tests.commands.download.published.test_hub5 import stm, write_tree
 from tests.commands.estimate_batch_sizes import fake_child
 from tests.conftest import MINI_CORPUS
 from tests.support.tars import write_tar

@@ -1,6 +1,10 @@
 """Encoding: lossless where it says so, clipped and never wrapped, and the same bytes on every run."""
 
+import hashlib
 import io
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -171,3 +175,29 @@ def test_what_can_not_be_encoded(speech: Samples) -> None:
     for format in FORMATS:
         with pytest.raises(ValueError, match="no samples"):
             encode(speech[:0], 16000, format)
+
+
+SCRIPT = """
+import sys, hashlib
+import soundfile
+from prepcli.audio.encode import encode
+for dtype in ("int16", "float32"):
+    samples, _ = soundfile.read(sys.argv[1], dtype=dtype)
+    for format in sys.argv[2:]:
+        print(hashlib.sha256(encode(samples, 24000, format)).hexdigest())
+"""
+
+
+def test_two_processes_write_the_same_bytes(tmp_path: Path, short_speech: Samples) -> None:
+    path = tmp_path / "speech.wav"
+    soundfile.write(path, np.stack([short_speech, short_speech[::-1]], axis=1), 24000)
+    command = [sys.executable, "-c", SCRIPT, str(path), *FORMATS]
+    there = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    time.sleep(1.1)  # libsndfile's seeds and time stamps are in seconds
+    here = [
+        hashlib.sha256(encode(soundfile.read(path, dtype=dtype)[0], 24000, format)).hexdigest()
+        for dtype in ("int16", "float32")
+        for format in FORMATS
+    ]
+    assert there == here
+    assert len(set(here[:5])) == len(FORMATS)

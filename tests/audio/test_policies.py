@@ -1,10 +1,7 @@
 """What each writer makes of the segment that a record names."""
 
-import errno
 import io
-import os
 import re
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +13,6 @@ from prepcli.audio.segments import (
     MELS,
     POLICIES,
     SHAR,
-    SHAR_CODES,
     TARRED,
     TARRED_SLICES,
     WENET,
@@ -30,12 +26,11 @@ from prepcli.audio.segments import (
     encoded,
     locate,
     probe,
+    with_channel,
 )
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.interface.commands import COMMANDS
 from prepcli.interface.options import declared
-from prepcli.storage import ahead
-from prepcli.storage.addresses import ByteRange
 
 STEREO = AudioInfo("wav", "PCM_16", 16000, 32000, 2, 44)
 
@@ -84,6 +79,38 @@ def test_channels_that_are_there() -> None:
         }
         found = [stereo(policy, channel=channel).channel for channel in (0, 1, None)]
         assert found == expected[policy.channels], policy.writer
+
+
+def test_the_channel_that_a_user_chooses() -> None:
+    """A number is for records that name no channel; with `mix` the mean is taken of all."""
+    for policy in POLICIES:
+        if policy.channels is not Channels.FIRST:
+            found = [stereo(with_channel(policy, "1"), channel=channel).channel for channel in (0, 1, None)]
+            assert found == [0, 1, 1], policy.writer
+            with pytest.raises(RecordRejected, match=r"channel is 2; a\.wav has 2 channels, counted from 0"):
+                stereo(with_channel(policy, "2"))
+        for channel in (0, 1, None, "left"):
+            assert stereo(with_channel(policy, "mix"), channel=channel).channel == "mix"
+        mono = AudioInfo("wav", "PCM_16", 16000, 32000, 1, 44)
+        for text in ("1", "mix"):
+            assert locate("a.wav", mono, 0.0, 2.0, None, with_channel(policy, text)).channel is None
+
+
+@pytest.mark.parametrize(("subtype", "format"), [("PCM_16", "WAV"), ("PCM_24", "FLAC"), ("FLOAT", "WAV")])
+def test_the_mean_of_all_channels_is_that_of_the_exact_samples(subtype: str, format: str) -> None:
+    file = io.BytesIO()
+    soundfile.write(file, np.random.default_rng(0).normal(0, 0.1, (9000, 3)), 16000, format=format, subtype=subtype)
+    data = file.getvalue()
+    exact = soundfile.read(io.BytesIO(data))[0].mean(axis=1)
+    segment = locate(data, probe(data, "a"), 0.0, 0.5, 1, with_channel(MELS, "mix"))
+    decoded = decode(segment)
+    assert decoded.shape == (8000, 1)
+    scale = 2.0**-31 if decoded.dtype.kind == "i" else 1.0
+    assert np.abs(decoded[:, 0] * scale - exact[:8000]).max() < 2.0**-24
+    stored = encoded(segment, TargetFormat(), with_channel(TARRED, "mix"))
+    assert (stored.is_copy, probe(stored.data).num_channels, probe(stored.data).subtype) == (False, 1, subtype)
+    error = {"PCM_16": 2.0**-16, "PCM_24": 2.0**-23, "FLOAT": 2.0**-25}[subtype]  # bits below the 24th are cut off
+    assert np.abs(soundfile.read(io.BytesIO(stored.data))[0] - exact[:8000]).max() <= error * (1 + 1e-9)
 
 
 def test_a_segment_beyond_the_file_is_refused_by_all() -> None:
@@ -135,49 +162,6 @@ def test_formats_that_a_reader_does_not_know_become_flac() -> None:
     for policy in (TARRED, WENET):
         found[policy] = encoded(locate(data, probe(data, "a"), 0.0, 1.0, None, policy), TargetFormat(), policy).format
     assert found == {TARRED: "aiff", WENET: "flac"}
-
-
-def test_a_file_a_member_of_a_tar_and_bytes_are_the_same_audio(tmp_path: Path) -> None:
-    data = flac(channels=2)
-    (tmp_path / "a.flac").write_bytes(data)
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        tar.add(tmp_path / "a.flac", "x.flac")
-        tar.add(tmp_path / "a.flac", "y.flac")
-    with tarfile.open(tmp_path / "a.tar") as tar:
-        member = tar.getmember("y.flac")
-    part = ByteRange(str(tmp_path / "a.tar"), member.offset_data, member.size)
-    decoded, stored = [], []
-    for source in (str(tmp_path / "a.flac"), part, data):
-        segment = locate(source, probe(source), 0.25, 0.5, 1, MELS)
-        decoded.append(decode(segment).tobytes())
-        stored.append(encoded(locate(source, probe(source), 0.0, 1.23, None, WENET), TargetFormat(), WENET).data)
-        assert (segment.offset, segment.duration) == (0.25, 0.5)
-    second = soundfile.read(tmp_path / "a.flac", dtype="int16")[0][4000:12000, 1]
-    assert decoded == [second.tobytes()] * 3
-    assert stored == [data] * 3
-
-
-def test_plain_wav_in_a_tar_that_ends_early(tmp_path: Path) -> None:
-    file = io.BytesIO()
-    soundfile.write(file, np.zeros(8000), 16000, format="WAV", subtype="PCM_16")
-    (tmp_path / "x").write_bytes(bytes(100) + file.getvalue())
-    source = ByteRange(str(tmp_path / "x"), 100, len(file.getvalue()))
-    segment = locate(source, probe(source), 0.0, 0.5, None, SHAR_CODES)
-    assert len(decode(segment)) == 8000
-    (tmp_path / "x").write_bytes(bytes(100) + file.getvalue()[:-2])
-    with pytest.raises(RecordRejected, match=r"audio at 100 in .*/x ends early"):
-        decode(segment)
-
-
-def test_a_member_of_a_tar_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(piece: ByteRange) -> bytes:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), piece.path)
-
-    monkeypatch.setattr(ahead, "piece_of", read)
-    for folder in (str(tmp_path), "s3://bucket"):
-        with pytest.raises(RecordRejected, match="name of the member does not exist") as caught:
-            probe(ByteRange(f"{folder}/a.tar", 512, 1000), "name of the member")
-        assert caught.value.reason is RejectReason.MISSING_AUDIO
 
 
 def test_a_channel_of_a_lossy_file_is_not_rounded_before_it_is_resampled(tmp_path: Path) -> None:

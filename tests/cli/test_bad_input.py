@@ -20,6 +20,7 @@ JOBS: dict[str, list[object]] = {
     "manifest-to-wenet": [],
     "manifest-to-mels": ["--lists-only"],
     "manifest-to-parquet": [],
+    "convert-audio": [],
     "prepare-texts": [],
 }
 """Commands that read a manifest and write an output, with the options that they need."""
@@ -88,30 +89,14 @@ def test_the_output_of_another_command_is_refused_before_planning(folder: Path) 
     assert everything(folder) == before
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("make-manifest", ".", "own.json", "--max-rejects", 1), 0, ""),
-        (("manifest-to-tarred", "m.json", "out", "--num-shards", 1), 0, ""),
-        (("inspect", "."), 0, ""),
-        (("index", "."), 2, "holds nothing to index"),
-        (("estimate-bins", "."), 2, "holds neither Shar"),
-        (("manifest-to-shar", ".", "out"), 2, "is a directory, not a file"),
-        (("verify", "."), 2, "holds no data set"),
-    ],
-    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
-)
-def test_a_link_that_leads_to_itself_is_in_the_folder(
-    folder: Path, words: tuple[object, ...], code: int, message: str
-) -> None:
-    """To ask whether such a link is a file is an error of the operating system, where the answer for others is no."""
+@pytest.mark.parametrize("command", ["make-manifest", "inspect", "index", "estimate-bins", "verify"])
+def test_a_link_that_leads_to_itself_is_named(folder: Path, command: str) -> None:
+    """The error of the operating system is enough, as it is one line."""
     for path in folder.glob("*.gz"):
         path.unlink()
-    for name in ("loop", "loop.wav"):
-        (folder / name).symlink_to(name)
-    done = prepcli(*words, cwd=folder)
-    assert done.code == code, done.err
-    assert message in done.err
+    (folder / "loop.wav").symlink_to("loop.wav")
+    done = prepcli(command, ".", *(["own.json"] if command == "make-manifest" else []), cwd=folder)
+    assert (done.code, "loop.wav: Too many levels of symbolic links" in done.error_line) == (2, True)
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--overwrite"]])

@@ -19,7 +19,7 @@ from tests.support.tools import need_package
 CALLS: dict[str, dict[str, str]] = {
     "manifest-to-tarred": {
         "nowhere.json OUT --num-shards 1": "manifest not found: nowhere.json",
-        "CORPUS OUT --num-shards 1": "is a directory",
+        "CORPUS OUT --num-shards 1": "is not a data set",
         "MINI --num-shards 1": "OUT is missing",
         "MINI OUT": "give one of --num-shards, --shard-size and --shard-hours",
         "MINI OUT --num-shards 2 --shard-size 9": "give one of",
@@ -39,6 +39,8 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI audio_16.tars/x --num-shards 1": "read a shard's number off the folder",
         "MINI --concat-to OUT --num-shards 1": "is not a directory with a tarred",
         "MINI OUT --num-shards 1 --target-sample-rate 16": "is not a sampling rate in Hz",
+        "MINI OUT --num-shards 1 --channel left": "--channel left must be mix, or the number of a channel",
+        "MINI OUT --num-shards 1 --only-manifests --channel 0": "--channel has no effect with --only-manifests",
         "MINI OUT --num-shards 1 --max-rejects 1.5": "a count, not 1.5",
         "MINI OUT --num-shards 1 --max-rejects -1": "--max-rejects takes",
         "MINI OUT --num-shards 1 --rank 1": "--rank needs --world-size",
@@ -47,6 +49,7 @@ CALLS: dict[str, dict[str, str]] = {
         "nowhere.json OUT": "manifest not found: nowhere.json",
         "MINI OUT --target-sample-rate 16": "is not a sampling rate in Hz",
         "MINI 'OUT(1)'": "NeMo takes '(' in a path for a brace expression",
+        "MINI OUT --channel=-1": "--channel -1 must be mix",
         "MINI OUT --audio-format opus --target-sample-rate 8000": "48000 Hz",
     },
     "extend-context-audio": {
@@ -93,14 +96,23 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI OUT --mel-fmax 12000": "must not exceed half of --sampling-rate 22050",
         "MINI OUT --mel-fmin 8000": "--mel-fmin 8000 must be below --mel-fmax 8000",
         "MINI OUT --sampling-rate 100": "--sampling-rate 100 is not a sampling rate",
+        "MINI OUT --channel 1024": "--channel 1024 must be mix",
         "MINI OUT --devices fast": "--devices takes auto, cpu or a number of GPUs",
     },
     "manifest-to-wenet": {
         "MINI OUT --raw --force-codec wav": "--force-codec has no effect with --raw",
         "MINI OUT --raw --shard-size 3": "--shard-size has no effect with --raw",
+        "MINI OUT --raw --channel 1": "--channel has no effect with --raw",
+        "MINI OUT --channel both": "--channel both must be mix",
         "MINI OUT --shuffle-seed 3": "--shuffle-seed has no effect without --shuffle: give both",
         "MINI OUT --prefix a/b": "--prefix 'a/b' must be of letters",
         "MINI OUT --target-sample-rate 10": "--target-sample-rate 10 is not a sampling rate",
+    },
+    "convert-audio": {
+        "nowhere.json OUT": "manifest not found: nowhere.json",
+        "MINI OUT --channel 1.5": "--channel 1.5 must be mix, or the number of a channel",
+        "MINI OUT --target-sample-rate 10": "--target-sample-rate 10 is not a sampling rate",
+        "MINI s3://bucket/x": "OUT does not take an address in an object store",
     },
     "estimate-bins": {
         "nothing.json": "manifest not found: nothing.json",

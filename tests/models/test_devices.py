@@ -19,8 +19,7 @@ from tests.support.running import prepcli
 def four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_num_gpus", lambda: 4)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    for name in (*devices._LOCAL_RANKS, "SLURM_GPUS_ON_NODE"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("SLURM_GPUS_ON_NODE", raising=False)
 
 
 SLURM = {"SLURM_STEP_NUM_TASKS": "16", "SLURM_PROCID": "13", "SLURM_JOB_ID": "7"}
@@ -36,6 +35,10 @@ TORCHRUN = {"RANK": "9", "WORLD_SIZE": "16"}
         ({}, (6, 8), "cuda:2"),
         ({"LOCAL_RANK": "1"}, (6, 8), "cuda:1"),
         ({"OMPI_COMM_WORLD_LOCAL_RANK": "3"}, (6, 8), "cuda:3"),
+        (SLURM | {"SLURM_LOCALID": "3", "LOCAL_RANK": "1"}, (6, 8), "cuda:1"),  # torchrun in a step is the inner one
+        ({"PMI_RANK": "6", "PMI_SIZE": "8"}, (None, None), "cuda:2"),
+        ({"PMI_RANK": "6", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1"}, (None, None), "cuda:1"),
+        ({"JOB_COMPLETION_INDEX": "6"}, (None, 8), "cuda:2"),
         ({"SLURM_LOCALID": "0"}, (6, 8), "cuda:0"),
         ({"SLURM_ARRAY_TASK_ID": "5", "SLURM_JOB_ID": "7"}, (None, 8), "cuda:1"),
         ({"SLURM_ARRAY_TASK_ID": "5", "SLURM_JOB_ID": "7", "SLURM_LOCALID": "0"}, (None, 8), "cuda:1"),
@@ -127,15 +130,19 @@ def test_the_current_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken == ["cuda:3"]
 
 
-def test_ranks_of_torchrun_share_the_processors_of_their_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_of_a_launcher_share_the_processors_of_their_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(32), raising=False)
-    for name in ("SLURM_STEP_NUM_TASKS", "SLURM_CPUS_PER_TASK", "LOCAL_WORLD_SIZE", "WORLD_SIZE", processes.LIFELINE):
+    names = ("SLURM_STEP_NUM_TASKS", "SLURM_CPUS_PER_TASK", "WORLD_SIZE", processes.LIFELINE)
+    for name in (*names, *processes._RANKS_OF_MACHINE):
         monkeypatch.delenv(name, raising=False)
     assert processes.available_processors() == 32
     monkeypatch.setenv("WORLD_SIZE", "64")  # on all machines
     assert processes.available_processors() == 32
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
     assert processes.available_processors() == 4
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")
+    monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2")
+    assert processes.available_processors() == 16
     monkeypatch.setenv(processes.LIFELINE, "3")  # ranks that the command has started: all on this machine
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert processes.available_processors() == 16

@@ -245,10 +245,11 @@ def test_workers_are_kept_alive_by_their_rank(tmp_path: Path, monkeypatch: pytes
 def test_a_rank_of_our_number_in_another_container_is_another(workspace: Workspace) -> None:
     """Both are process 7 of `host`, say: neither is the other, and neither can look the other up."""
     progress = new_progress(Rank(0, 1), workspace.life.owner)
+    workspace.life.beat()
     write_json(progress_file(workspace, 0), progress)
     assert is_running_elsewhere(workspace, Rank(0, 1)) is None  # it is we
     progress.place = "another"
     write_json(progress_file(workspace, 0), progress)
     assert is_running_elsewhere(workspace, Rank(0, 1)) == progress
-    os.utime(progress_file(workspace, 0), (1, 1))
+    os.utime(sign_of(workspace), (1, 1))
     assert is_running_elsewhere(workspace, Rank(0, 1)) is None

@@ -192,3 +192,13 @@ def test_requeue_of_the_last_array_task_leaves_the_others_alone(tarring: Tarring
     assert cluster.wait(job) == ["COMPLETED"] * 3
     assert {one["ArrayTaskId"]: one["Restarts"] for one in cluster.jobs(job)} == {"0": "0", "1": "0", "2": "1"}
     assert tree(tarring.out) == undisturbed
+
+
+def test_srun_with_pmi2_is_a_step(cluster: Cluster) -> None:
+    """It sets PMI's variables for the ranks of the step."""
+    program = (
+        "import os; from prepcli.processes.ranks import detect_rank; rank = detect_rank(os.environ);"
+        "print(os.environ['PMI_RANK'] + '/' + os.environ['PMI_SIZE'], rank.launcher, rank.rank, rank.world_size)"
+    )
+    said = cluster.run("srun", "--mpi=pmi2", "--ntasks=2", sys.executable, "-c", program)
+    assert sorted(said.splitlines()) == ["0/2 Slurm step 0 2", "1/2 Slurm step 1 2"]

@@ -55,9 +55,9 @@ def test_the_requests_of_the_main_process(
     asked: list[str] = []
     call = access._Helper.call
 
-    def noting(helper: access._Helper, question: Any) -> Any:
-        asked.append(question[0].__name__)
-        return call(helper, question)
+    def noting(helper: access._Helper, function: Any, arguments: Any) -> Any:
+        asked.append(function.__name__)
+        return call(helper, function, arguments)
 
     monkeypatch.setattr(access._Helper, "call", noting)
     out = bucket / "out"
@@ -65,7 +65,7 @@ def test_the_requests_of_the_main_process(
     assert done.code == 0, done.err
     assert [name for name in asked if not name.endswith("_upload")] == [
         "list_objects",  # the output
-        *("put_object", "list_objects", "put_object", "list_objects"),  # the claim
+        *("put_object", "list_objects", "put_object", "list_objects", "delete_objects"),  # the claim
         "object_info",  # is it still held when the work begins?
         "list_objects",  # the output again: what others have there is not replaced
         "fetch_together",  # the manifests of the shards
@@ -78,6 +78,7 @@ def test_other_commands_read_from_the_store(
 ) -> None:
     """In processes that have PyTorch already: here, each later fork would be dearer."""
     commands: dict[str, list[object]] = {"fix-durations": ["m.json"], "manifest-to-mels": ["mels", "--max-rejects", 1]}
+    commands["convert-audio"] = ["files", "--target-sample-rate", 8000]
     for command, (out, *options) in commands.items():
         trees = []
         for folder, source in ((tmp_path / "here", mini_corpus), (tmp_path / "there", stored_corpus)):

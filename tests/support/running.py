@@ -55,7 +55,10 @@ class Outcome:
 
 def clean_environment(**extra: str) -> dict[str, str]:
     """Our environment without any launcher's variables."""
-    launchers = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC", "PREPCLI_")
+    launchers = (
+        *("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC", "PREPCLI_"),
+        *("OMPI_", "PMI_", "MPI_LOCAL", "JOB_COMPLETION_INDEX", "SKYPILOT_"),
+    )
     return {key: value for key, value in os.environ.items() if not key.startswith(launchers)} | extra
 
 

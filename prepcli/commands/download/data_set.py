@@ -1,9 +1,8 @@
 """The definition of a corpus: its archives, their folders, and the utterances in them."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,19 @@ INDEX_NAME = "index.jsonl"
 
 @dataclass(slots=True)
 class Utterance:
-    """A future record: a line of a transcript and its recording. Paths are relative to the data root.
+    """A future record: a line of a transcript and its recording.
 
     Attributes:
-        manifest: path of the manifest.
-        source: path of the recording as published; absolute if it is not in the data root.
+        manifest: path of the manifest, relative to the data root.
+        source: path of the recording as published, relative to the folder that `CorpusPart.read` was given.
         fields: the fields of the record in addition to audio and duration.
         where: the line of the transcript, `file:line`.
-        target: path of the WAV file to make from the recording; None: the recording is used unchanged.
+        target: path of the WAV file to make from the recording, relative to the data root; None: the recording is used
+            unchanged.
         reason: why the utterance cannot be used, if that is known already.
         detail: the details of the reason.
+        duration: seconds as published, to plan by: then the recording is first read when its record is made. None: it
+            is measured for the index.
     """
 
     manifest: str
@@ -36,6 +38,7 @@ class Utterance:
     target: str | None = None
     reason: RejectReason | None = None
     detail: str = ""
+    duration: float | None = None
 
 
 Derive = Callable[[Iterator[tuple[str, dict[str, Any]]]], Iterable[tuple[str, Iterable[str]]]]
@@ -49,9 +52,13 @@ class CorpusPart:
     Attributes:
         corpus, name: e.g. `librispeech`, `dev_clean`; `name` is also the name of its folder in D.prepcli/sets.
         archive: the archive to fetch; None: the corpus is on disk already.
+        copy: the folder of a corpus on disk that is not the data root. Its recordings stay there if they need no
+            conversion, and manifests have their absolute paths.
+        top: the folder that an archive without a folder of its own is unpacked in, relative to the data root.
         trees: the folders in the archive, relative to the data root.
         manifests: the manifests to write, relative to the data root.
-        read: returns the utterances, given the folder that contains `trees`; those of one manifest are consecutive.
+        read: returns the utterances, given the copy or the folder with the content of the archive; those of one
+            manifest are consecutive.
         converted: globs of the converted WAV files, for all settings.
         nested: a glob of archives within the archive; each is unpacked in its own folder.
         derive: makes further files from the records.
@@ -70,25 +77,30 @@ class CorpusPart:
     derive: Derive | None = None
     derived: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
+    copy: Path | None = None
+    top: str = ""
 
     @property
     def command(self) -> str:
         """The command of its run, e.g. `download librispeech dev_clean`."""
         return " ".join(dict.fromkeys(["download", self.corpus, self.name]))
 
+    @property
+    def state_name(self) -> str:
+        """The name of its folder of state, which no other corpus in the same data root has."""
+        return self.name if self.corpus in (self.name, "librispeech") else f"{self.corpus}_{self.name}"
+
     def extracted(self, folder: Path, data_root: Path) -> "CorpusPart":
         """The same data set, read from a copy in `folder`; `folder` may also be a part of the copy.
-
-        Recordings that need no conversion are not copied: as for a corpus without an archive, their paths are absolute,
-        unless the copy is in the data root.
 
         Raises:
             UsageError: the copy does not exist, or archives within it are not unpacked.
         """
-        root = _root_of(folder, self.trees[0])
+        tree = self.trees[0].removeprefix(f"{self.top}/")
+        root = _root_of(folder, tree) or _root_of(folder / self.top, tree)
         if root is None:
             raise UsageError(
-                f"{option('--extracted', folder)} holds no {self.trees[0]}: give the folder in which the archive of "
+                f"{option('--extracted', folder)} holds no {tree}: give the folder in which the archive of "
                 f"{self.corpus} was unpacked"
             )
         nested = next(root.glob(self.nested), None) if self.nested else None
@@ -96,9 +108,9 @@ class CorpusPart:
             raise UsageError(
                 f"{nested.parent} holds archives that are not unpacked, such as {nested.name}: unpack them there, too"
             )
-        is_here = data_root.is_dir() and root.samefile(data_root)
-        read = self.read if is_here else partial(_read_elsewhere, self.read, root)
-        return replace(self, archive=None, trees=(), read=read)
+        here = data_root / self.top
+        is_here = here.is_dir() and root.samefile(here)
+        return replace(self, archive=None, trees=(), copy=None if is_here else root)
 
 
 def _root_of(folder: Path, tree: str) -> Path | None:
@@ -112,11 +124,27 @@ def _root_of(folder: Path, tree: str) -> Path | None:
     return None
 
 
-def _read_elsewhere(read: Callable[[Path], Iterator[Utterance]], root: Path, _: Path) -> Iterator[Utterance]:
-    """The utterances in `root`, with absolute paths of their recordings."""
-    for utterance in read(root):
-        utterance.source = str(root / utterance.source) if utterance.source else ""
-        yield utterance
+def choose(corpus: str, names: str, known: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the data sets of a list such as `dev_clean,dev-other` or `ALL`, each once.
+
+    Args:
+        corpus: the name of the corpus, for messages.
+        names: the value of `--data-sets`.
+        known: the names of all data sets.
+        groups: names for several of them.
+
+    Raises:
+        UsageError: the data set does not exist, or none is named.
+    """
+    wanted: dict[str, None] = {}
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        for one in groups.get(name, (name.replace("-", "_"),)):
+            if one not in known:
+                raise UsageError(f"{corpus} has no data set {name}; choose of {', '.join((*known, *groups))}")
+            wanted[one] = None
+    if not wanted:
+        raise UsageError(f"{option('--data-sets')} names no data set")
+    return list(wanted)
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -135,4 +163,4 @@ def unmatched(manifest: str, sources: Iterable[str]) -> Iterator[Utterance]:
 
 def workspace_of(data_set: CorpusPart, data_root: Path) -> Workspace:
     """The workspace of one data set: each has its own, so that others can be added later."""
-    return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.name)
+    return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.state_name)

@@ -26,12 +26,14 @@ class Archive:
         num_bytes: the published size, for plans, and against servers that send without end (`MAX_LONGER`).
         checksum: `sha256:<hex>` or `md5:<hex>`; None if none is published. Then the length from the server, the CRC in
             gzip and the end of the tar are checked.
+        folder: a folder for it in `D/archives`, if another corpus has an archive of the same name.
     """
 
     name: str
     urls: tuple[str, ...]
     num_bytes: int | None = None
     checksum: str | None = None
+    folder: str = ""
 
     def at(self, base_url: str | None, checksums: Mapping[str, str]) -> "Archive":
         """Return the archive with another address, and with the checksum of a list instead of the published one."""

@@ -54,14 +54,22 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
         OSError: a file cannot be read.
     """
     count, targets = 0, set[str]()
+    folder = data_set.copy or root / data_set.top
     with atomic_file(file, durable=False) as out:
-        for utterance in data_set.read(root):
-            out.write(msgspec.json.encode(_index_line(utterance, root, targets)) + b"\n")
+        for utterance in data_set.read(folder):
+            line = _index_line(utterance, folder, targets)
+            if data_set.copy is not None:
+                line.source = str(folder / line.source) if line.source else ""
+            else:
+                line.source = os.path.join(data_set.top, line.source) if line.source else ""
+                # While a corpus is unpacked it is in a temporary folder, but messages must have the final path
+                line.detail = line.detail.replace(f"{root}/", "")
+            out.write(msgspec.json.encode(line) + b"\n")
             count += 1
     return count
 
 
-def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLine:
+def _index_line(utterance: Utterance, folder: Path, targets: set[str]) -> IndexLine:
     line = IndexLine(
         utterance.manifest,
         utterance.source,
@@ -75,7 +83,7 @@ def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLin
         return line
     if any("\ufffd" in str(value) for value in utterance.fields.values()):
         line.reason, line.detail = RejectReason.NOT_UTF8, "the text is not UTF-8"
-    elif "\0" in line.source or (".." in line.source.split("/") and not os.path.isabs(line.source)):
+    elif any(map(_may_lie_outside, (line.source, line.target or ""))):
         line.reason, line.detail = RejectReason.BAD_FIELD, f"{line.source!r} may lie outside of the corpus"
     elif line.target in targets:
         line.reason, line.detail = RejectReason.BAD_FIELD, "an utterance of this name was there before"
@@ -83,12 +91,18 @@ def _index_line(utterance: Utterance, root: Path, targets: set[str]) -> IndexLin
         return line
     if line.target is not None:
         targets.add(line.target)
+    if utterance.duration is not None:
+        line.duration = utterance.duration
+        return line
     try:
-        line.duration = probe_file(root / line.source).duration
+        line.duration = probe_file(folder / line.source).duration
     except RecordRejected as rejected:
-        # While a corpus is unpacked it is in a temporary folder, but messages must have the final path.
-        line.reason, line.detail = rejected.reason, rejected.detail.replace(f"{root}/", "")
+        line.reason, line.detail = rejected.reason, rejected.detail
     return line
+
+
+def _may_lie_outside(path: str) -> bool:
+    return "\0" in path or os.path.isabs(path) or ".." in path.split("/")
 
 
 def only_audio_came_back(before: Path, now: Path) -> bool:

@@ -18,10 +18,15 @@ from prepcli.commands.download.options import (
     DownloadAishell,
     DownloadAishell2,
     DownloadAn4,
+    DownloadCommonVoice,
     DownloadFisher,
     DownloadHub5,
     DownloadLibrispeech,
+    DownloadLibritts,
+    DownloadLibrittsR,
     DownloadLjspeech,
+    DownloadMls,
+    DownloadVctk,
     FetchOptions,
 )
 from prepcli.commands.download.prepare import (
@@ -271,7 +276,7 @@ def prepare_data_sets(
 
 def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: RunOptions) -> Report:
     if fetch_only:
-        return Report.without_records(data_set.command, "fetched", str(data_root))
+        return Report(data_set.command, "fetched", str(data_root))
     workspace = workspace_of(data_set, data_root)
     if engine.retry_rejects and has_audio_come_back(data_set, data_root):
         engine = replace(engine, overwrite=True)  # for a corpus on disk, it replaces manifests only
@@ -297,7 +302,7 @@ def _plan(data_set: CorpusPart, data_root: Path, fetching: Fetching, engine: Run
     if not is_ready(data_set, data_root):
         archive = plan_fetching(data_set, data_root, fetching)
         plan = {"command": data_set.command, "status": "dry_run", "fetch": archive}
-        return Report.without_records(data_set.command, "dry_run", str(data_root), details=plan)
+        return Report(data_set.command, "dry_run", str(data_root), details=plan)
     with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
         job = CorpusJob(data_set, data_root, ensure_index(data_set, data_root, Path(scratch)))
         return dry_run_report(job, data_root, engine.rank)
@@ -386,6 +391,48 @@ def download_ljspeech(options: DownloadLjspeech) -> DownloadReport:
 
     chosen = corpus.data_set(options.val_size, options.test_size, options.split_seed)
     return _prepare([chosen], options)
+
+
+@_makes_manifests('download_libritts("data", data_sets="dev_clean")', "dev_clean", "/.../data/LibriTTS/dev_clean.json")
+def download_libritts(options: DownloadLibritts) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import libritts as corpus
+
+    return _prepare(corpus.data_sets(options.data_sets, corpus.LIBRITTS), options)
+
+
+@_makes_manifests(
+    'download_libritts_r("data", data_sets="dev_clean")', "dev_clean", "/.../data/LibriTTS_R/dev_clean.json"
+)
+def download_libritts_r(options: DownloadLibrittsR) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import libritts as corpus
+
+    return _prepare(corpus.data_sets(options.data_sets, corpus.LIBRITTS_R), options)
+
+
+@_makes_manifests('download_vctk("data")', "mic2", "/.../data/VCTK-Corpus-0.92/mic2.json")
+def download_vctk(options: DownloadVctk) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import vctk as corpus
+
+    return _prepare([corpus.data_set(options.mic)], options)
+
+
+@_makes_manifests('download_mls("data", "polish")', "train_9hr", "/.../data/mls_polish_opus/train_9hr.json")
+def download_mls(options: DownloadMls) -> DownloadReport:
+    """Make manifests of a language."""
+    from prepcli.commands.download.published import mls as corpus
+
+    return _prepare([corpus.data_set(options.language, options.archive_format)], options)
+
+
+@_makes_manifests('download_common_voice("data", "en")', "train", "/.../data/cv-corpus-25.0-2026-03-09/en/train.json")
+def download_common_voice(options: DownloadCommonVoice) -> DownloadReport:
+    """Make manifests of a language."""
+    from prepcli.commands.download.published import common_voice as corpus
+
+    return _prepare([corpus.data_set(options.language, options.release, options.data_sets)], options)
 
 
 @_makes_slices(

@@ -76,7 +76,7 @@ def plan_fetching(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> 
     given = _given(data_set, fetching)
     if given is None:
         archive.check_published()
-    there = given or data_root / ARCHIVES / archive.name
+    there = given or _archive_file(archive, data_root)
     part = there if there.exists() else there.with_name(f"{archive.name}.part")
     return {
         "archive": archive.name,
@@ -85,6 +85,11 @@ def plan_fetching(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> 
         "num_bytes_there": part.stat().st_size if part.exists() else 0,
         "checksum": archive.checksum,
     }
+
+
+def _archive_file(archive: Archive, data_root: Path) -> Path:
+    """Return the path of a fetched archive."""
+    return data_root / ARCHIVES / archive.folder / archive.name
 
 
 def note_scarce_space(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetching) -> None:
@@ -147,8 +152,8 @@ def _ensure(data_set: CorpusPart, archive: Archive, workspace: Workspace, fetchi
             marker = None
     if marker is None:
         _refuse_foreign(data_set, workspace, fetching.overwrite)
-        staging, there, given = staging_of(workspace), data_root / ARCHIVES / archive.name, _given(data_set, fetching)
-        get_unpacked(archive, given, there, staging)
+        staging, there, given = staging_of(workspace), _archive_file(archive, data_root), _given(data_set, fetching)
+        get_unpacked(archive, given, there, staging / data_set.top)
         unpack_nested(data_set, archive, staging, fetching.num_workers)
         missing = f"an utterance of {data_set.name}"
         try:
@@ -166,8 +171,10 @@ def _ensure(data_set: CorpusPart, archive: Archive, workspace: Workspace, fetchi
         write_index(data_set, data_root, workspace.root / INDEX_NAME)
         _mark(data_set, workspace)
     if not fetching.keep_archives:
-        _remove_fetched(data_root / ARCHIVES / archive.name, _given(data_set, fetching))
+        there = _archive_file(archive, data_root)
+        _remove_fetched(there, _given(data_set, fetching))
         with contextlib.suppress(OSError):
+            there.parent.rmdir()
             (data_root / ARCHIVES).rmdir()
 
 

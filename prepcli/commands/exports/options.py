@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from prepcli.audio.channels import chosen_channel
 from prepcli.audio.limits import check_target_rate
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir
+from prepcli.interface.shared_options import AudioBaseDir, Channel, SetInput
 
 RECORDS_PER_UNIT = 256
 """Number of records per unit of an export without shards."""
 
 
 @dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(SetInput):
     """The option for the folder of the audio."""
 
     audio_base_dir: AudioBaseDir = None
@@ -43,6 +44,7 @@ class ShardOptions(ExportOptions):
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
     shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle")] = 0
     target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
+    channel: Channel = None
     check_audio: Annotated[
         bool,
         Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
@@ -59,5 +61,6 @@ class ShardOptions(ExportOptions):
         return self.shuffle_seed if self.shuffle else None
 
     def check(self) -> None:
-        """Check the rate too."""
+        """Check the rate and the channel too."""
         check_target_rate(self.target_sample_rate)
+        chosen_channel(self.channel)

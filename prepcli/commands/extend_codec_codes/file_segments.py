@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.opening import read_whole
 from prepcli.audio.segments import CODES, Segment, decode_mono, locate, probe
 from prepcli.audio.source import refuse
-from prepcli.commands.extend_codec_codes.resampling import SincResampler
 from prepcli.commands.extend_codec_codes.uses import Use
 from prepcli.errors import InputChangedError, RecordRejected, same_command
 from prepcli.formats.audio_states import AudioState, file_digest
@@ -84,7 +85,7 @@ class UsedSegmentDecoder:
 
     def __init__(self, sampling_rate: int | None) -> None:
         """`sampling_rate`: the rate (Hz) to resample to; None keeps the rate of each source."""
-        self._resample = SincResampler(sampling_rate)
+        self._rate = sampling_rate
 
     def ahead(self, items: Sequence[UsedSegment]) -> Iterator[UsedSegment]:
         """The segments in order; several sources in an object store are requested at once."""
@@ -107,7 +108,20 @@ class UsedSegmentDecoder:
                     f"{same_command()} again"
                 )
             segment = segment._replace(source=data)
-        return self._resample(decode_mono(segment), segment.info.sampling_rate)
+        mono, rate = decode_mono(segment), segment.info.sampling_rate
+        return mono if self._rate is None or self._rate == rate else _resampled(mono, rate, self._rate)
+
+
+def _resampled(mono: Samples, rate: int, new_rate: int) -> Samples:
+    """Resample in a worker process, with torchaudio's sinc kernel."""
+    import torch
+
+    from prepcli.models.sinc import resample_sinc
+
+    torch.set_num_threads(1)  # there is already a worker per CPU, and threads do not survive the fork
+    with torch.inference_mode():
+        out: Samples = resample_sinc(torch.from_numpy(np.ascontiguousarray(mono)), rate, new_rate).numpy()
+    return out
 
 
 def _place(segment: Segment) -> str | ByteRange:

@@ -66,8 +66,8 @@ class Index:
     overwrite: Annotated[bool, Option("Write all indexes again.")] = False
     as_json: Json = False
     num_workers: NumWorkers = None
-    rank: Annotated[int | None, Option("Rank of this process, from 0.", shown_default="from Slurm or torchrun")] = None
-    world_size: Annotated[int | None, Option("Number of ranks.", shown_default="from Slurm or torchrun")] = None
+    rank: Annotated[int | None, Option("Rank of this process, from 0.", shown_default="from the launcher")] = None
+    world_size: Annotated[int | None, Option("Number of ranks.", shown_default="from the launcher")] = None
     progress: Progress = False
 
     def check_options(self) -> None:

@@ -13,7 +13,6 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import open_text, stem_of, text_lines
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.interface.calls import Undo, keep_for_caller
-from prepcli.storage.paths import entry_is_dir
 
 AUDIO = (
     *("audio_filepath", "file_name", "audio", "path", "file", "filename", "filepath", "file_path"),
@@ -145,7 +144,7 @@ def metadata_files(folder: str) -> list[str]:
         UsageError: a folder has two metadata files.
     """
     found: list[str] = []
-    below = sorted(entry.name for entry in os.scandir(folder) if entry_is_dir(entry) and not entry.name.startswith("."))
+    below = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
     for place in ("", *below):
         here = [os.path.join(place, name) for name in METADATA if os.path.isfile(os.path.join(folder, place, name))]
         if len(here) > 1:

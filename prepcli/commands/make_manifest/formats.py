@@ -29,7 +29,6 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.manifest.fields import with_audio_filepath
-from prepcli.storage.paths import entry_is_dir
 
 SORTED_IN_MEMORY = 200_000
 """Maximum number of names of one folder that are sorted in memory; for a larger folder, sorted pieces on disk are
@@ -121,9 +120,9 @@ class Walk:
                 suffix = name[dot:] if dot > 0 else ""
                 if suffix not in is_audio:
                     is_audio[suffix] = suffix.lower() in AUDIO_SUFFIXES
-                if is_audio[suffix] and not entry_is_dir(entry):
+                if is_audio[suffix] and not entry.is_dir():
                     names.append(name)
-                elif entry_is_dir(entry):
+                elif entry.is_dir():
                     if suffix != _WORK:
                         names.append(name + "/")
                 elif suffix != self.used_suffix:
@@ -177,21 +176,21 @@ def entries_of_cuts(path: str) -> Iterator[SourceEntry]:
 def _entry(cut: dict[str, Any], number: int) -> SourceEntry:
     id = str(cut["id"])
     if "sources" in cut:
-        return SourceEntry(_file_of(cut), number, id, {"id": id})
+        return SourceEntry(_file_of(cut, None)[0], number, id, {"id": id})
     kind = cut.get("type")
     if kind != "MonoCut":
         _refuse(f"it is a {kind}; only cuts of one channel of one recording (MonoCut) name a part of one file")
     recording = cut.get("recording")
     if not isinstance(recording, dict):
         _refuse("the cut has no recording")
-    path = _file_of(recording)
+    path, channel = _file_of(recording, cut.get("channel", 0))
     supervisions = cut.get("supervisions") or []
     if len(supervisions) > 1:
         _refuse(f"the cut has {len(supervisions)} supervisions; cut it with lhotse's trim_to_supervisions first")
     start, duration = float(cut["start"]), float(cut["duration"])
     is_whole = start == 0 and abs(duration - float(recording["duration"])) < 1e-3
     # A Shar that was made from a manifest keeps the id of the manifest in `custom`.
-    fields = {"id": id} | (_fields(supervisions[0]) if supervisions else {})
+    fields = {"id": id} | channel | (_fields(supervisions[0]) if supervisions else {})
     if is_whole:
         return SourceEntry(path, number, id, fields)
     if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
@@ -199,18 +198,18 @@ def _entry(cut: dict[str, Any], number: int) -> SourceEntry:
     return SourceEntry(path, number, id, fields, start, duration)
 
 
-def _file_of(recording: dict[str, Any]) -> str:
-    sources = recording["sources"]
+def _file_of(recording: dict[str, Any], channel: int | None) -> tuple[str, dict[str, Any]]:
+    """The file of a recording with `channel` (None: all), and the field that names its place in a file with several."""
+    sources = [one for one in recording["sources"] if channel is None or channel in one.get("channels", [0])]
     if len(sources) != 1:
-        _refuse(f"its recording has {len(sources)} sources; it must be one file")
+        _refuse(f"its audio is in {len(sources)} of the {len(recording['sources'])} files of its recording, not in one")
     source = sources[0]
     if source["type"] != "file":
         _refuse(f"its recording is of type {source['type']}, not a file; save the audio first")
     if recording.get("transforms"):
         _refuse("its recording has transforms (resampling, speed, ...); save the audio first")
-    if len(source.get("channels", [0])) > 1:
-        _refuse(f"its file has {len(source['channels'])} channels, and NeMo's manifests cannot name one")
-    return str(source["source"])
+    channels = source.get("channels", [0])
+    return str(source["source"]), {"channel": channels.index(channel)} if channel is not None and channels[1:] else {}
 
 
 def _fields(supervision: dict[str, Any]) -> dict[str, Any]:
@@ -244,10 +243,6 @@ def file_list(path: str) -> Iterator[SourceEntry]:
 
 
 _FILES = ("list", "csv", "filelist", "lhotse")
-_PROBED_PATHS = 20
-"""Number of relative paths that are checked before the work begins."""
-_MAX_ABOVE = 4
-"""Number of folders above a source in which its relative paths are searched for."""
 
 
 def source_of(options: MakeManifest) -> EntrySource:
@@ -275,9 +270,7 @@ def source_of(options: MakeManifest) -> EntrySource:
         raise UsageError(
             f"{option('--audio-base-dir')} is for sources that name their audio; {path} is a folder of audio"
         )
-    source = _open(path, kind, how, options, columns)
-    check_paths(source)
-    return source
+    return _open(path, kind, how, options, columns)
 
 
 def _open(path: str, kind: str, how: str, options: MakeManifest, columns: ColumnNames) -> EntrySource:
@@ -370,34 +363,6 @@ def _kind_of_json(path: str, line: str) -> tuple[str, str]:
     if str(fields.get("type")).endswith("Cut") or "sources" in fields:
         return "lhotse", "its first line is a cut or a recording of lhotse"
     raise UsageError(f"{path} has JSON lines of an unknown kind (keys {', '.join(fields)}); lhotse cuts are read")
-
-
-def check_paths(source: EntrySource) -> None:
-    """Check early whether relative paths resolve; if the first ones are in a folder nearby, the error names it.
-
-    Raises:
-        UsageError: none of the first relative paths exists below the base folder, but below another one.
-    """
-    if source.kind == "folder" or source.recordings is not None:
-        return
-    paths = [entry.path for entry in islice(source.entries(), _PROBED_PATHS) if entry.path]
-    paths = [path for path in paths if not os.path.isabs(path) and not is_command(path)]
-    if not paths or any(_exists(source.base, path) for path in paths):
-        return
-    here = Path(source.path).absolute()
-    for folder in dict.fromkeys((Path.cwd(), here, *list(here.parents)[:_MAX_ABOVE])):
-        if _exists(str(folder), paths[0]):
-            raise UsageError(
-                f"{paths[0]} and other relative paths in {source.path} do not exist in {source.base}, but in {folder}: "
-                f"give {option('--audio-base-dir', folder)}"
-            )
-
-
-def _exists(folder: str, path: str) -> bool:
-    try:
-        return os.path.exists(os.path.join(folder, path))
-    except ValueError:
-        return False
 
 
 def with_stems(entries: Iterator[SourceEntry]) -> Iterator[SourceEntry]:

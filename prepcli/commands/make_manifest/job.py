@@ -368,7 +368,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
                 paths += filter(None, [None if one.reason else source.audio_of(one)])
         if any(is_command(path) or in_archive(path) for path in paths):
             return None
-        return explain_missing([(source.base, path) for path in paths], source.path)
+        return explain_missing([(source.base, path) for path in paths], source.path, near=source.path)
 
     def check_done(self, done: Sequence[LineSlice], workspace: Workspace) -> None:
         """Refuse to continue if transcripts next to the audio have changed."""

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import EntrySource, text_lines
@@ -33,7 +34,7 @@ def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> Entry
     main = segments if has_segments else scp
     notes = []
     if (folder / "reco2file_and_channel").is_file():
-        notes.append("reco2file_and_channel is not read: NeMo's manifests cannot name one channel of a file")
+        notes.append("reco2file_and_channel is not read: its channels are for scoring, not for the files of wav.scp")
     return EntrySource(
         path=str(folder),
         kind="kaldi",
@@ -94,12 +95,12 @@ def _recordings(scp: str) -> Iterator[SourceEntry]:
 def _segments(segments: str) -> Iterator[SourceEntry]:
     for number, line in text_lines(segments):
         parts = line.split()
-        if len(parts) != 4:
-            more = ", and NeMo's manifests cannot name a channel" if len(parts) == 5 else ""
-            detail = f"the line has {len(parts)} words; it must be: utterance recording start end{more}"
+        key, recording, start, end, channel = (*parts, *"-----")[:5]
+        if len(parts) not in (4, 5) or not (channel.isdecimal() or channel == "-"):
+            detail = f"the line has {len(parts)} words; it must be: utterance recording start end [channel from 0]"
             yield rejected_entry(RejectReason.BAD_FIELD, detail, number, line)
             continue
-        key, recording, start, end = parts
+        fields: dict[str, Any] = {"id": key} | ({"channel": int(channel)} if channel != "-" else {})
         try:
             begin, stop = float(start), float(end)
         except ValueError:
@@ -109,9 +110,7 @@ def _segments(segments: str) -> Iterator[SourceEntry]:
             detail = f"the segment from {start} to {end} is not one of seconds above 0"
             yield rejected_entry(RejectReason.BAD_OFFSET, detail, number, line)
         else:
-            yield SourceEntry(
-                recording, number, key, {"id": key}, begin, 0.0 if stop == -1 else _difference(begin, stop)
-            )
+            yield SourceEntry(recording, number, key, fields, begin, 0.0 if stop == -1 else _difference(begin, stop))
 
 
 def _difference(begin: float, stop: float) -> float:

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.segments import EncodedAudio, Segment, TargetFormat
-from prepcli.commands.manifest_to_shar.cuts import Entry, read_entry
+from prepcli.audio.limits import SAME_SECONDS
+from prepcli.audio.opening import in_store
+from prepcli.audio.segments import SHAR, EncodedAudio, Segment, TargetFormat, with_channel
 from prepcli.commands.manifest_to_shar.options import ManifestToShar, SharOptions
 from prepcli.commands.manifest_to_shar.segments import SegmentStore
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
@@ -20,7 +22,7 @@ from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import RecordRejected, RejectReason, option
 from prepcli.formats.indexes import MIRROR, indexes_of, mirrored
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.formats.shar import (
@@ -30,31 +32,143 @@ from prepcli.formats.shar import (
     OUTPUT_PATTERNS,
     PLAIN_CUTS_NAME,
     TARGET,
+    Cut,
     CutWriter,
     FieldWriter,
     PlainCutWriter,
     Recording,
+    Supervision,
     recording_id,
+    segment_id,
     shard_text,
 )
 from prepcli.formats.tar import MAX_PLAIN_NAME
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.interface.options import shown_defaults
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import Records, hash_segments
-from prepcli.manifest.context import CONTEXT_FIELDS, in_context
+from prepcli.manifest.context import CONTEXT_FIELDS, context_of, in_context
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import Floats, Ints
-from prepcli.manifest.sources import expand_paths
-from prepcli.manifest.speakers import notes_on_speakers
+from prepcli.manifest.record import Record
+from prepcli.manifest.speakers import language_of, notes_on_speakers, speaker_of
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.hashing import chunks, occurrences
-from prepcli.storage.addresses import is_address
+from prepcli.storage.addresses import ByteRange
 from prepcli.storage.ahead import reading_ahead
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import real_path
+
+# Fields that NeMo's script does not copy to the supervision's custom fields; it copies all others.
+_NOT_CUSTOM = frozenset({"audio_filepath", "context_audio_filepath", "text", "offset", "duration", "speaker"})
+
+
+@dataclass(frozen=True, slots=True)
+class AudioPart:
+    """A segment of an audio file, as a manifest names it; `offset` and `duration` in seconds."""
+
+    audio_filepath: str
+    offset: float
+    duration: float
+
+    def is_near(self, other: "AudioPart") -> bool:
+        """Whether both name the same audio, provided that their files are the same."""
+        starts = abs(self.offset - other.offset)
+        ends = abs(self.offset + self.duration - other.offset - other.duration)
+        return max(starts, ends) <= SAME_SECONDS + 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The parts of a record's cut. `id` is the cut's id; `channel` is the value in the manifest, unchecked."""
+
+    id: str
+    target: AudioPart
+    context: AudioPart | None
+    channel: Any
+    text: str
+    speaker: str | None
+    language: str | None
+    lang: str | None
+    custom: dict[str, str | msgspec.Raw]
+
+    @property
+    def context_id(self) -> str:
+        """The id of the context's recording, as in NeMo's script."""
+        assert self.context is not None
+        part = self.context
+        return segment_id("context_cut", recording_id(part.audio_filepath), part.offset, part.duration)
+
+    @property
+    def is_magpies(self) -> bool:
+        """Whether the speaker has the form that MagpieTTSLhotseDataset requires."""
+        return language_of(self.speaker or "") is not None
+
+    def cut(self, sampling_rate: int, num_samples: int) -> Cut:
+        """The cut, for stored audio of `num_samples` at `sampling_rate` (Hz)."""
+        recording = Recording.of(recording_id(self.target.audio_filepath), sampling_rate, num_samples)
+        supervision = Supervision(
+            id=f"sup-{recording.id}",
+            recording_id=recording.id,
+            start=0.0,  # relative to the cut; NeMo's script writes the offset in the file
+            duration=recording.duration,
+            channel=0,
+            text=self.text,
+            language=self.language,
+            speaker=self.speaker,
+            custom=self.custom,
+        )
+        custom: dict[str, str | float | bool] = {}
+        if self.lang is not None:
+            custom["lang"] = self.lang
+        if self.target.offset:
+            custom["source_audio_offset"] = self.target.offset  # the cut starts at 0 of the stored audio
+        if self.context is not None:
+            custom[f"{CONTEXT}_unaligned"] = True  # lets lhotse's cut.load_context_audio() read the whole context
+        return Cut(self.id, 0.0, recording.duration, 0, (supervision,), recording, custom)
+
+
+def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
+    """Return the parts of the record's cut; `occurrence` (from 0) makes equal ids different.
+
+    With `has_context` the record must name a context: readers read the fields of a shard in parallel.
+
+    Raises:
+        RecordRejected: MISSING_FIELD for text or context, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for invalid
+            values.
+    """
+    target = AudioPart(record.audio_filepath, record.offset, record.duration)
+    context = _context(record) if has_context else None
+    text, normalized = record.text("text"), record.text("normalized_text")
+    custom: dict[str, str | msgspec.Raw] = {name: raw for name, raw in record.fields.items() if name not in _NOT_CUSTOM}
+    if not (normalized and normalized.strip()):
+        # MagpieTTS replaces the text by normalized_text, even by an empty one.
+        custom.pop("normalized_text", None)
+        normalized = None
+    if not (text and text.strip()):
+        text = normalized
+    if text is None:
+        raise RecordRejected(RejectReason.MISSING_FIELD, "there is no text, and no normalized_text either")
+    if context is not None:
+        custom["context_recording_id"] = recording_id(context.audio_filepath)
+    speaker = speaker_of(record)
+    language = language_of(speaker or "")
+    lang = record.text("lang") or language
+    id = segment_id("cut", recording_id(target.audio_filepath), target.offset, target.duration)
+    if occurrence:
+        id = f"{id}-{occurrence + 1}"  # NeMo's ids end in a decimal point and two digits
+    channel = record.get("channel")
+    return Entry(id, target, context, channel, text, speaker, language or lang, lang, custom)
+
+
+def _context(record: Record) -> AudioPart:
+    part = context_of(record)
+    assert part is not None
+    return AudioPart(part.audio_filepath, part.offset, part.duration)
+
 
 _CONTEXT_KEY = b'"context_audio_'
 # Below this number of hundredths of a second, a float64 shows the distance from the nearest half to 1e-6.
@@ -188,7 +302,8 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
     def process(self, plan: SharPlan, unit: RecordUnit, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard in two passes: repeated segments must be known before the first one is encoded."""
         contents, records = plan.contents, plan.contents.records
-        with SegmentStore(self.wanted, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
+        policy = with_channel(SHAR, self.options.channel)
+        with SegmentStore(self.wanted, policy, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
             shard = _Shard(contents, unit, writer, store, self._cuts_name, is_indexed=self.options.indexed)
             each_record(records, records.reading_ahead(contents.numbers(unit)), shard.find, writer, advance)
             each_record(records, shard.found(), shard.add, writer, advance)
@@ -213,10 +328,10 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
             if self.options.indexed:
                 details[INDEXED_CONFIG] = indexed_shar_config(fields, out)
         counts = totals(markers)
-        if counts[MULTI_CHANNEL]:
+        if counts[MULTI_CHANNEL] and self.options.channel is None:
             details["channels"] = (
                 f"{counts[MULTI_CHANNEL]:,.0f} records name audio of several channels: "
-                "the manifest's channel was taken, or the first"
+                f"the manifest's channel was taken, or the first; {option('--channel')} chooses another"
             )
         if counts[OTHER_SPEAKER]:
             details["speakers"] = (
@@ -304,10 +419,9 @@ class _Shard:
             self._writer.extra[LONG_NAMES] += self._target.num_long_names
 
 
-def _addresses(found: _Located) -> list[str]:
+def _addresses(found: _Located) -> list[str | ByteRange]:
     """The addresses of the audio of a record."""
-    paths = [one.name for one in (found.target, found.context) if one is not None]
-    return list(filter(is_address, paths))
+    return [one for part in (found.target, found.context) if part is not None for one in in_store(part.name)]
 
 
 def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore) -> _Located:
@@ -358,6 +472,6 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     check_loadable(options.out)
-    job = SharJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    job = SharJob(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
     return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

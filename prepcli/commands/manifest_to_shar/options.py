@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from prepcli.audio.channels import chosen_channel
 from prepcli.audio.limits import check_target_rate
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Manifest, WorkDir
+from prepcli.interface.shared_options import AudioBaseDir, Channel, Manifest, SetInput, WorkDir
 from prepcli.storage.paths import AnyPath
 
 OPUS_RATE = 48_000
@@ -15,7 +16,7 @@ OPUS_RATE = 48_000
 
 
 @dataclass(frozen=True)
-class SharOptions:
+class SharOptions(SetInput):
     """The options that shape a Shar data set; `target_sample_rate` in Hz."""
 
     audio_base_dir: AudioBaseDir = None
@@ -27,6 +28,7 @@ class SharOptions:
     target_sample_rate: Annotated[
         int | None, Option("Resample to this rate (Hz).", shown_default="unchanged; opus: 48000")
     ] = None
+    channel: Channel = None
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
     shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle")] = 0
     indexed: Annotated[
@@ -51,6 +53,7 @@ class SharOptions:
         if self.shard_size < 1:
             raise UsageError(f"{option('--shard-size')} must be above 0")
         check_target_rate(rate)
+        chosen_channel(self.channel)
         if self.audio_format == "opus" and rate not in (None, OPUS_RATE):
             raise UsageError(f"lhotse stores Opus at {OPUS_RATE} Hz: leave {option('--target-sample-rate', rate)} out")
 

@@ -9,7 +9,7 @@ from typing import IO, Any, NamedTuple
 
 from prepcli.audio.encode import LOSSLESS
 from prepcli.audio.probe import probe_bytes
-from prepcli.audio.segments import SHAR, EncodedAudio, Probes, Segment, TargetFormat, encoded, locate
+from prepcli.audio.segments import EncodedAudio, Policy, Probes, Segment, TargetFormat, encoded, locate
 from prepcli.errors import RecordRejected, naming
 
 CACHE_BYTES = 256 << 20
@@ -31,20 +31,27 @@ class SegmentStore:
     use.
 
     Example:
-        with SegmentStore(TargetFormat("flac"), directory) as store:
+        with SegmentStore(TargetFormat("flac"), SHAR, directory) as store:
             segment = store.locate("/data/a.wav", 1.5, 2.0, None)
             store.expect(segment)
             audio = store.take(segment)
     """
 
     def __init__(
-        self, wanted: TargetFormat, directory: Path | None, cache_bytes: int = CACHE_BYTES, *, check_audio: bool = False
+        self,
+        wanted: TargetFormat,
+        policy: Policy,
+        directory: Path | None,
+        cache_bytes: int = CACHE_BYTES,
+        *,
+        check_audio: bool = False,
     ) -> None:
         """`directory`: the folder of the temporary file, if one is needed (None: the system's folder).
 
         `check_audio`: copied files are decoded as well.
         """
         self._wanted = wanted
+        self._policy = policy
         self._check_audio = check_audio
         self._directory = directory or Path(tempfile.gettempdir())
         self._free_bytes = cache_bytes
@@ -54,12 +61,12 @@ class SegmentStore:
         self._file: IO[bytes] | None = None
 
     def locate(self, path: str, offset: float, duration: float, channel: Any) -> Segment:
-        """The segment of `duration` seconds from `offset`; `channel` is used for multi-channel files (None: 0).
+        """The segment of `duration` seconds from `offset`; `channel` is the value in the record, unchecked.
 
         Raises:
             RecordRejected: MISSING_AUDIO, UNREADABLE_AUDIO, BEYOND_AUDIO, ..., BAD_FIELD if the channel does not exist.
         """
-        return locate(path, self._probe(path), offset, duration, channel, SHAR)
+        return locate(path, self._probe(path), offset, duration, channel, self._policy)
 
     def expect(self, segment: Segment) -> None:
         """Register one use."""
@@ -93,7 +100,7 @@ class SegmentStore:
 
     def _make(self, segment: Segment) -> EncodedAudio | RecordRejected:
         try:
-            made = encoded(segment, self._wanted, SHAR, check=self._check_audio)
+            made = encoded(segment, self._wanted, self._policy, check=self._check_audio)
             if not made.is_copy and made.format not in LOSSLESS:  # lossy codecs may add or drop samples
                 made = replace(made, num_samples=probe_bytes(made.data, segment.name).num_samples)
         except RecordRejected as rejected:

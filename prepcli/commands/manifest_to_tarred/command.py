@@ -1,40 +1,174 @@
-"""Runs `manifest-to-tarred`: from its options to its report."""
+"""Runs `manifest-to-tarred`: makes a set, adds shards to it (`--concat-to`), or removes the last addition."""
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prepcli.commands.manifest_to_tarred.concat import (
-    concat_job,
-    has_later_version,
-    refuse_to_change,
-    version_workspace,
-)
 from prepcli.commands.manifest_to_tarred.job import TarredJob, number_of
-from prepcli.commands.manifest_to_tarred.options import ManifestToTarred
+from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, TarredOptions
+from prepcli.commands.manifest_to_tarred.own_options import with_own_options
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
 from prepcli.engine.publishing.owned import Owned
-from prepcli.engine.ranks.progress import is_alive, read_progress
+from prepcli.engine.ranks.progress import is_running, read_progress
 from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.run.run import run_job
-from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
+from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.stored_units import read_units
 from prepcli.engine.state.versions import undone_root, undone_roots, version_of, version_roots
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
-from prepcli.formats.tarred import ExistingSet, names_in_config, names_of_version, newest_version, read_existing
+from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
 from prepcli.formats.train_ds import main_file, name_earlier, name_version
-from prepcli.manifest.sources import expand_paths
+from prepcli.jobs.inputs.named import manifests_of
+from prepcli.manifest.index import content_digest
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
 from prepcli.storage.addresses import join
 from prepcli.storage.input_files import refuse_swapped
-from prepcli.storage.paths import AnyPath, real_path
+from prepcli.storage.paths import AnyPath, absolute, real_path
+
+
+def concat_job(
+    manifests: Sequence[str], folder: Path, options: TarredOptions, num_workers: int, overwrite: bool = False
+) -> tuple[TarredJob, Workspace]:
+    """Return the job that adds `manifests` to the set in `folder`, and its workspace.
+
+    Each version of the set has a work directory `OUT.prepcli/version_<v>/`. If an earlier run, finished or not, was the
+    same command, its version is continued; otherwise a new version begins.
+
+    Raises:
+        UsageError: `folder` holds no set, an earlier concatenation of other data is unfinished, an option contradicts
+            those of the set, or one of the manifests is in the set.
+    """
+    if options.buckets_num > 1:
+        raise UsageError(
+            f"{option('--concat-to')} adds to one data set: name a bucket's folder, and leave "
+            f"{option('--buckets-num')} out"
+        )
+    refuse_while_undone(folder)
+    newest = read_existing(folder)
+    pending = newest.version + 1
+    num_replaced = 0
+    for version in range(pending, 0, -1):
+        workspace = version_workspace(folder, version)
+        stored = read_document(workspace.plan_file, StoredPlan)
+        if stored is None:
+            continue
+        base = newest if version == pending else read_existing(folder, version - 1)
+        # Duplicates were checked when the run began.
+        begun = TarredJob(manifests, replace(with_own_options(options, base), allow_duplicates=True), base, num_workers)
+        if _is_plan_of(stored, begun):
+            return begun, workspace
+        if version == pending:
+            if not overwrite:
+                raise UsageError(
+                    f"version {version} of {folder} is unfinished; continue it first with: {stored.run_with}, or give "
+                    f"{option('--overwrite')} to begin that version again, or {option('--undo-concat')} to remove "
+                    "what it has written"
+                )
+            num_replaced = stored.num_units
+    options = with_own_options(options, newest)
+    if not options.allow_duplicates:
+        _refuse_known(manifests, folder, newest.version)
+    return TarredJob(manifests, options, newest, num_workers, num_replaced), version_workspace(folder, pending)
+
+
+def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
+    """Whether a plan is that of the job. A plan follows from settings and inputs, which are faster to compare."""
+    if (stored.command, stored.format, stored.settings) != (job.command, PLAN_FORMAT, job.own_settings()):
+        return False
+    known = [file["sha256"] for file in stored.inputs]
+    return len(known) == len(job.manifests) and known == [content_digest(path) for path in job.manifests]
+
+
+def has_later_version(workspace: Workspace) -> bool:
+    """Whether the version after that of `workspace` has begun."""
+    later = workspace.root.with_name(f"version_{version_of(workspace.root) + 1}")
+    return (later / workspace.plan_file.name).exists()
+
+
+def refuse_while_undone(folder: Path) -> None:
+    """Refuse to change a set from which the files of a version are being removed.
+
+    Raises:
+        UsageError: a removal has begun; the message has the command that completes it.
+    """
+    for root in undone_roots(Workspace(folder).root):
+        raise UsageError(
+            f"the removal of version {version_of(root)} of {folder} is not complete; complete it first: "
+            f"{undo_command(folder)}"
+        )
+
+
+def undo_command(folder: Path) -> str:
+    """The command that removes the newest version of a set, for a shell."""
+    return shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
+
+
+def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, retry_rejects: bool) -> None:
+    """Refuse options that would change shards which the manifest of a later version of the set in `folder` names.
+
+    Raises:
+        UsageError: such an option was given.
+    """
+    if overwrite:
+        raise UsageError(
+            f"shards were added to {folder} with {option('--concat-to')}, and {option('--overwrite')} would remove "
+            f"them; choose another directory, or remove {folder} and {Workspace(folder).root} first"
+        )
+    if retry_rejects:
+        raise UsageError(
+            f"shards were added to {folder} with {option('--concat-to')}, and {option('--retry-rejects')} would "
+            f"change those before them; add the records of {workspace.rejects_file} with {option('--concat-to')}, or "
+            "make the set again in another directory"
+        )
+
+
+def _refuse_known(manifests: Sequence[str], folder: Path, newest: int) -> None:
+    """Refuse manifests that the set was made from, unchanged or changed since, before any other input is read.
+
+    Equal records of other manifests are found later, in the plan.
+
+    Raises:
+        UsageError: a manifest was already added; the message names it.
+    """
+    names = {real_path(path): path for path in manifests}
+    workspaces = [version_workspace(folder, version) for version in range(newest + 1)]
+    if BUCKET.fullmatch(folder.name):
+        workspaces.append(Workspace(Path(absolute(folder)).parent))
+    for workspace in workspaces:
+        stored = read_document(workspace.plan_file, StoredPlan)
+        report = read_document(workspace.report_file, Report)
+        if stored is None:
+            continue
+        same = []
+        for file in stored.inputs:
+            path = names.get(real_path(join(stored.run_in, file["path"])))
+            digest = content_digest(path) if path is not None else ""
+            if digest == file["sha256"]:
+                same.append(path)
+            elif digest:  # without a digest, reading the manifest reports the problem
+                raise UsageError(
+                    f"{folder} has the records that {path} had before; give a manifest with only the new ones, or "
+                    f"{option('--allow-duplicates')} to have the others twice"
+                )
+        if same and len(same) == len(stored.inputs) and report is not None and report.records_out:
+            raise UsageError(
+                f"{same[0]} is in {folder} already; give {option('--allow-duplicates')} to have its records there twice"
+            )
+
+
+def version_workspace(folder: AnyPath, version: int) -> Workspace:
+    """The workspace of the run that made a version of the set in `folder`; 0 is the set itself."""
+    workspace = Workspace(folder)
+    return Workspace(folder, workspace.root / f"version_{version}") if version else workspace
+
 
 if TYPE_CHECKING:
     from prepcli.engine.run.job import RunOptions
@@ -79,7 +213,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
     addition = _last_addition(folder)
     if manifest is not None:
-        _check_manifest(expand_paths(manifest), addition, folder)
+        _check_manifest(manifests_of(manifest, options), addition, folder)
     _check_unchanged(addition)
     files = list(addition.files())
     size = format_bytes(sum(path.lstat().st_size for path in files))
@@ -94,9 +228,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
         "version": version,
     }
     status = "dry_run" if options.dry_run else "done"
-    return Report.without_records(
-        TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs
-    )
+    return Report(TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs)
 
 
 def _last_addition(folder: AnyPath) -> _Addition:
@@ -119,7 +251,7 @@ def _last_addition(folder: AnyPath) -> _Addition:
             f"what {option('--concat-to')} has written for version {version} of {folder} is not known: "
             f"{workspace.plan_file} is not there, or damaged; run that command again, with {option('--overwrite')}"
         )
-    alive = next((one for one in read_progress(workspace) if is_alive(workspace, one, DELETE_SECONDS)), None)
+    alive = next((one for one in read_progress(workspace) if is_running(workspace, one, DELETE_SECONDS)), None)
     if alive is not None:
         raise UsageError(
             f"rank {alive.rank} is at work on version {version} of {folder} (process {alive.pid} on {alive.host}); "
@@ -203,7 +335,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     if options.manifest is None:
         raise UsageError("missing argument 'MANIFEST' (see prepcli manifest-to-tarred --help)")
     refuse_swapped(options.manifest, options.out)
-    manifests = expand_paths(options.manifest)
+    manifests = manifests_of(options.manifest, options)
     out, concat_to = options.out, options.concat_to
     if concat_to is not None:
         if out is not None and out.absolute() != concat_to.absolute():

@@ -10,20 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.channels import MIX, SEVERAL_CHANNELS, channels_note
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.opening import read_whole
 from prepcli.audio.segments import (
-    SEVERAL_CHANNELS,
     TARRED,
     TARRED_SLICES,
     EncodedAudio,
+    Segment,
     TargetFormat,
-    channels_note,
     encoded,
     locate,
     probe,
     segment_samples,
+    with_channel,
 )
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout, TarSet
 from prepcli.commands.manifest_to_tarred.merge import bucketing, merge_set
@@ -203,6 +204,7 @@ class _Member:
     name: str
     info: AudioInfo
     sampling_rate: int
+    has_several_channels: bool
 
 
 class TarredJob(RecordJob[TarShard, TarredContents]):
@@ -315,7 +317,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             workspace, with_tars = writer.workspace, not self.options.only_manifests
             layout = plan.contents.layout
             details["train_ds"] = write_sections(workspace, self.command, layout, self.base, details, bins, with_tars)
-        return details | channels_note((marker.extra for marker in markers), "files", "make mono files first")
+        return details | channels_note((marker.extra for marker in markers), "files")
 
 
 class _Shard(RecordWriter):
@@ -326,6 +328,7 @@ class _Shard(RecordWriter):
         self._writer = writer
         self._options = options
         self._wanted = TargetFormat(options.force_codec, options.target_sample_rate)
+        self._policy = with_channel(TARRED_SLICES if options.slice_with_offset else TARRED, options.channel)
         self._number = unit.number
         folder = contents.layout.sets[unit.set_number].folder
         self._tar_name = folder + TAR_NAME.format(unit.number)
@@ -343,7 +346,7 @@ class _Shard(RecordWriter):
 
     def close(self) -> None:
         writer, options = self._writer, self._options
-        if several := sum(member.info.num_channels > 1 for member in self._members.values()):
+        if several := sum(member.has_several_channels for member in self._members.values()):
             writer.extra[SEVERAL_CHANNELS] += several
         if self._tar is not None:
             self._tar.close()
@@ -357,8 +360,9 @@ class _Shard(RecordWriter):
         tar, members = self._tar, self._members
         path = self._contents.records.audio_path(number, record.audio_filepath)
         sliced = self._options.slice_with_offset
-        key = (path, record.offset, record.duration) if sliced else (path,)
-        stem = self._stem(number, record)
+        channel = self._own_channel(record)
+        key = (path, channel, record.offset, record.duration) if sliced else (path, channel)
+        stem = self._stem(number, record, channel)
         changes: dict[str, Any] = {"shard_id": self._number}
         if tar is None:
             extension = self._options.force_codec or os.path.splitext(path)[1][1:].lower() or "wav"
@@ -366,8 +370,9 @@ class _Shard(RecordWriter):
         else:
             member = members.get(key)
             if member is None:
-                info, stored = self._load(path, record)
-                member = _Member(f"{stem}.{stored.format}", info, stored.sampling_rate)
+                segment, stored = self._load(path, record)
+                name = f"{stem}.{stored.format}"
+                member = _Member(name, segment.info, stored.sampling_rate, segment.has_several_channels)
                 tar.add(member.name, stored.data)
                 members[key] = member
             else:
@@ -381,18 +386,28 @@ class _Shard(RecordWriter):
             return changes, ("offset",)
         return changes, () if record.has_offset or "offset" in changes else ("offset",)
 
-    def _stem(self, number: int, record: Record) -> str:
+    def _stem(self, number: int, record: Record, channel: str | None) -> str:
         contents = self._contents
         stem = member_stem(record.audio_filepath)
         if contents.layout.ambiguous[number]:
             records = contents.records
             folder = records.base_dirs.index(records.base_dir(number))
             stem = tagged(stem, folder, normal_path(record.audio_filepath))
+        if channel is not None:
+            stem = tagged(stem, "channel", channel)
         if self._options.slice_with_offset:
             stem += segment_suffix(record.offset, record.duration)
         if contents.layout.repeated[number]:
             stem = in_shard(stem, self._number)
         return stem if contents.taken is None else contents.taken.free(stem)
+
+    def _own_channel(self, record: Record) -> str | None:
+        """The text of a record's field `channel`, if its member has this channel and not that of `--channel`."""
+        chosen = self._policy.chosen
+        if chosen in (None, MIX):
+            return None
+        own = record.get("channel")
+        return None if own is None or (type(own) is int and own == chosen) else repr(own)
 
     def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
         """The rate (Hz) of the stored audio: with it, NeMo makes a cut without opening the audio."""
@@ -401,11 +416,10 @@ class _Shard(RecordWriter):
             changes["sample_rate"] = member.sampling_rate
         return changes
 
-    def _load(self, path: str, record: Record) -> tuple[AudioInfo, EncodedAudio]:
+    def _load(self, path: str, record: Record) -> tuple[Segment, EncodedAudio]:
         """Read and check the record's audio; cut and encode it if requested."""
-        sliced = self._options.slice_with_offset
-        policy = TARRED_SLICES if sliced else TARRED
-        source = path if sliced else read_whole(path, path)  # a slice needs only its own bytes in most formats
-        info = probe(source, path)
-        segment = locate(source, info, record.offset, record.duration, None, policy, path)
-        return info, encoded(segment, self._wanted, policy, check=self._options.check_audio)
+        # A slice needs only its own bytes in most formats.
+        source = path if self._options.slice_with_offset else read_whole(path, path)
+        place = record.offset, record.duration, record.get("channel")
+        segment = locate(source, probe(source, path), *place, self._policy, path)
+        return segment, encoded(segment, self._wanted, self._policy, check=self._options.check_audio)

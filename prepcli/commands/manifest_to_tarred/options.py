@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
+from prepcli.audio.channels import chosen_channel
 from prepcli.audio.limits import check_target_rate
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, WorkDir
+from prepcli.interface.shared_options import AudioBaseDir, Channel, SetInput, WorkDir
 from prepcli.storage.paths import AnyPath
 
 DYNAMIC_BUCKETS = 30
@@ -19,7 +20,7 @@ Tarred = TypeVar("Tarred", bound="TarredOptions")
 
 
 @dataclass(frozen=True)
-class TarredOptions:
+class TarredOptions(SetInput):
     """The options that shape a tarred data set; durations in seconds, rates in Hz.
 
     Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided. None
@@ -44,6 +45,7 @@ class TarredOptions:
         Option("Encode audio to this format.", shown_default="unchanged"),
     ] = None
     target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
+    channel: Channel = None
     remainder: Annotated[
         Literal["spread", "drop"] | None,
         Option(
@@ -81,7 +83,7 @@ class TarredOptions:
         bool,
         Option(
             "Write only the manifests, without the tars, to check them first.",
-            disables=("check_audio", "target_sample_rate"),
+            disables=("check_audio", "target_sample_rate", "channel"),
         ),
     ] = False
     check_audio: Annotated[
@@ -150,6 +152,7 @@ class TarredOptions:
                     "leave one of them out"
                 )
         check_target_rate(self.target_sample_rate)
+        chosen_channel(self.channel)
         if self.buckets_num < 1:
             raise UsageError(f"{option('--buckets-num')} must be at least 1, not {self.buckets_num}")
         if self.dynamic_buckets_num is not None and self.dynamic_buckets_num < 2:
@@ -178,8 +181,8 @@ class ManifestToTarred(TarredOptions, JobOptions):
     manifest: Annotated[
         str | None,
         Option(
-            "NeMo manifest(s): a path, several separated by commas, or a brace pattern; required, but not with "
-            "--undo-concat.",
+            "NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several "
+            "separated by commas, or a brace pattern; required, but not with --undo-concat.",
             metavar="MANIFEST",
             is_argument=True,
             shapes_output=False,

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.channels import MIX
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout, TarSet
 from prepcli.commands.manifest_to_tarred.options import TarredOptions
 from prepcli.errors import RejectReason
@@ -72,6 +73,8 @@ def with_names(
         chosen = ambiguous.copy() if options.slice_with_offset else ambiguous | repeated
         if taken is not None:
             chosen |= taken.hold(stems)
+        if options.channel not in (None, MIX):  # a record with a channel of its own gets such a name
+            chosen[:] = True
         ambiguous |= _like_chosen(stems, roots, chosen)
     return TarredLayout(
         sets=sets,

@@ -1,7 +1,7 @@
 """Runs `status`: from its options to its report."""
 
 from prepcli.commands.status.options import ShowStatus
-from prepcli.engine.run.status import Statuses, not_started, read_status, workspaces_of
+from prepcli.engine.run.status import Status, Statuses, read_status, workspaces_of
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.errors import UsageError
 from prepcli.storage.paths import AnyPath, StorePath
@@ -35,7 +35,7 @@ def status(options: ShowStatus) -> Statuses:
         except UsageError:
             if len(outs) == 1 and not options.watch:
                 raise
-            found.append(not_started(path))
+            found.append(Status(str(path)))
     return found
 
 

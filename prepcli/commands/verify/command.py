@@ -6,20 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.verify.codes import compare_with_audio
 from prepcli.commands.verify.exports import verify_export
-from prepcli.commands.verify.indexes import moved_from
 from prepcli.commands.verify.manifests import MAX_PROBLEMS, ManifestReport, manifests_in, named_files, verify_manifest
 from prepcli.commands.verify.options import Verify
 from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import PublishedRun, judge_runs, plan_of, runs_of
-from prepcli.commands.verify.shar import Hashes, check_shar_shard, find_shards, repeated_ids
-from prepcli.commands.verify.shards import Hashed, add_shard
-from prepcli.commands.verify.tarred_set import verify_tarred_set
-from prepcli.commands.verify.text_context import cuts_made_of, text_context_problems
+from prepcli.commands.verify.runs import PublishedRun, compare_with_audio, judge_runs, plan_of, runs_of
+from prepcli.commands.verify.shar import text_context_problems, verify_shar_set
+from prepcli.commands.verify.shards import OTHER_BYTES
+from prepcli.commands.verify.tarred import verify_tarred_set
 from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
-from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.store_output import OutputSizes
@@ -29,7 +25,6 @@ from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio, irregular_files
 from prepcli.formats.indexes import INDEX_SUFFIX, index_names
 from prepcli.formats.sets import CodesSet, ParquetSet, SharSet, StoredSet, TarredSet, open_set, sets_in
-from prepcli.interface.bars import with_bar
 from prepcli.interface.printing import printable_command
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.scan import lines_of, ranges_of
@@ -147,27 +142,6 @@ def verify(options: Verify) -> VerifyReport:
     )
 
 
-def verify_shar_set(
-    shar: SharSet, coded: CodesSet | None, sha256: Hashed, num_workers: int, report: VerifyReport
-) -> None:
-    """Check a Shar set; with `coded`, check only that these codes match its cuts."""
-    report.kind = "shar"
-    try:
-        shards, problems = find_shards(shar, sha256, coded)
-    except UsageError as error:
-        report.problems.append(str(error))
-        return
-    report.problems += problems
-    if shards and (note := moved_from((coded or shar).folder, shards[0].cuts)):
-        report.notes.append(note)
-    hashes: list[Hashes] = []
-    results = map_refusing_crashes(check_shar_shard, shards, num_workers)
-    for shard in with_bar(results, len(shards), "verify", "shards"):
-        add_shard(shard, "", report)
-        hashes.append(shard.id_hashes)
-    report.problems += repeated_ids(shards, hashes)
-
-
 def coded_set(out: AnyPath, work_dir: Path | None) -> SharSet:
     """The Shar set whose codes are in `out`, from the plans next to it."""
     for workspace in workspaces_of(out, work_dir):
@@ -231,7 +205,7 @@ def _check_tarred(one: TarredSet, of: _Verification) -> None:
 
 def _check_shar(one: SharSet, of: _Verification) -> None:
     verify_shar_set(one, None, of.sha256, of.num_workers, of.report)
-    of.report.problems += text_context_problems(of.out, cuts_made_of(of.runs))
+    of.report.problems += text_context_problems(of.out, of.runs)
 
 
 def _check_codes(one: CodesSet, of: _Verification) -> None:
@@ -396,7 +370,7 @@ def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Itera
         if isinstance(digest, OSError):
             yield f"{name}: cannot be read: {digest.strerror or digest}"
         elif digest != published[name]:
-            yield f"{name}: not the bytes that were published (SHA-256 differs)"
+            yield f"{name}: {OTHER_BYTES}"
 
 
 def _digest(path: AnyPath) -> str | OSError:

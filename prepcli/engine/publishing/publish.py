@@ -23,7 +23,7 @@ from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.errors import PrepcliError, RecordRejected, UsageError
+from prepcli.errors import PrepcliError, RecordRejected
 from prepcli.processes.workers import is_worker, no_interruption
 from prepcli.storage.paths import StorePath
 from prepcli.version import __version__
@@ -212,7 +212,6 @@ class UnitWriter:
                 f"unit {self.unit.id}: {self.unit.num_records} records in, but {self.records_out} out and "
                 f"{self.num_rejects} rejected"
             )
-        self._refuse_same_names()
         files, work_files = _close_all(self._files), _close_all(self._work_files)
         for name, data in self._after.items():
             self.open(name).write(data)
@@ -249,17 +248,6 @@ class UnitWriter:
             noted, marker = None, msgspec.structs.replace(marker, files=published)
         mark(self.workspace, self.unit.id, marker, files, noted, self.folder)
         return marker
-
-    def _refuse_same_names(self) -> None:
-        """Refuse names that differ only in case if the file system treats them as one name."""
-        by_name: dict[str, str] = {}
-        for name in self._files:
-            other = by_name.setdefault(name.casefold(), name)
-            if other is not name and (self._tmp / "0.OUT").exists():  # the draft is `0.out`
-                raise UsageError(
-                    f"{self.workspace.out / name} and {other} are one file on this file system, which does not tell "
-                    "upper case from lower; choose an output on another one, or rename what they are made of"
-                )
 
     def _publish_all(self, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
         """Publish the files that do not exist already; returns all files with their ETags."""

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.storage.containers import SEPARATOR, place_of
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
@@ -42,6 +44,7 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     if fields is None:
         text = line.decode("utf-8", errors="backslashreplace").strip()
         fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
+    _add_place(fields)
     fields["reject_reason"] = _raw(rejected.reason.value)
     fields["reject_detail"] = _raw(rejected.detail)
     fields["manifest_line"] = msgspec.Raw(b"%d" % origin.line)
@@ -49,10 +52,23 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     return msgspec.json.encode(fields) + b"\n"
 
 
-@lru_cache(maxsize=64)  # a rule may leave out millions of records for one reason
-def _raw(text: str) -> msgspec.Raw:
+def _add_place(fields: dict[str, msgspec.Raw]) -> None:
+    """Add the container and the member or row of a record in one, unless the record has fields of these names."""
+    path = fields.get("audio_filepath")
+    if path is None or SEPARATOR.encode() not in bytes(path):
+        return
+    named = msgspec.json.decode(path)
+    if isinstance(named, str) and (place := place_of(named)) is not None:
+        for name, value in place.fields().items():
+            fields.setdefault(name, _raw(value))
+
+
+@lru_cache(maxsize=64, typed=True)  # a rule may leave out millions of records for one reason
+def _raw(value: Any) -> msgspec.Raw:
     # A path from the file system may contain bytes that are not UTF-8 (surrogates in Python); they become '?'.
-    return msgspec.Raw(msgspec.json.encode(text.encode("utf-8", errors="replace").decode("utf-8")))
+    if isinstance(value, str):
+        value = value.encode("utf-8", errors="replace").decode("utf-8")
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
 class _OriginFields(msgspec.Struct):

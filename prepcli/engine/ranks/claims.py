@@ -139,11 +139,6 @@ class Claims:
         return now - last[1] > seconds
 
 
-def holders(folder: Path) -> dict[str, int]:
-    """For each claimed work in a folder, the rank that claimed it last."""
-    return {name: rank for name, (rank, _) in owners(folder).items()}
-
-
 def owners(folder: Path) -> dict[str, tuple[int, Owner]]:
     """For each claimed work in a folder, the rank and the process that claimed it last."""
     found: dict[str, tuple[int, tuple[int, Owner]]] = {}

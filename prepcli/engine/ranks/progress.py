@@ -38,16 +38,16 @@ class RankProgress(msgspec.Struct):
     launch_id: str | None
     host: str
     pid: int
-    state: str
-    units_total: int
-    units_done: int
-    records_total: int
-    records_done: int
-    seconds_total: float
-    seconds_done: float
-    rejects: int
     started: float
     updated: float
+    state: str = "running"
+    units_total: int = 0
+    units_done: int = 0
+    records_total: int = 0
+    records_done: int = 0
+    seconds_total: float = 0.0
+    seconds_done: float = 0.0
+    rejects: int = 0
     max_rss_mb: float = 0.0
     message: str = ""
     place: str = ""
@@ -216,14 +216,6 @@ def new_progress(rank: Rank, owner: Owner) -> RankProgress:
         launch_id=rank.launch_id,
         host=socket.gethostname(),
         pid=owner.pid,
-        state="running",
-        units_total=0,
-        units_done=0,
-        records_total=0,
-        records_done=0,
-        seconds_total=0.0,
-        seconds_done=0.0,
-        rejects=0,
         started=now,
         updated=now,
         place=owner.place,
@@ -261,19 +253,14 @@ def note_late_rank(workspace: Workspace, rank: Rank) -> None:
 def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | None:
     """The progress of another living process with the same rank, or None."""
     other = read_document(progress_file(workspace, rank.rank), RankProgress)
-    return other if other is not None and is_alive(workspace, other, REPEAT_SECONDS) else None
-
-
-def is_alive(workspace: Workspace, progress: RankProgress, silence: float) -> bool:
-    """Whether another process than this one is at work as this rank; `silence` is that of `Life.has_ended`."""
-    is_own = progress.process.is_same_process(workspace.life.owner)
-    return not is_own and is_running(workspace, progress, silence)
+    if other is None or other.process == workspace.life.owner or not is_running(workspace, other):
+        return None
+    return other
 
 
 def is_running(workspace: Workspace, progress: RankProgress, silence: float = REPEAT_SECONDS) -> bool:
     """Whether a rank says that it is running, and has not ended without a word."""
-    file = progress_file(workspace, progress.rank)
-    return progress.state == "running" and not workspace.life.has_ended(progress.process, silence, file)
+    return progress.state == "running" and not workspace.life.has_ended(progress.process, silence)
 
 
 def format_seconds(seconds: float) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from prepcli.engine.ranks.claims import CLAIMS, Claims, holders, owners
+from prepcli.engine.ranks.claims import CLAIMS, Claims, owners
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.processes.owner import DELETE_SECONDS
@@ -77,6 +77,6 @@ def remove_dead_claims(workspace: Workspace) -> None:
 def units_in_hand(root: Path, launch_id: str | None, world_size: int) -> dict[int, list[str]]:
     """The units that each rank of a launch has claimed; empty if ranks do not claim units."""
     found: dict[int, list[str]] = {}
-    for unit, rank in sorted(holders(claims_folder(root, launch_id, world_size)).items()):
+    for unit, (rank, _) in sorted(owners(claims_folder(root, launch_id, world_size)).items()):
         found.setdefault(rank, []).append(unit)
     return found

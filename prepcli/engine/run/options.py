@@ -60,11 +60,11 @@ class JobOptions:
     ] = False
     rank: Annotated[
         int | None,
-        Option("Rank of this process, from 0.", shown_default="from Slurm or torchrun", shapes_output=False),
+        Option("Rank of this process, from 0.", shown_default="from the launcher", shapes_output=False),
     ] = None
     world_size: Annotated[
         int | None,
-        Option("Number of ranks.", shown_default="from Slurm or torchrun", shapes_output=False),
+        Option("Number of ranks.", shown_default="from the launcher", shapes_output=False),
     ] = None
     launch_id: Annotated[
         str | None,

@@ -31,16 +31,16 @@ class Report(msgspec.Struct):
     command: str
     status: str
     out: str
-    records_in: int
-    records_out: int
-    rejects: int
-    rejects_by_reason: dict[str, int]
-    skipped: int
-    units: int
-    units_done: int
-    seconds: float
-    num_bytes: int
-    digest: str
+    records_in: int = 0
+    records_out: int = 0
+    rejects: int = 0
+    rejects_by_reason: dict[str, int] = {}
+    skipped: int = 0
+    units: int = 0
+    units_done: int = 0
+    seconds: float = 0.0
+    num_bytes: int = 0
+    digest: str = ""
     notes: list[str] = []
     details: dict[str, Any] = {}
     continue_with: str | None = None
@@ -52,11 +52,6 @@ class Report(msgspec.Struct):
     retry_with: str | None = None
     rejects_alike: str = ""
     telemetry: list[str] = []
-
-    @classmethod
-    def without_records(cls, command: str, status: str, out: str, **facts: Any) -> "Report":
-        """The report of work that has no records, or whose records are not known yet; `facts` as attributes."""
-        return cls(command, status, out, 0, 0, 0, {}, 0, 0, 0, 0.0, 0, "", **facts)
 
     def __str__(self) -> str:
         """The text that the command line prints: the summary of a run, or its plan; one line for a run without work."""

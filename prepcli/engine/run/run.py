@@ -22,7 +22,7 @@ from prepcli.engine.run.starting import check_inputs, check_sample, claim_output
 from prepcli.engine.state.clearing import clear_refused
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, Unit, pack, plan_digest, spread
-from prepcli.engine.state.store_output import OutputSizes, begin_listing
+from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import (
     IncompleteError,
@@ -69,7 +69,6 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     _refuse_state(workspace)
     if options.dry_run:
         return dry_run_report(job, workspace.named, options.rank, options.budget)
-    begin_listing(workspace.out)
     lifeline = os.environ.get(LIFELINE)
     if lifeline:
         exit_when_ready(int(lifeline))
@@ -438,15 +437,11 @@ def dry_run_report(job: AnyJob, out: AnyPath, rank: Rank, budget: Budget | None 
         status="dry_run",
         out=str(out),
         records_in=plan["records_in"],
-        records_out=0,
         rejects=sum(plan["rejects_by_reason"].values()),
         rejects_by_reason=plan["rejects_by_reason"],
         skipped=plan["skipped"],
         units=plan["units"],
-        units_done=0,
         seconds=plan["seconds"] or 0.0,
-        num_bytes=0,
-        digest="",
         notes=plan["notes"],
         details=plan,
     )

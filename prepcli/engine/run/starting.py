@@ -1,7 +1,6 @@
 """Before the work begins: the output is claimed for this run, unless it is of another one or an input lies in it."""
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.launch import clear_once, has_begun_to_clear, has_done
-from prepcli.engine.ranks.progress import is_alive, read_progress
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.state.clearing import MAX_LISTED, Stock, check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.state.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differences
@@ -199,21 +197,14 @@ def _replace_failed(run: "Run", stored: StoredPlan) -> StoredPlan | None:
     if stored.command != job.command or (rank.world_size > 1 and rank.launch_id is None):
         return stored
     markers = [read_document(path, Marker) for path in sorted(workspace.done.glob("*.json"))]
-    if any(marker is None or marker.records_out for marker in markers) or _is_at_work(stored, workspace):
+    is_at_work = workspace.life.others(DELETE_SECONDS, stored.digest)
+    if is_at_work or any(marker is None or marker.records_out for marker in markers):
         return stored
     _check_restart(run)
     job.prepare()
     tell(f"note: no record has succeeded in {workspace.out} before: starting again ({_differences(run, stored)})")
     clear_once(workspace, rank, job, run.plan)
     return read_document(workspace.plan_file, StoredPlan)
-
-
-def _is_at_work(stored: StoredPlan, workspace: Workspace) -> bool:
-    """Whether a rank is at work on this plan; those of earlier versions say so only in their progress files."""
-    ranks = read_progress(workspace)
-    return workspace.life.others(DELETE_SECONDS, stored.digest) or any(
-        is_alive(workspace, one, DELETE_SECONDS) for one in ranks
-    )
 
 
 def _plan_document(run: "Run") -> StoredPlan:
@@ -223,7 +214,7 @@ def _plan_document(run: "Run") -> StoredPlan:
         command=run.job.command,
         digest=run.digest,
         settings=run.settings,
-        inputs=[{"path": file.path, "sha256": file.sha256} for file in plan.inputs],
+        inputs=[{"path": str(file.path), "sha256": file.sha256} for file in plan.inputs],
         records_in=plan.records_in,
         skipped=plan.num_skipped,
         planned_rejects=plan.planned_rejects,
@@ -289,25 +280,9 @@ def _same_object(outputs: Iterable[AnyPath], inputs: Iterable[str]) -> tuple[Any
 
 
 def _places(paths: Iterable[str]) -> Iterator[_Place]:
-    """The places of inputs; of thousands in one folder, the folder is resolved once."""
-    folders: dict[str, tuple[str, str]] = {}
     for path in paths:
-        if is_address(path):
-            yield _Place(path, absolute(path), absolute(path), 1)
-            continue
-        folder, name = os.path.split(path)
-        if folder not in folders:
-            folders[folder] = (os.path.abspath(folder), os.path.realpath(folder))
-        place, real = (os.path.join(one, name) for one in folders[folder])
-        try:
-            found = os.lstat(real)
-        except OSError:
-            found = None
-        if found is not None and stat.S_ISREG(found.st_mode):
-            yield _Place(path, place, real, found.st_nlink)
-        else:
-            num_links = os.stat(path).st_nlink if os.path.exists(path) else 0
-            yield _Place(path, os.path.abspath(path), os.path.realpath(path), num_links)
+        num_links = os.stat(path).st_nlink if not is_address(path) and os.path.exists(path) else 0
+        yield _Place(path, absolute(path), real_path(path), num_links)
 
 
 def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:

@@ -59,23 +59,23 @@ class Status(msgspec.Struct):
     """
 
     out: str
-    part: str
-    command: str
-    state: str
-    units: int
-    units_done: int
-    missing: list[str]
-    records_in: int
-    records_out: int
-    rejects: dict[str, int]
-    skipped: int
-    seconds_done: float
-    seconds_total: float
-    records_per_second: float
-    eta_seconds: float | None
-    ranks: list[RankStatus]
-    slowest_rank: int | None
-    continue_with: str | None
+    part: str = ""
+    command: str = "-"
+    state: str = "not_started"
+    units: int = 0
+    units_done: int = 0
+    missing: list[str] = []
+    records_in: int = 0
+    records_out: int = 0
+    rejects: dict[str, int] = {}
+    skipped: int = 0
+    seconds_done: float = 0.0
+    seconds_total: float = 0.0
+    records_per_second: float = 0.0
+    eta_seconds: float | None = None
+    ranks: list[RankStatus] = []
+    slowest_rank: int | None = None
+    continue_with: str | None = None
     retry_with: str | None = None
     left_out: int = 0
     max_rejects: str = ""
@@ -171,38 +171,18 @@ def read_status(workspace: Workspace) -> Status:
     )
 
 
-def not_started(out: AnyPath) -> Status:
-    """The status of a run without any files yet."""
-    return Status(
-        out=str(out),
-        part="",
-        command="-",
-        state="not_started",
-        units=0,
-        units_done=0,
-        missing=[],
-        records_in=0,
-        records_out=0,
-        rejects={},
-        skipped=0,
-        seconds_done=0.0,
-        seconds_total=0.0,
-        records_per_second=0.0,
-        eta_seconds=None,
-        ranks=[],
-        slowest_rank=None,
-        continue_with=None,
-    )
-
-
 def _planning(workspace: Workspace, stage: StageProgress) -> Status:
     """The status of a run that has no plan yet."""
-    found = not_started(workspace.named)
-    found.command, found.state = stage.command, "planning" if stage.is_alive else "stopped"
-    found.stage, found.stage_done, found.stage_total = stage.doing, stage.done, stage.total
-    found.ranks = [RankStatus(rank, "running", working_on=tasks) for rank, tasks in sorted(stage.in_hand.items())]
-    found.continue_with = stage.continue_with
-    return found
+    return Status(
+        str(workspace.named),
+        command=stage.command,
+        state="planning" if stage.is_alive else "stopped",
+        ranks=[RankStatus(rank, "running", working_on=tasks) for rank, tasks in sorted(stage.in_hand.items())],
+        continue_with=stage.continue_with,
+        stage=stage.doing,
+        stage_done=stage.done,
+        stage_total=stage.total,
+    )
 
 
 def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:

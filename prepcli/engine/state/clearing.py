@@ -42,10 +42,9 @@ MAX_SHOWN = 10
 
 
 class _Clearing(msgspec.Struct):
-    """`clearing.json`, which exists until all is cleared: the command, and in earlier versions the process."""
+    """`clearing.json`, which exists until all is cleared: the command."""
 
     command: str = ""
-    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +210,8 @@ def is_being_cleared(workspace: Workspace, command: str) -> bool:
     left = read_document(workspace.clearing_file, _Clearing)
     if left is None:
         return False
-    owner = _last_owner(workspace) or Owner.parse(left.owner)
-    if owner is not None and not workspace.life.has_ended(owner, DELETE_SECONDS, workspace.clearing_file):
+    owner = _last_owner(workspace)
+    if owner is not None and not workspace.life.has_ended(owner, DELETE_SECONDS):
         raise UsageError(
             f"another command is clearing {workspace.out} ({option('--overwrite')}), or was stopped on another "
             f"machine within the last hour while it did; let it finish, or give {option('--overwrite')} to clear it "

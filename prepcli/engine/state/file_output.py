@@ -1,8 +1,8 @@
 """A run whose output is one file: its workspace is next to the file, `OUT.json.prepcli/` next to `OUT.json`."""
 
+import os
 from pathlib import Path
 
-from prepcli.engine.state.in_the_way import resolved
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.storage.paths import AnyPath
@@ -14,16 +14,15 @@ class FileWorkspace(Workspace):
     `out` is the folder of the file, because published names are relative to it; `named` is the file.
     """
 
-    def __init__(self, file: Path, root: Path | None = None, spools: bool = True) -> None:
-        """`root` and `spools` are arguments of `Workspace`."""
+    def __init__(self, file: Path) -> None:
         file = real_file(file)
-        super().__init__(file.parent, root or Workspace(file).root, spools)
+        super().__init__(file.parent, Workspace(file).root)
         self.named = file
 
 
 def real_file(out: Path) -> Path:
     """The file to write for `out`: for a link, its target, so that the link stays."""
-    return resolved(out) if out.is_symlink() else out
+    return Path(os.path.realpath(out)) if out.is_symlink() else out
 
 
 def workspace_of(out: AnyPath, work_dir: Path | None = None) -> Workspace:

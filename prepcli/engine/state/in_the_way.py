@@ -49,13 +49,5 @@ def refuse_names_that_are_one(out: AnyPath, names: Iterable[str]) -> None:
             )
 
 
-def resolved(out: Path) -> Path:
-    """The target of a link; raises `UsageError` if it leads to itself."""
-    try:
-        return out.resolve()
-    except (OSError, RuntimeError) as error:  # RuntimeError: raised by Python up to 3.12
-        raise UsageError(f"{out} is a link that leads to itself; remove it, or give another path") from error
-
-
 def _what_to_do() -> str:
     return f"move it away, and run {same_command()} again"

@@ -18,7 +18,7 @@ from prepcli.engine.state.store_output import check_writing
 from prepcli.errors import PrepcliError, UsageError, option, same_command
 from prepcli.processes.owner import REPEAT_SECONDS
 from prepcli.storage import client
-from prepcli.storage.access import call, later
+from prepcli.storage.access import call
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.paths import StorePath
 
@@ -64,7 +64,7 @@ class StoreClaim:
         self._give_way_to(self._first(found, _HELD) or self._first(found, _CANDIDATE, smaller=True))
         self._put(_HELD)
         self._wait_for_others()
-        later(client.delete_objects, (self._name(_CANDIDATE),))
+        call(client.delete_objects, (self._name(_CANDIDATE),))
 
     def refuse_holder(self) -> None:
         """Raise `UsageError` if another state folder holds the output; the message names the folder."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from prepcli.storage import client
-from prepcli.storage.access import begin, call
+from prepcli.storage.access import call
 from prepcli.storage.addresses import parse_address
 from prepcli.storage.client import ObjectInfo
 from prepcli.storage.paths import AnyPath, StorePath, globbed, matching
@@ -108,12 +108,6 @@ class OutputSizes:
             except FileNotFoundError:
                 return False
         return (self.folder / name).is_file()
-
-
-def begin_listing(out: AnyPath) -> None:
-    """Request the listing of an output in a store while the work is planned; `OutputSizes` takes the answer."""
-    if isinstance(out, StorePath):
-        begin(client.list_objects, str(out))
 
 
 def check_store(out: AnyPath) -> bool:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.engine.state.in_the_way import resolved
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.storage.addresses import parse_address
@@ -43,7 +42,7 @@ def _beside(out: Path) -> Path:
 
     The workspace of a link is next to its target: with two workspaces, one directory would belong to two plans.
     """
-    named = resolved(out) if out.name in ("", "..") or out.is_symlink() else out
+    named = Path(os.path.realpath(out)) if out.name in ("", "..") or out.is_symlink() else out
     if not named.name:
         raise UsageError(f"{out} cannot be an output directory; give one of its own")
     if len(os.fsencode(named.name + ".prepcli")) > MAX_NAME_BYTES:

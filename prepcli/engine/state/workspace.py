@@ -13,13 +13,13 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from prepcli.engine.state.damaged import note_damaged
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming, option, same_command
+from prepcli.interface.calls import tell
 from prepcli.processes.owner import DELETE_SECONDS, Life, Owner, new_rank_id, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import no_interruption
@@ -229,30 +229,12 @@ def _try_to_write(folder: Path) -> int:
     for left in reversed(range(10)):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            return _device_of_new_file(folder)
+            with tempfile.TemporaryFile(dir=folder, prefix=".prepcli~") as file:
+                return os.fstat(file.fileno()).st_dev
         except (FileNotFoundError, FileExistsError):  # another rank may be clearing, and removing the folder
             if not left or (folder.exists() and not folder.is_dir()):
                 raise
     raise AssertionError("unreachable")
-
-
-def _device_of_new_file(folder: Path) -> int:
-    """Make a file without a name or, if the file system cannot do that, one with a fixed name.
-
-    If a process is killed at this moment, the file may stay; the next process removes it.
-    """
-    probe: Path | None = None
-    try:
-        file = os.open(folder, getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError:
-        probe = folder / f".prepcli~{os.geteuid()}"
-        file = os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
-        return os.fstat(file).st_dev
-    finally:
-        os.close(file)
-        if probe is not None:
-            probe.unlink(missing_ok=True)
 
 
 def folders_in(tmp: Path) -> list[Path]:
@@ -387,5 +369,12 @@ def read_document(path: Path, kind: type[Document]) -> Document | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        note_damaged(path)
+        if path not in _damaged:
+            _damaged.add(path)
+            shown = ascii(str(path))[1:-1]
+            tell(f"note: {shown} is damaged (did the machine lose power?); it is treated as missing")
         return None
+
+
+_damaged: set[Path] = set()
+"""Damaged documents that a note has named."""

@@ -1,4 +1,4 @@
-"""an4, aishell, aishell2 and ljspeech: what each writes, from archives in the published layouts."""
+"""The list of corpora; an4, aishell, aishell2, ljspeech: what each writes, from archives in the published layouts."""
 
 from collections import Counter
 from pathlib import Path
@@ -10,18 +10,24 @@ from prepcli.commands.download.fetch import Archive, fetch
 from prepcli.commands.download.published.aishell import data_set as aishell_set
 from prepcli.commands.download.published.an4 import data_set as an4_set
 from prepcli.commands.download.published.librispeech import data_sets as librispeech_sets
+from prepcli.commands.download.published.libritts import LIBRITTS, LIBRITTS_R
+from prepcli.commands.download.published.libritts import data_sets as libritts_sets
 from prepcli.commands.download.published.ljspeech import data_set as ljspeech_set
+from prepcli.commands.download.published.mls import data_set as mls_set
+from prepcli.commands.download.published.vctk import data_set as vctk_set
 from prepcli.errors import UsageError
-from tests.commands.download import miniatures
+from prepcli.interface.commands import COMMANDS
 from tests.commands.download.conftest import Serve
 from tests.commands.download.miniatures import MANDARIN, aishell2, checksum_list, utterances, write_files
 from tests.conftest import read_lines, tree
-from tests.support.running import Outcome, prepcli
+from tests.support.running import prepcli
 
 
 def test_archives_come_over_https() -> None:
     sets = [an4_set(), aishell_set(), ljspeech_set(100, 100, 1), *librispeech_sets("ALL", "wav")]
     sets += librispeech_sets("mini", "wav")
+    sets += [*libritts_sets("ALL", LIBRITTS), *libritts_sets("ALL", LIBRITTS_R), vctk_set("both")]
+    sets.append(mls_set("german", "flac"))
     archives = [one.archive for one in sets if one.archive is not None]
     assert len(archives) == len(sets) and all(archive.urls for archive in archives)
     plain = [url for archive in archives for url in archive.urls if not url.startswith("https://")]
@@ -77,22 +83,6 @@ def test_an_archive_brings_nothing_but_its_corpus(serve: Serve, tmp_path: Path) 
     assert (data / "mine.json").read_bytes() + (data / "LibriSpeech/README.TXT").read_bytes() == b"minemine"
 
 
-def test_an4_lines_without_an_utterance(serve: Serve, tmp_path: Path) -> None:
-    from tests.commands.download.miniatures import an4, tar_gz
-
-    files = an4()
-    name = "an4/etc/an4_train.transcription"
-    files[name] = b"<s> NO ID </s>\n<s> </s> (an251-fs01-b)\n" + files[name]
-    site = serve({"an4_sphere.tar.gz": tar_gz(files)})
-    done = prepcli("download", "an4", "--data-root", tmp_path / "d", "--base-url", site.url, "--max-rejects", 3)
-    assert done.code == 0, done.err
-    rejects = read_lines(tmp_path / "d.prepcli/sets/an4/rejects.jsonl")
-    assert [reject["reject_detail"] for reject in rejects] == [
-        f"{name}:1: the line does not end with a file id in brackets",
-        f"{name}:2: the line has no words",
-    ]
-
-
 def test_aishell(serve: Serve, checksums: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     arguments = ["--base-url", serve().url, "--checksums", checksums, "--max-rejects", 1]
@@ -143,36 +133,20 @@ def test_aishell2(tmp_path: Path, nemo_layout: bool) -> None:
     assert "has another content" in changed.error_line
 
 
-@pytest.mark.parametrize("nemo_layout", [False, True])
-def test_aishell2_whose_audio_was_away(tmp_path: Path, nemo_layout: bool) -> None:
-    """When it was indexed; `--retry-rejects` indexes it again, unless more than the audio has changed."""
-    corpus = write_files(aishell2(nemo_layout), tmp_path / "corpus")
-    speaker = corpus / ("wav/dev/D0012" if nemo_layout else "iOS/dev/wav/D0012")
-    transcript = corpus / ("transcript/dev/trans.txt" if nemo_layout else "iOS/dev/trans.txt")
-    arguments = ["download", "aishell2", "--audio-folder", corpus, "--max-rejects", 12, "--json"]
-    whole = prepcli(*arguments, "--data-root", tmp_path / "whole")
-    assert whole.code == 0
-
-    speaker.rename(tmp_path / "away")
-    arguments += ["--data-root", tmp_path / "data"]
-    without = prepcli(*arguments)
-    assert without.json["rejects_by_reason"] == {"missing_audio": 4}
-    assert prepcli("status", tmp_path / "data", "--json").json["retry_with"].endswith(" --retry-rejects")
-    assert prepcli(*arguments, "--retry-rejects").json["status"] == "nothing_to_do"
-    (tmp_path / "away").rename(speaker)
-    refused = prepcli(*arguments)
-    assert refused.code == 2
-    assert "has another content" in refused.error_line
-
-    text = transcript.read_bytes()
-    transcript.write_bytes(text.replace("也".encode(), "后".encode()))
-    assert prepcli(*arguments, "--retry-rejects").code == 2
-    transcript.write_bytes(text)
-    again = prepcli(*arguments, "--retry-rejects")
-    assert (again.code, again.json["records_out"], again.json["rejects_by_reason"]) == (0, 12, {})
-    assert tree(tmp_path / "data") == tree(tmp_path / "whole")
-    for more in ([], ["--retry-rejects"]):
-        assert prepcli(*arguments, *more).json["status"] == "nothing_to_do"
+@pytest.mark.parametrize("outside", ["../../../away.wav", "/away.wav"])
+def test_a_recording_outside_of_a_copy_is_a_reject(tmp_path: Path, outside: str) -> None:
+    corpus = write_files(aishell2(nemo_layout=False), tmp_path / "corpus")
+    scp = corpus / "iOS/dev/wav.scp"
+    first = scp.read_text().splitlines()[0].split("\t")[1]
+    (scp.parent / first).rename(tmp_path / "away.wav")
+    path = outside if outside.startswith("..") else str(tmp_path / "away.wav")
+    scp.write_text(scp.read_text().replace(first, path))
+    done = prepcli(
+        "download", "aishell2", "--audio-folder", corpus, "--data-root", tmp_path / "data", "--max-rejects", 1
+    )
+    assert done.code == 0, done.err
+    (reject,) = read_lines(tmp_path / "data.prepcli/sets/aishell2/rejects.jsonl")
+    assert (reject["reject_reason"], "may lie outside of the corpus" in reject["reject_detail"]) == ("bad_field", True)
 
 
 def test_aishell2_is_not_there(tmp_path: Path) -> None:
@@ -181,83 +155,28 @@ def test_aishell2_is_not_there(tmp_path: Path) -> None:
     assert "holds no part of AISHELL-2: looked for iOS/data/trans.txt" in done.error_line
 
 
-def ljspeech(data: Path, serve: Serve, checksums: Path, *more: object) -> Outcome:
-    arguments = ["--base-url", serve().url, "--checksums", checksums, "--val-size", 3, "--test-size", 5, *more]
-    return prepcli("download", "ljspeech", "--data-root", data, *arguments)
-
-
-def test_ljspeech(serve: Serve, checksums: Path, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    done = ljspeech(data, serve, checksums)
-    assert (done.code, done.err) == (0, "")
-    parts = {part: read_lines(data / f"LJSpeech-1.1/{part}_manifest.json") for part in ("train", "val", "test")}
-    assert {part: len(records) for part, records in parts.items()} == {"train": 16, "val": 3, "test": 5}
-    first = parts["train"][0]
-    assert first["text"].endswith(" in 1455,")
-    assert first["normalized_text"].endswith(" in fourteen fifty-five,")
-    assert first["speaker"] == "| Language:en Dataset:LJSpeech Speaker:LJ |"
-    paths = [record["audio_filepath"] for records in parts.values() for record in records]
-    assert len(set(paths)) == 24
-    for part, records in parts.items():
-        lines = (data / f"filelists/ljs_audio_text_{part}_filelist.txt").read_text().splitlines()
-        for line, record in zip(lines, records, strict=True):
-            path, text = line.split("|")
-            assert (data / path).samefile(data / "LJSpeech-1.1" / record["audio_filepath"])
-            assert text == record["normalized_text"]
-
-
-def test_subsets_of_ljspeech() -> None:
-    """The published lists have subsets of the train part; the miniature is too small for them."""
-    names = [f"LJ001-{number:04d}" for number in range(1000)]
-    fields = {"normalized_text": "a text"}
-    records = [("train_manifest.json", {"audio_filepath": f"wavs/{name}.wav"} | fields) for name in names]
-    found = []
-    for seed in (0, 1):
-        derive = ljspeech_set(100, 500, seed).derive
-        assert derive is not None
-        lists = {name: list(lines) for name, lines in derive(iter(records))}
-        subsets = {name: lines for name, lines in lists.items() if "subset" in name}
-        assert {name: len(lines) for name, lines in subsets.items()} == {
-            f"filelists/ljs_audio_text_train_subset_{size}_filelist.txt": size for size in (300, 625)
-        }
-        small, large = subsets.values()
-        assert large[:300] == small
-        assert set(large) < set(lists["filelists/ljs_audio_text_train_filelist.txt"])
-        found.append(small)
-    assert found[0] != found[1]
-
-
-def test_ljspeech_split_depends_on_the_seed_alone(serve: Serve, checksums: Path, tmp_path: Path) -> None:
-    for name, seed, workers in (("a", 0, 1), ("b", 0, 2), ("c", 1, 2)):
-        assert ljspeech(tmp_path / name, serve, checksums, "--split-seed", seed, "--num-workers", workers).code == 0
-    assert tree(tmp_path / "a") == tree(tmp_path / "b")
-    assert tree(tmp_path / "a") != tree(tmp_path / "c")
-
-
-def test_ljspeech_with_nothing_to_train_on(serve: Serve, checksums: Path, tmp_path: Path) -> None:
-    done = ljspeech(tmp_path / "data", serve, checksums, "--test-size", 21)
-    assert done.code == 2
-    assert "leave nothing of the 24 utterances to train on" in done.error_line
-    assert ljspeech(tmp_path / "data", serve, checksums).code == 0
-
-
 def test_help_lists_corpora_with_size_licence_and_needs() -> None:
     text = " ".join(prepcli("download", "--help").out.split())
     for words in ("CC BY 4.0", "64 MB, licence not stated", "15.6 GB, Apache 2.0", "needs your copy", "public domain"):
         assert words in text
 
 
-def test_a_repeated_id_of_ljspeech_is_a_reject(tmp_path: Path) -> None:
-    files = miniatures.ljspeech()
-    name = "LJSpeech-1.1/metadata.csv"
-    lines = files[name].decode().splitlines()
-    files[name] = "\n".join([*lines, lines[3].replace("1455", "1456")]).encode() + b"\n"
-    tree = miniatures.write_files(files, tmp_path / "copy")
-    arguments = ("--data-root", tmp_path / "data", "--extracted", tree, "--val-size", 5, "--test-size", 5)
-    done = prepcli("download", "ljspeech", *arguments, "--json")
-    assert done.code == 0, done.err
-    report = done.json.get("data_sets", [done.json])[0]
-    assert (report["records_in"], report["rejects_by_reason"]) == (len(lines) + 1, {"bad_field": 1})
+def test_the_list_has_every_corpus_with_a_command_of_its_own() -> None:
+    listed = prepcli("download", "--list", "--json").json["corpora"]
+    own = [name.removeprefix("download ") for name in (one.name for one in COMMANDS) if name.startswith("download ")]
+    assert [one["name"] for one in listed if one["recipe"] == "own"] == [name for name in own if name != "lhotse"]
+    assert next(one for one in listed if one["name"] == "fisher") == {
+        "name": "fisher",
+        "hours": 1960,
+        "languages": "English",
+        "licence": "LDC licence",
+        "recipe": "own",
+        "source": "your copy",
+    }
+    head, *rows = prepcli("download", "--list").out.splitlines()[:-1]
+    assert [row.split()[0] for row in rows] == [one["name"].split()[0] for one in listed]
+    column = head.index("licence")
+    assert [row[column:].partition("  ")[0] for row in rows] == [one["licence"] for one in listed]
 
 
 def test_an_archive_that_nobody_publishes_is_asked_for(tmp_path: Path) -> None:

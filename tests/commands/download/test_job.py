@@ -25,7 +25,7 @@ from tests.support.running import prepcli
     ],
 )
 def test_the_status_is_that_of_the_first_that_is_not_done(states: tuple[str, ...], status: str) -> None:
-    reports = {str(number): Report.without_records("download x", state, "out") for number, state in enumerate(states)}
+    reports = {str(number): Report("download x", state, "out") for number, state in enumerate(states)}
     assert DownloadReport(reports).status == status
 
 

@@ -6,7 +6,6 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,28 +14,18 @@ from typing import Any
 import pytest
 import yaml
 
-import prepcli as library
-from prepcli.commands.estimate_batch_sizes import child, job
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
+from prepcli.commands.estimate_batch_sizes import job
 from prepcli.errors import UsageError
 from prepcli.models import devices
 from tests.commands.estimate_batch_sizes import fake_child
 from tests.commands.estimate_batch_sizes.fake_child import FakeModel
 from tests.commands.estimate_batch_sizes.nemo_search import nemo_profile
 from tests.conftest import read_lines
-from tests.support.running import HANG_SECONDS, Outcome, prepcli, run_process, start_prepcli
+from tests.support.running import HANG_SECONDS, Outcome, prepcli, start_prepcli
 from tests.support.tools import need_package
 
 BINS = [1.0, 2.5, 4.0, 8.0, 16.0]
 COMMAND = ("estimate-batch-sizes", "--model-class", "toys.Toy", "--config", "toy.yaml")
-
-
-@pytest.fixture(autouse=True)
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(job, "ModelTrainer", fake_child.make)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "toy.yaml").write_text("model: {}\n")
-    return tmp_path
 
 
 def run(*arguments: object, bins: object = BINS, work: str = "sizes", **model: Any) -> Outcome:
@@ -123,20 +112,6 @@ def test_other_ranks_see_life_during_a_step(toy: Path, monkeypatch: pytest.Monke
     assert set(range(1, len(asked()) + 1)) <= set(steps_at_ticks)
 
 
-@pytest.mark.parametrize("failure", ["kill", "hang", "cuda_error"])
-def test_a_step_that_ends_the_process_is_a_result(failure: str, toy: Path) -> None:
-    more = ("--probe-timeout", 1) if failure == "hang" else ()
-    bins = BINS[-2:] if failure == "hang" else BINS
-    done = run("--json", *more, bins=bins, failure=failure)
-    assert done.code == 0, done.err
-    details = done.json["details"]
-    assert details["bucket_batch_size"] == expected(bins)
-    outcome = {"kill": "killed", "hang": "hung"}.get(failure, failure)
-    assert {how for row in details["buckets"] for _, how in row["failed"]} == {outcome}
-    assert "count as not fitting" in details["advice"][0]
-    assert len({line.split()[-1] for line in asked()}) > 1  # the process was replaced
-
-
 def test_a_stopped_search_continues(toy: Path) -> None:
     """Killed in the middle of a bucket: larger ones that are done are not tried again, and the result is the same."""
     whole = run("--json").json["details"]
@@ -156,52 +131,6 @@ def test_a_stopped_search_continues(toy: Path) -> None:
         assert not {str(BINS[one]) for one in kept} & {line.split()[0] for line in asked()}
 
 
-def test_a_kill_of_the_process_costs_a_try(toy: Path) -> None:
-    """Also of one that is killed before its second request, and one that ends without a signal."""
-    for failure, words in (("kill", "ended by SIGKILL"), ("exit", "ended with code 3")):
-        done = run("--json", work=failure, failure=failure)
-        assert done.code == 0, done.err
-        assert done.json["details"]["bucket_batch_size"] == expected()
-        parts = [json.loads(path.read_text()) for path in sorted(Path(f"{failure}.prepcli/parts").glob("bucket_*"))]
-        failed = [one for part in parts for one in part["steps"] if one["outcome"] != "fits"]
-        assert failed
-        assert all(one["outcome"] == "killed" and words in one["detail"] for one in failed)
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_process_that_dies_before_it_reads(times: int, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has not begun, so another one gets the message; the second is the end, in one line."""
-    dying = (
-        "import os, pathlib, select\n"
-        f"if len(list(pathlib.Path('.').glob('died*'))) < {times}:\n"
-        "    pathlib.Path('died' + str(os.getpid())).touch()\n"
-        "    select.select([{0}], [], [])\n"
-        "    os._exit(3)\n"
-    )
-    monkeypatch.setattr(child, "_CODE", dying + child._CODE.replace("{}", "{0}"))
-    done = run("--json")
-    assert len(list(toy.glob("died*"))) == times
-    if times == 1:
-        assert done.code == 0, done.err
-        assert done.json["details"]["bucket_batch_size"] == expected()
-    else:
-        assert done.code == 1
-        assert "the model cannot be loaded: it ended with code 3; see" in done.error_line
-
-
-def test_a_process_that_dies_between_steps(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next step was not begun by it, so that its size may fit."""
-    monkeypatch.setenv(fake_child.VARIABLE, "{}")
-    options = EstimateBatchSizes(model_class="toys.Toy", config=Path("toy.yaml"))
-    with closing(child.Child(fake_child.make, options, "cpu", toy / "log.txt", lambda hello: None)) as made:
-        made.hello()
-        number = made._process.pid
-        made._process.kill()
-        os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
-        assert made.step(1.0, None, 1).outcome == "fits"
-        assert made._process.pid != number
-
-
 @pytest.mark.parametrize("arguments", [(), ("--device", "cpu", "--gpu-memory", "1GiB")])
 def test_buckets_without_a_file_of_what_was_found(arguments: tuple[str, ...], toy: Path) -> None:
     """A version before this one left none, but marks of the buckets that are done: they are measured again."""
@@ -218,36 +147,6 @@ def test_buckets_without_a_file_of_what_was_found(arguments: tuple[str, ...], to
     assert done.code == 0, done.err
     assert done.json["details"]["bucket_batch_size"] == whole["bucket_batch_size"]
     assert Path("sizes/batch_sizes.yaml").read_bytes() == file
-
-
-@pytest.mark.parametrize("failure", ["kill", "hang"])
-def test_a_counted_step_that_does_not_end_well(failure: str, toy: Path) -> None:
-    """Only a step that hangs may need more time."""
-    done = run("--device", "cpu", "--gpu-memory", "1GiB", "--probe-timeout", 1, failure=failure)
-    assert done.code == 1
-    assert "steps with examples of 16 s cannot be made on this machine: " in done.error_line
-    words = {
-        "kill": "was ended by SIGKILL; use a machine with more memory",
-        "hang": "no end after 1 s; give it more time",
-    }
-    assert words[failure] in done.error_line
-    assert ("--probe-timeout" in done.error_line) == (failure == "hang")
-
-
-def test_a_script_without_a_guard(toy: Path) -> None:
-    """A spawned process must not run the script again that has called the command."""
-    Path("script.py").write_text(
-        "import prepcli\n"
-        "from prepcli.commands.estimate_batch_sizes import job\n"
-        "from tests.commands.estimate_batch_sizes import fake_child\n"
-        "job.ModelTrainer = fake_child.make\n"
-        "prepcli.estimate_batch_sizes(model_class='toys.Toy', config='toy.yaml', buckets='[1.0,2.0]', work='sizes')\n"
-        "print('once')\n"
-    )
-    root = str(Path(library.__file__).parents[1])
-    environ = {**os.environ, fake_child.VARIABLE: "{}", "PYTHONPATH": root}
-    done = run_process([sys.executable, "script.py"], env=environ)
-    assert (done.code, done.out) == (0, "once\n"), done.err
 
 
 @pytest.mark.parametrize("world_size", [2, 3])
@@ -333,61 +232,11 @@ def test_a_device_that_fails_ends_the_search(toy: Path) -> None:
     assert again["bucket_batch_size"] == expected()
 
 
-def test_nothing_fits_in_the_longest_bucket(toy: Path) -> None:
-    limit = 1_000_000 + FakeModel({}).per_example(6.0, None)
-    done = run("--json", limit=limit)
-    assert done.code == 0, done.err
-    details = done.json["details"]
-    assert details["bucket_duration_bins"] == BINS[:3]
-    assert 5.9 <= details["longest_duration"] <= 6.0
-    assert "not one example fits in the buckets 8.0, 16.0; the longest that does has" in details["advice"][0]
-    assert "leaves out what is longer than 4 s" in details["advice"][0]
-
-
-def test_nothing_fits_at_all(toy: Path) -> None:
-    done = run(limit=1_000_001)
-    assert done.code == 1
-    assert "not one example fits in the buckets 1.0, 2.5, 4.0, 8.0, 16.0" in done.err
-    assert done.out == ""
-
-
 def test_a_model_that_cannot_make_a_step(toy: Path) -> None:
     done = run(failure="bug", limit=1_000_001)
     assert done.code == 1
     assert "ValueError: a model that cannot do this (traceback in" in done.err
     assert "a bug in prepcli" not in done.err
-
-
-def test_pairs_are_not_merged(toy: Path) -> None:
-    done = run(bins=[[2.0, 10], [2.0, 20], [4.0, 20]], per_token=10_000)
-    assert done.code == 0, done.err
-    assert "\tbucket_duration_bins=[[2.0,10],[2.0,20],[4.0,20]]\n" in done.out
-    assert "\tmax_tps=5\n\tmax_duration=4\n" in done.out
-    assert "tokens" in done.out
-
-
-def test_an_estimate_says_so(toy: Path) -> None:
-    done = run("--device", "cpu", "--gpu-memory", "1GiB")
-    assert done.code == 0, done.err
-    assert "ESTIMATED on a CPU" in done.out
-    assert done.out.count("~") == len(BINS)
-    assert "extrapolated from steps of 2, 3" in done.out
-    assert {line.split()[2] for line in asked()} == {"counted"}
-    found = run("--device", "cpu", "--gpu-memory", "1GiB", "--json").json["details"]
-    assert found["bucket_batch_size"] == expected()
-    assert all(row["is_estimate"] for row in found["buckets"])
-    assert "every number is an estimate" in Path("sizes/batch_sizes.yaml").read_text()
-
-
-def test_verify_finds_a_batch_that_does_not_fit(toy: Path) -> None:
-    assert run("--json").code == 0
-    done = run("--verify", limit=8_000_000)  # the same search, and less memory now
-    assert done.code == 2
-    assert "was begun on a toy" in done.error_line
-    Path("sizes.prepcli/parts/device.json").unlink()
-    done = run("--verify", limit=8_000_000)
-    assert done.code == 1
-    assert "in bucket 16.0 does not fit after the first step (out of memory): give a lower --memory-f" in done.err
 
 
 def test_the_chain(toy: Path, mini_corpus: Path) -> None:
@@ -410,24 +259,6 @@ def test_the_chain(toy: Path, mini_corpus: Path) -> None:
     assert config.read_text() == text
 
 
-def test_a_result_that_is_in_the_config_already(toy: Path) -> None:
-    """Neighbours were merged, and a bucket left out: the same command again does nothing."""
-    config = toy / "train.yaml"
-    config.write_text("model: {train_ds: {bucket_duration_bins: [8.0, 8.01, 16.0], max_duration: 40.0}}\n")
-    words = [*COMMAND, "--buckets-from", config, "--write-config", config, "--json"]
-    environ = {fake_child.VARIABLE: json.dumps({"log": "log.txt", "limit": 1_500_000})}
-    first = prepcli(*words, environ=environ)
-    assert first.json["details"]["bucket_duration_bins"] == [8.01, 16.0], first.err
-    text, count = config.read_text(), len(asked())
-    again = prepcli(*words, environ=environ)
-    assert again.code == 0, again.err
-    assert (again.json["status"], len(asked()), config.read_text()) == ("nothing_to_do", count, text)
-    config.write_text(text.replace("8.01", "9.01"))
-    other = prepcli(*words, environ=environ)
-    assert other.code == 2
-    assert "--buckets was [8.0,8.01,16.0,40.0], now [9.01,16.0,40.0]" in other.error_line
-
-
 def test_plot(toy: Path) -> None:
     need_package("matplotlib")
     assert run("--plot", "memory.png").code == 0
@@ -445,14 +276,6 @@ def test_dry_run(toy: Path) -> None:
     assert "  steps    batches of 2 and 3 of each bucket, whose bytes are counted on the CPU\n" in counted.out
     assert asked() == []
     assert not Path("sizes").exists()
-
-
-def test_the_report_has_the_text_that_is_printed(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(fake_child.VARIABLE, json.dumps({"log": "log.txt"}))
-    here: dict[str, Any] = {"model_class": "toys.Toy", "config": "toy.yaml", "buckets": json.dumps(BINS)}
-    plan = library.estimate_batch_sizes(**here, work="sizes", dry_run=True)
-    assert f"{plan}\n" == run("--dry-run").out
-    assert f"{library.estimate_batch_sizes(**here, work='sizes')}\n" == run(work="same").out
 
 
 def test_interrupted(toy: Path) -> None:

@@ -8,16 +8,13 @@ import pytest
 
 from prepcli.commands.estimate_batch_sizes.buckets import (
     Bound,
-    buckets_in_config,
     duration_of,
     final_lists,
-    parse_buckets,
     tokens_of,
 )
 from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes, parse_memory
+from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.search import Found, Step, bisect
-from prepcli.errors import UsageError
 from tests.commands.estimate_batch_sizes.fake_child import FakeModel
 from tests.commands.estimate_batch_sizes.nemo_search import SCRIPT, nemo_merge, nemo_profile, own_of_nemo
 
@@ -157,51 +154,3 @@ def test_where_nemos_search_ends() -> None:
     bisect(7, 0.05, only_one_fits)
     assert asked == [7, 4, 2, 1]  # halves are rounded, as NeMo does
     assert bisect(32, 0.05, lambda size: size <= 100)[1] == nemo_profile(1, lambda _, n: n <= 100, 32, 0.05)[1]
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "[0]", "[5,5]", "[10,5]", "[[1,2],3]", "[1e999]", "[[1,2.5]]", "[true]", "{}", "[NaN]", "5"]
-)
-def test_wrong_buckets(text: str) -> None:
-    with pytest.raises(UsageError, match="bins must"):
-        parse_buckets(text)
-
-
-def test_bins_of_a_config(tmp_path: Path) -> None:
-    path = tmp_path / "c.yaml"
-    path.write_text("model: {train_ds: {bucket_duration_bins: [1.5, 3], max_duration: 4.5}}")
-    assert buckets_in_config(path) == [1.5, 3, 4.5]
-    path.write_text("model: {train_ds: {bucket_duration_bins: [1.5, 3], max_duration: 3.0}}")
-    assert buckets_in_config(path) == [1.5, 3]
-    path.write_text("bucket_duration_bins: [[1.5, 3], [1.5, 6]]\nmax_duration: 4.5")
-    assert buckets_in_config(path) == [(1.5, 3), (1.5, 6)]
-    path.write_text("model: {}")
-    with pytest.raises(UsageError, match="no bucket_duration_bins"):
-        buckets_in_config(path)
-
-
-def test_bins_of_a_multi_config(tmp_path: Path) -> None:
-    """Those of its part that has some; NeMo ignores bins next to the parts."""
-    path = tmp_path / "c.yaml"
-    parts = "multi_config: true, sampler_weights: {a: 1, b: 2}, bucket_duration_bins: [9], a: {shuffle: true}"
-    path.write_text(f"model: {{train_ds: {{{parts}, b: {{bucket_duration_bins: [1.5, 3], max_duration: 4.5}}}}}}")
-    assert buckets_in_config(path) == [1.5, 3, 4.5]
-    path.write_text(f"train_ds: {{{parts}, b: {{num_buckets: 3}}}}")
-    with pytest.raises(UsageError, match=r"no bucket_duration_bins in train_ds.a, train_ds.b or at its top"):
-        buckets_in_config(path)
-    path.write_text("multi_config: true\nb: {bucket_duration_bins: [1]}\nc: {bucket_duration_bins: [2]}\n")
-    with pytest.raises(UsageError, match="it is a multi_config with bins in b and c; give those of one with --buckets"):
-        buckets_in_config(path)
-
-
-def test_sizes_of_memory() -> None:
-    assert [parse_memory(text) for text in ("80GiB", "80 GB", "1.5k", "24000MB", "7")] == [
-        80 * 2**30,
-        80 * 10**9,
-        1500,
-        24 * 10**9,
-        7,
-    ]
-    for text in ("0GiB", "-1GiB", "80XB", "GiB"):
-        with pytest.raises(UsageError):
-            parse_memory(text)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from prepcli.commands.make_manifest.entries import SourceEntry, write_catalog
@@ -134,20 +133,3 @@ def test_units_of_files_that_are_decoded_are_smaller(tmp_path: Path) -> None:
     assert 500 < max(sizes(wav)) < 1000
     assert 100 < max(sizes(wav[:-700] + ["x.mp3"] * 700)) < 250
     assert max(sizes([f"{number:090}.mp3" for number in range(50_000)])) < 1000
-
-
-def test_a_catalog_gives_back_its_entries(tmp_path: Path) -> None:
-    """Also long ones, and those with bytes that are not UTF-8, as rejects."""
-    entries = [
-        SourceEntry(f"{number}{'n' * (number % 5) * 997}.wav", key=str(number % 9_000)) for number in range(9_010)
-    ]
-    entries[4100].path = "\udcff.wav"
-    catalog = write_catalog(iter(entries), tmp_path, True)
-    numbered = [one for unit in catalog.slices.units for one in catalog.read(unit)]
-    assert [number for number, _ in numbered] == list(range(len(entries)))
-    found = [entry for _, entry in numbered]
-    assert found[4100].reason == "not_utf8"
-    assert found[:4100] == entries[:4100]
-    assert found[4101:] == entries[4101:]
-    assert catalog.ambiguous is not None
-    assert np.flatnonzero(catalog.ambiguous).tolist() == [*range(10), *range(9_000, 9_010)]

@@ -10,7 +10,6 @@ from prepcli.engine.publishing import output_files
 from prepcli.engine.publishing.publish import UnitWriter, read_marker
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import UsageError
 
 UNIT = Unit("u", 1.0, 3)
 
@@ -68,22 +67,6 @@ def test_a_unit_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     assert set(os.listdir("/proc/self/fd")) == before
     assert not writer.folder.exists()
     assert not list(place.folder.rglob("*"))
-
-
-@pytest.mark.parametrize("takes_for_one", [False, True])
-def test_names_that_differ_in_case_only(takes_for_one: bool, tmp_path: Path) -> None:
-    """A file system that takes them for one, as here a second name of the draft imitates it, would keep only one."""
-    place = workspace(tmp_path)
-    with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
-        for name in ("a/x.pt", "a/y.pt", "a/X.pt"):
-            writer.add(name, name.encode())
-        if takes_for_one:
-            (writer.folder / "0.OUT").touch()
-            with pytest.raises(UsageError, match=r"a/X.pt and a/x.pt are one file on this file system"):
-                writer.publish()
-        else:
-            assert len(writer.publish().files) == 3
-    assert len(list(place.folder.rglob("*.pt"))) == (0 if takes_for_one else 3)
 
 
 MANY = 2 * output_files.FLUSHED_TOGETHER + 1

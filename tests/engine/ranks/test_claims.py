@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from prepcli.engine.ranks import claims as module
-from prepcli.engine.ranks.claims import Claims, do_together, holders, owners
+from prepcli.engine.ranks.claims import Claims, do_together, owners
 from prepcli.processes.owner import Life, Owner
 
 
@@ -45,6 +45,10 @@ def rank(folder: Path, number: int, **silence: float) -> Claims:
     found = Claims(folder / "claims", number, life(folder, f"rank{number}x{os.getpid()}"), **silence)
     found.begin()
     return found
+
+
+def holders(folder: Path) -> dict[str, int]:
+    return {name: rank for name, (rank, _) in owners(folder).items()}
 
 
 @pytest.fixture

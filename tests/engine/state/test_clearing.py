@@ -225,19 +225,6 @@ def test_one_on_another_machine_that_is_silent_for_an_hour(overwrite: bool, tmp_
         run_job(ToyJob(out), Workspace(out), OPTIONS)
 
 
-def test_what_an_earlier_version_has_left(tmp_path: Path) -> None:
-    """Its process may be at work on another machine for an hour."""
-    out = tmp_path / "out"
-    run_job(ToyJob(out, num_units=8), Workspace(out), OPTIONS)
-    earlier = {"owner": f"{'a' * 16}-{'b' * 16}-1-1", "command": "toy"}
-    write_json(tmp_path / "out.prepcli/clearing.json", earlier)
-    with pytest.raises(UsageError, match="another command is clearing"):
-        run_job(ToyJob(out, seed=1), Workspace(out), OPTIONS)
-    os.utime(tmp_path / "out.prepcli/clearing.json", (1, 1))
-    assert run_job(ToyJob(out, seed=1), Workspace(out), OPTIONS).status == "done"
-    assert not (tmp_path / "out.prepcli/clearing.json").exists()
-
-
 def test_a_refused_command_keeps_what_another_has_begun_beside_it(tmp_path: Path) -> None:
     """Both found no state folder; only what planning makes again may go."""
     workspace = Workspace(tmp_path / "out")

@@ -1,5 +1,6 @@
 """AISHELL-2: 1,000 hours of read Mandarin, 16 kHz WAV, available to universities on request; read from a local copy."""
 
+import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -41,13 +42,14 @@ def data_set(audio_folder: Path) -> CorpusPart:
         archive=None,
         trees=(),
         manifests=tuple(f"{part}.json" for part in found),
-        read=partial(_read, folders=found, audio_folder=audio_folder.absolute()),
+        read=partial(_read, folders=found),
+        copy=audio_folder.absolute(),
         derive=_derive,
         derived=("vocab.txt",),
     )
 
 
-def _read(_: Path, folders: dict[str, str], audio_folder: Path) -> Iterator[Utterance]:
+def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:
     """Read `trans.txt` with lines `ID0012W0030 TEXT`, and find recordings by `wav.scp` next to it, or below `wav`."""
     for part, folder in folders.items():
         transcript = audio_folder / folder / "trans.txt"
@@ -58,7 +60,7 @@ def _read(_: Path, folders: dict[str, str], audio_folder: Path) -> Iterator[Utte
             text = " ".join(words).upper()
             utterance = Utterance(
                 f"{part}.json",
-                str(path or f"{id}.wav"),
+                os.path.relpath(path, audio_folder) if path else f"{id}.wav",
                 {"text": text, "speaker": speaker_name("zh", "AISHELL-2", path.parent.name if path else "unknown")},
                 f"{transcript}:{number}",
             )
@@ -67,7 +69,8 @@ def _read(_: Path, folders: dict[str, str], audio_folder: Path) -> Iterator[Utte
             elif not text:
                 utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line has no words"
             yield utterance
-        yield from unmatched(f"{part}.json", map(str, sorted(recordings.values())))
+        unnamed = (os.path.relpath(path, audio_folder) for path in sorted(recordings.values()))
+        yield from unmatched(f"{part}.json", unnamed)
 
 
 def _recordings(audio_folder: Path, folder: str, part: str) -> dict[str, Path]:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, unmatched
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.speaker import speaker_name
-from prepcli.errors import RejectReason, UsageError, option
+from prepcli.errors import RejectReason
 
 MIRRORS = ("https://www.openslr.org", "https://openslr.elda.org", "https://openslr.trmal.net")
 
@@ -36,15 +36,7 @@ def data_sets(names: str, audio_format: str) -> list[CorpusPart]:
     Raises:
         UsageError: the data set does not exist.
     """
-    wanted: dict[str, None] = {}
-    for name in filter(None, (part.strip() for part in names.split(","))):
-        for one in _GROUPS.get(name, (name.replace("-", "_"),)):
-            if one not in NAMES:
-                raise UsageError(f"LibriSpeech has no data set {name}; choose of {', '.join(NAMES)}, ALL, mini")
-            wanted[one] = None
-    if not wanted:
-        raise UsageError(f"{option('--data-sets')} names no data set")
-    return [_data_set(name, audio_format) for name in wanted]
+    return [_data_set(name, audio_format) for name in choose("LibriSpeech", names, NAMES, _GROUPS)]
 
 
 def _data_set(name: str, audio_format: str) -> CorpusPart:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prepcli.audio.encode import to_float32
 from prepcli.audio.rates import rate_counts, rates_note
 from prepcli.audio.resample import resample
-from prepcli.audio.segments import MELS, Segment, decode
+from prepcli.audio.segments import MELS, Segment, decode, with_channel
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.mels.options import ManifestToMels, MelsOptions
 from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
@@ -26,12 +26,12 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME, list_line
 from prepcli.formats.tensors import tensor_bytes
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.model_job import Begin, ModelJob, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
 from prepcli.jobs.record_job import RecordUnit, RecordWriter, each_record
 from prepcli.jobs.records import stem_of
 from prepcli.manifest.record import Record
-from prepcli.manifest.sources import expand_paths
 from prepcli.models.devices import to_device, use_full_float32
 from prepcli.models.ranks import run_on_devices
 from prepcli.storage.input_files import refuse_swapped
@@ -82,7 +82,7 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
         raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {field}")
     id = contents.id_of(number, record)
     mel_line = list_line(MEL_NAME.format(id), text, field)
-    segment = contents.segment(number, record, MELS)
+    segment = contents.segment(number, record, with_channel(MELS, options.channel))
     length = resampled_length(segment, options)
     if length < options.min_samples:
         raise RecordRejected(
@@ -99,7 +99,7 @@ def resampled_length(segment: Segment, options: MelsOptions) -> int:
 
 
 def read_clip(clip: Clip, options: MelsOptions) -> Samples:
-    """The samples (n,) of a clip, in [-1, 1], from the record's channel or, without one, the first channel.
+    """The samples (n,) of a clip, in [-1, 1], from the channel that its policy takes.
 
     Raises:
         RecordRejected: the audio cannot be decoded.
@@ -383,7 +383,7 @@ def manifest_to_mels(options: ManifestToMels) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     workspace = Workspace(options.out)
-    arguments = expand_paths(options.manifest), options
+    arguments = manifests_of(options.manifest, options), options
     job = MelsJob(*arguments, num_workers=engine.num_workers)
     if options.lists_only:
         return run_job(job, workspace, engine)

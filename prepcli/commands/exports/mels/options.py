@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from prepcli.audio.channels import chosen_channel
 from prepcli.audio.limits import MAX_SAMPLING_RATE, MIN_SAMPLING_RATE
 from prepcli.commands.exports.options import ExportOptions
 from prepcli.engine.run.options import Devices, JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import Manifest
+from prepcli.interface.shared_options import Channel, Manifest
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class MelsOptions(ExportOptions):
         bool,
         Option(
             "Write only the file lists, without the mels.",
-            disables=("hop_length", "win_length", "mel_fmin", "mel_fmax", "n_mel_channels"),
+            disables=("channel", "hop_length", "win_length", "mel_fmin", "mel_fmax", "n_mel_channels"),
         ),
     ] = False
     text_field: Annotated[
@@ -29,6 +30,7 @@ class MelsOptions(ExportOptions):
             "Field with the text of the lists.", shown_default="normalized_text of records that have it, otherwise text"
         ),
     ] = None
+    channel: Channel = None
     sampling_rate: Annotated[int, Option("Sampling rate of the mels (Hz); other audio is resampled.")] = 22050
     filter_length: Annotated[int, Option("Length of the Fourier transform in samples.", minimum=2)] = 1024
     hop_length: Annotated[int, Option("Samples from one frame to the next.", minimum=1)] = 256
@@ -53,6 +55,7 @@ class MelsOptions(ExportOptions):
                 f"{option('--sampling-rate', self.sampling_rate)} is not a sampling rate in Hz; "
                 f"give one from {MIN_SAMPLING_RATE} to {MAX_SAMPLING_RATE}"
             )
+        chosen_channel(self.channel)
         if self.win_length > self.filter_length:
             raise UsageError(
                 f"{option('--win-length', self.win_length)} must not exceed {option('--filter-length')} "

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.info import unreadable
-from prepcli.audio.segments import PARQUET, SEVERAL_CHANNELS, TargetFormat
+from prepcli.audio.segments import PARQUET, TargetFormat, with_channel
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.parquet.options import ManifestToParquet, ParquetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
@@ -28,11 +29,12 @@ from prepcli.formats.parquet import (
     file_name,
     schema_of,
 )
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.record_job import RecordUnit, RecordWriter
 from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
-from prepcli.manifest.sources import check_file, expand_paths
+from prepcli.manifest.sources import check_file
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import size_of
@@ -233,7 +235,8 @@ class _Shard(RecordWriter):
         values = self.columns.values(record)
         target = TargetFormat(self.options.force_codec, self.options.target_sample_rate)
         check = self.options.check_audio
-        segment, stored = self.contents.load_audio(number, record, target, PARQUET, check=check)
+        policy = with_channel(PARQUET, self.options.channel)
+        segment, stored = self.contents.load_audio(number, record, target, policy, check=check)
         if len(stored.data) > MAX_AUDIO_BYTES:
             unreadable(segment.name, "is larger than a value of Parquet may be")
         if stored.sampling_rate != segment.info.sampling_rate:
@@ -270,6 +273,6 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
     check_installed()
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    job = ParquetJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    job = ParquetJob(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
     return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.info import unreadable
-from prepcli.audio.segments import SEVERAL_CHANNELS, WENET, WENET_RAW, TargetFormat
+from prepcli.audio.segments import WENET, WENET_RAW, TargetFormat, with_channel
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.wenet.options import ManifestToWenet, WenetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
@@ -29,9 +30,9 @@ from prepcli.formats.wenet import (
     seconds_at,
     shard_list,
 )
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.record_job import RecordUnit, RecordWriter
 from prepcli.manifest.record import Record
-from prepcli.manifest.sources import expand_paths
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import AnyPath
@@ -109,13 +110,14 @@ class _Shard(RecordWriter):
         self._writer = writer
         self._options = options
         self._target = TargetFormat(options.force_codec, options.target_sample_rate)
+        self._policy = with_channel(WENET, options.channel)
         self._tar = WenetWriter(writer.open(shard_name(options, unit.number)))
 
     def add(self, number: int, record: Record) -> float:
         text = record.text("text") or ""
         key = self._contents.id_of(number, record)
         check = self._options.check_audio
-        segment, stored = self._contents.load_audio(number, record, self._target, WENET, check=check)
+        segment, stored = self._contents.load_audio(number, record, self._target, self._policy, check=check)
         self._tar.add(key, text, stored.format, stored.data)
         if segment.has_several_channels:
             self._writer.extra[SEVERAL_CHANNELS] += 1
@@ -179,6 +181,6 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
     """
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    job = WenetJob(expand_paths(options.manifest), options, options.out, num_workers=engine.num_workers)
+    job = WenetJob(manifests_of(options.manifest, options), options, options.out, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
     return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

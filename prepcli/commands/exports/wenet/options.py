@@ -23,7 +23,7 @@ class WenetOptions(ShardOptions):
         bool,
         Option(
             "Write only OUT/data.list, which names the audio files where they are.",
-            disables=("shard_size", "prefix", "target_sample_rate", "force_codec", "check_audio"),
+            disables=("shard_size", "prefix", "target_sample_rate", "force_codec", "check_audio", "channel"),
         ),
     ] = False
     prefix: Annotated[str, Option("First part of the names of the shards.")] = "shards"

@@ -189,6 +189,8 @@ def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:
     assert torch.equal(mel_of(tmp_path / "out/mels/talk@0_0_3_0.pt"), expected(stereo[:, 0]))
     assert torch.equal(mel_of(tmp_path / "out/mels/loud.pt"), compute(torch.ones(22050)))
     assert len(lines(tmp_path / "out/filelists/m_audio_text_filelist.txt")) == 2
+    make_set("manifest-to-mels", tmp_path / "m.json", tmp_path / "mix", "--devices", "cpu", "--channel", "mix")
+    assert torch.equal(mel_of(tmp_path / "mix/mels/talk@1_0_1_0.pt"), expected(stereo[22050:44100].mean(axis=1)))
 
 
 @pytest.mark.parametrize("num_samples", [1000, 1001, 1002, 9999])

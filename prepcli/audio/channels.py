@@ -1,0 +1,61 @@
+"""Audio with several channels: the option that chooses one of them or their mean, and a note on what is kept."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from prepcli.audio.limits import MAX_CHANNELS
+from prepcli.errors import UsageError, option
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MIX: Final = "mix"
+"""The value of `--channel` for the mean of all channels."""
+Channel = int | Literal["mix"]
+"""A channel of audio, counted from 0, or the mean of all."""
+
+
+def chosen_channel(text: str | None) -> Channel | None:
+    """Return the value of `--channel`; None if it is not given.
+
+    Raises:
+        UsageError: it is neither the number of a channel nor `mix`.
+    """
+    if text is None:
+        return None
+    if text == MIX:
+        return MIX
+    if text.isascii() and text.isdecimal() and int(text) < MAX_CHANNELS:
+        return int(text)
+    raise UsageError(f"{option('--channel', text)} must be {MIX}, or the number of a channel, counted from 0")
+
+
+def mean_of_channels(samples: "NDArray[Any]") -> "NDArray[Any]":
+    """Return the mean of all channels, shape (n, 1), in a type that holds it more exactly than any file."""
+    import numpy as np
+
+    from prepcli.audio.encode import to_float32
+
+    mean: NDArray[Any] = samples.mean(axis=1, keepdims=True, dtype=np.float64)
+    if samples.dtype == np.int32:
+        whole: NDArray[Any] = np.rint(mean).astype(np.int32)
+        return whole
+    return to_float32(mean / 32768 if samples.dtype == np.int16 else mean)
+
+
+SEVERAL_CHANNELS = "several_channels"
+"""The key of the count of audio with several channels that is stored unchanged."""
+
+
+def channels_note(counts_of_units: Iterable[Mapping[str, float]], what: str) -> dict[str, str]:
+    """Return a line for the summary, if there is any such audio.
+
+    Args:
+        counts_of_units: the counts of the units.
+        what: the noun for the count, such as records.
+    """
+    count = sum(counts.get(SEVERAL_CHANNELS, 0) for counts in counts_of_units)
+    if not count:
+        return {}
+    advice = f"for mono give {option('--channel')}, a number or {MIX}"
+    return {"channels": f"{count:,.0f} {what} have several channels, all of which are kept; {advice}"}

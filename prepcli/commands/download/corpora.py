@@ -1,0 +1,58 @@
+"""download --list: the corpora that `prepcli download` prepares."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from prepcli.interface.corpora import CORPORA
+from prepcli.interface.printing import as_text
+
+
+class ListedCorpus(msgspec.Struct):
+    """A line of the list.
+
+    Attributes:
+        name: as typed after `prepcli download`, e.g. `librispeech`.
+        hours: hours of speech; None if they are not known.
+        languages: their names; empty if they are not known.
+        licence: the publisher's; empty if it is not known.
+        recipe: `own`, or `lhotse` for a corpus that lhotse reads.
+        source: `download`, or `your copy` for a corpus that prepcli does not fetch.
+    """
+
+    name: str
+    hours: int | None
+    languages: str
+    licence: str
+    recipe: str
+    source: str
+
+
+class CorpusList(msgspec.Struct):
+    """All corpora, in the order of `prepcli download --help`."""
+
+    corpora: Sequence[ListedCorpus]
+
+    def __str__(self) -> str:
+        """The text that the command line prints: a table."""
+        head = ("name", "hours", "languages", "licence", "recipe", "source")
+        rows = [head, *(_cells(one) for one in self.corpora)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return as_text([*lines, "Each of them: prepcli download NAME --help"])
+
+
+def _cells(one: ListedCorpus) -> tuple[str, ...]:
+    hours = "" if one.hours is None else f"{one.hours:,}".rjust(len("hours"))
+    return one.name, hours, one.languages, one.licence, one.recipe, one.source
+
+
+def list_corpora() -> CorpusList:
+    """Return the corpora with a command of their own."""
+    return CorpusList(list(_own()))
+
+
+def _own() -> Iterator[ListedCorpus]:
+    for one in CORPORA:
+        source = "your copy" if one.publisher is None else "download"
+        yield ListedCorpus(one.name, one.hours, one.languages, one.licence, "own", source)

@@ -1,0 +1,106 @@
+"""LibriTTS (openslr.org/60) and LibriTTS-R (openslr.org/141): read English audio books by sentence, WAV at 24 kHz."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, unmatched
+from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.published.librispeech import MIRRORS
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.errors import RejectReason
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One of the two corpora: its name in the field `speaker`, its folder, and OpenSLR's number."""
+
+    name: str
+    tree: str
+    resource: int
+
+
+LIBRITTS, LIBRITTS_R = Edition("LibriTTS", "LibriTTS", 60), Edition("LibriTTS-R", "LibriTTS_R", 141)
+# Bytes and SHA-256: tensorflow/datasets, tensorflow_datasets/datasets/libritts/checksums.tsv, and pytorch/audio,
+# torchaudio/datasets/libritts.py. They are not published for LibriTTS-R.
+_PUBLISHED = {
+    "dev_clean": (1291469655, "da0864e1bd26debed35da8a869dd5c04dfc27682921936de7cff9c8a254dbe1a"),
+    "dev_other": (924804676, "d413eda26f3a152ac7c9cf3658ef85504dfb1b625296e5fa83727f5186cca79c"),
+    "test_clean": (1230670113, "234ea5b25859102a87024a4b9b86641f5b5aaaf1197335c95090cde04fe9a4f5"),
+    "test_other": (964502297, "33a5342094f3bba7ccc2e0500b9e72d558f72eb99328ac8debe1d9080402f10d"),
+    "train_clean_100": (7723686890, "c5608bf1ef74bb621935382b8399c5cdd51cd3ee47cec51f00f885a64c6c7f6b"),
+    "train_clean_360": (27504073644, "ce7cff44dcac46009d18379f37ef36551123a1dc4e5c8e4eb73ae57260de4886"),
+    "train_other_500": (44565031479, "e35f7e34deeb2e2bdfe4403d88c8fdd5fbf64865cae41f027a185a6965f0a5df"),
+}
+
+
+def data_sets(names: str, edition: Edition) -> list[CorpusPart]:
+    """The data sets of a list such as `dev_clean,dev_other` or `ALL`. The recordings are used unchanged.
+
+    Raises:
+        UsageError: the data set does not exist.
+    """
+    return [_data_set(name, edition) for name in choose(edition.name, names, [*_PUBLISHED], {"ALL": [*_PUBLISHED]})]
+
+
+def _data_set(name: str, edition: Edition) -> CorpusPart:
+    num_bytes, sha256 = _PUBLISHED[name]
+    file = f"{name if edition is LIBRITTS_R else name.replace('_', '-')}.tar.gz"
+    urls = tuple(f"{mirror}/resources/{edition.resource}/{file}" for mirror in MIRRORS)
+    archive = Archive(file, urls) if edition is LIBRITTS_R else Archive(file, urls, num_bytes, f"sha256:{sha256}")
+    manifest = f"{edition.tree}/{name}.json"  # here, so that paths begin as the presets of --group-by expect
+    return CorpusPart(
+        corpus=edition.name.lower(),
+        name=name,
+        archive=replace(archive, folder=edition.tree),  # LibriSpeech's archives have the same names
+        trees=(f"{edition.tree}/{name.replace('_', '-')}",),
+        manifests=(manifest,),
+        read=partial(_read, edition=edition, tree=f"{edition.tree}/{name.replace('_', '-')}", manifest=manifest),
+        settings={"data_set": name},
+    )
+
+
+def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Utterance]:
+    """Read chapter by chapter: `84/121123/84_121123.trans.tsv` has lines `84_121123_000007_000001	text	normalized`.
+
+    The files `._*` in LibriTTS-R, which a Macintosh made, are skipped.
+    """
+    genders = dict(_genders(root / edition.tree / "SPEAKERS.txt"))
+    for transcript in sorted((root / tree).glob("*/*/[!.]*.trans.tsv")):
+        speaker, chapter = transcript.parts[-3:-1]
+        folder = f"{tree}/{speaker}/{chapter}"
+        unseen = {path.stem for path in transcript.parent.glob("[!.]*.wav")}
+        snr = dict(_snr(transcript.with_name(f"{speaker}_{chapter}.book.tsv")))
+        for number, line in lines_of(transcript):
+            id, text, normalized = (*(column.strip() for column in line.split("\t")), "", "")[:3]
+            unseen.discard(id)
+            fields: dict[str, Any] = {"text": text, "normalized_text": normalized}
+            fields["speaker"] = speaker_name("en", edition.name, speaker)
+            fields |= {"gender": genders[speaker]} if speaker in genders else {}
+            fields |= {"snr": snr[id]} if id in snr else {}
+            utterance = Utterance(manifest, f"{folder}/{id}.wav", fields, f"{folder}/{transcript.name}:{number}")
+            if not normalized:
+                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line is not id, text, normalized"
+            yield utterance
+        yield from unmatched(manifest, (f"{folder}/{id}.wav" for id in sorted(unseen)))
+
+
+def _genders(table: Path) -> Iterator[tuple[str, str]]:
+    """The gender of each reader, from lines `14   | F | train-clean-360  | 25.03 | Name`; a part has no table."""
+    if table.exists():
+        for _, line in lines_of(table):
+            columns = [column.strip() for column in line.split("|")]
+            if len(columns) > 1 and not line.startswith(";"):
+                yield columns[0], columns[1]
+
+
+def _snr(book: Path) -> Iterator[tuple[str, float]]:
+    """The signal-to-noise ratio of each sentence, the last column of `book.tsv`; some sentences are not in it."""
+    if book.exists():
+        for _, line in lines_of(book):
+            id, *_, snr = line.split("\t")
+            with suppress(ValueError):
+                yield id, float(snr)

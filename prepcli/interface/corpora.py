@@ -1,0 +1,154 @@
+"""The corpora with a command of their own: a row for each makes its command, its summary and its line of `--list`."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """A corpus that `prepcli download NAME` prepares.
+
+    Attributes:
+        name: as typed on the command line, e.g. `librispeech`.
+        languages: their names.
+        speech: the kind of speech and the sampling rate, for the summary.
+        hours: hours of speech; None if the publisher does not count them.
+        licence: the publisher's.
+        archives: the size of what is fetched, for the summary.
+        publisher: the server that it is fetched from; None if it is read from the user's copy.
+        copy: what the user's copy consists of, for the summary.
+        is_sliced: whether its recordings are cut into slices, which makes the report that of one job.
+    """
+
+    name: str
+    languages: str
+    speech: str
+    hours: int | None = None
+    licence: str
+    archives: str = ""
+    publisher: str | None = None
+    copy: str = ""
+    is_sliced: bool = False
+
+    @property
+    def summary(self) -> str:
+        """One line for the list of commands."""
+        hours = f"{self.hours:,} h, " if self.hours is not None else ""
+        if self.publisher is None:
+            source = f"{self.licence}: needs your copy{self.copy and ' of '}{self.copy}"
+        else:
+            source = f"{self.archives}, {self.licence}, fetched from {self.publisher}"
+        return f"{self.languages}, {hours}{self.speech}. {source[:1].upper()}{source[1:]}."
+
+    @property
+    def options(self) -> str:
+        """The name of the dataclass of its options."""
+        return "Download" + "".join(word.capitalize() for word in self.name.split("-"))
+
+
+CORPORA = (
+    Corpus(
+        name="librispeech",
+        languages="English",
+        hours=982,
+        speech="16 kHz",
+        archives="Archives 61 GB (mini 0.5 GB)",
+        licence="CC BY 4.0",
+        publisher="OpenSLR",
+    ),
+    Corpus(
+        name="an4",
+        languages="English",
+        speech="spelling, 1,078 utterances, 16 kHz",
+        archives="Archive 64 MB",
+        licence="licence not stated",
+        publisher="NVIDIA",
+    ),
+    Corpus(
+        name="aishell",
+        languages="Mandarin",
+        hours=178,
+        speech="16 kHz",
+        archives="Archive 15.6 GB",
+        licence="Apache 2.0",
+        publisher="OpenSLR",
+    ),
+    Corpus(
+        name="aishell2",
+        languages="Mandarin",
+        hours=1000,
+        speech="16 kHz",
+        licence="free for academic use, on request",
+    ),
+    Corpus(
+        name="ljspeech",
+        languages="English",
+        hours=24,
+        speech="one reader, 22.05 kHz",
+        archives="Archive 2.7 GB",
+        licence="public domain",
+        publisher="keithito.com",
+    ),
+    Corpus(
+        name="libritts",
+        languages="English",
+        hours=585,
+        speech="2,456 readers, 24 kHz",
+        archives="Archives 84 GB",
+        licence="CC BY 4.0",
+        publisher="OpenSLR",
+    ),
+    Corpus(
+        name="libritts-r",
+        languages="English",
+        hours=585,
+        speech="LibriTTS with restored sound, 24 kHz",
+        archives="Archives about as large",
+        licence="CC BY 4.0",
+        publisher="OpenSLR",
+    ),
+    Corpus(
+        name="vctk",
+        languages="English",
+        hours=44,
+        speech="110 speakers of many accents, 48 kHz",
+        archives="Archive 11.7 GB",
+        licence="CC BY 4.0",
+        publisher="Edinburgh DataShare",
+    ),
+    Corpus(
+        name="mls",
+        languages="Dutch, English, French, German, Italian, Polish, Portuguese, Spanish",
+        hours=50834,
+        speech="audio books, 16 kHz",
+        archives="An archive per language",
+        licence="CC BY 4.0",
+        publisher="OpenSLR",
+    ),
+    Corpus(
+        name="common-voice",
+        languages="290 languages",
+        hours=41792,
+        speech="sentences, MP3",
+        licence="licence as stated with your copy",
+        copy="a language, from Mozilla Data Collective",
+    ),
+    Corpus(
+        name="fisher",
+        languages="English",
+        hours=1960,
+        speech="telephone, 8 kHz",
+        licence="LDC licence",
+        copy="LDC2004S13, LDC2005S13 or both",
+        is_sliced=True,
+    ),
+    Corpus(
+        name="hub5",
+        languages="English",
+        hours=11,
+        speech="telephone test set, 8 kHz",
+        licence="LDC licence",
+        copy="LDC2002S09, LDC2002T43",
+        is_sliced=True,
+    ),
+)
+"""In the order of `prepcli download --help`."""

@@ -1,0 +1,70 @@
+"""Kaldi data directories: segments, repeated utterances, paths, and commands in wav.scp."""
+
+from pathlib import Path
+
+from tests.commands.make_manifest.test_formats import make, paths, rejects, write_lines_of
+from tests.conftest import read_lines
+from tests.support.running import prepcli
+
+
+class TestKaldi:
+    def folder(self, tmp_path: Path, **files: str) -> Path:
+        for name, text in files.items():
+            write_lines_of(tmp_path / "data/train" / name.replace("_", "."), text)
+        return tmp_path / "data/train"
+
+    def test_segments(self, audio: Path, tmp_path: Path) -> None:
+        segments = "u1 r 0.25 0.75\nu2 r 0.5 -1\nu3 r 0.9 1.2\nu4 gone 0 1\nu5 r 0.5\nu6 r 0.5 0.1\nu7 r 0 0.1\n"
+        segments += "u8 r 0.1 0.3\nu9 r 0.5 0.5"
+        text = "u1 one\nu2\nu3 x\nu4 x\nu8 8\nu9 9"
+        folder = self.folder(tmp_path, wav_scp=f"r {audio}/b/y.flac", segments=segments, text=text)
+        make(folder, tmp_path / "m.json")
+        assert read_lines(tmp_path / "m.json") == [
+            {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.25, "text": "one", "id": "u1"},
+            {"audio_filepath": "audio/b/y.flac", "duration": 0.5, "offset": 0.5, "text": "", "id": "u2"},
+            # 0.3 - 0.1 is less
+            {"audio_filepath": "audio/b/y.flac", "duration": 0.2, "offset": 0.1, "text": "8", "id": "u8"},
+        ]
+        reasons = ["beyond_audio", "missing_field", "bad_field", "bad_offset", "missing_field", "bad_offset"]
+        found = rejects(tmp_path / "m.json")
+        assert [reject["reject_reason"] for reject in found] == reasons
+        assert [reject.get("id") for reject in found] == ["u3", "u4", None, None, "u7", None]
+
+    def test_segments_of_a_file_with_two_channels(self, audio: Path, tmp_path: Path) -> None:
+        segments = "u1 r 0.25 0.75 1\nu2 r 0.5 -1 0\nu3 r 0 1 left\nu4 r 0 1 0 0"
+        folder = self.folder(tmp_path, wav_scp=f"r {audio}/b/y.flac", segments=segments)
+        make(folder, tmp_path / "m.json")
+        assert [(line["id"], line["channel"]) for line in read_lines(tmp_path / "m.json")] == [("u1", 1), ("u2", 0)]
+        details = [reject["reject_detail"] for reject in rejects(tmp_path / "m.json")]
+        wanted = "must be: utterance recording start end [channel from 0]"
+        assert details == [f"the line has {words} words; it {wanted}" for words in (5, 6)]
+
+    def test_an_utterance_twice(self, audio: Path, tmp_path: Path) -> None:
+        folder = self.folder(tmp_path, wav_scp=f"u {audio}/a/x.wav\nu {audio}/b/x.wav\nv {audio}/b/y.flac")
+        make(folder, tmp_path / "m.json")
+        assert paths(tmp_path / "m.json") == ["audio/b/y.flac"]
+        assert len(rejects(tmp_path / "m.json")) == 2
+
+    def test_relative_paths(self, audio: Path, tmp_path: Path) -> None:
+        folder = self.folder(tmp_path, wav_scp="u audio/a/x.wav\nv audio/gone.wav")
+        done = prepcli("make-manifest", folder, tmp_path / "m.json", cwd=audio)
+        assert f"give --audio-base-dir {tmp_path}" in done.error_line
+        done = prepcli("make-manifest", folder, tmp_path / "m.json", "--max-rejects", 9, cwd=tmp_path)
+        assert paths(tmp_path / "m.json") == ["audio/a/x.wav"]
+        assert "Kaldi's relative paths start from" in rejects(tmp_path / "m.json")[0]["reject_detail"]
+
+    def test_commands_are_run_only_if_asked_for(self, audio: Path, tmp_path: Path) -> None:
+        scp = f"u/1 cat {audio}/a/x.wav |\nu_1 cat {audio}/b/x.wav |\nu3 cat gone.wav |\nu4 {audio}/x.ark:17"
+        folder = self.folder(tmp_path, wav_scp=scp)
+        done = make(folder, tmp_path / "m.json", code=2)
+        assert "wav.scp:1 is a command, not a file: cat " in done.error_line
+        assert "give --run-commands if you trust this file" in done.error_line
+        assert not (tmp_path / "m.json.prepcli").exists()
+        make(folder, tmp_path / "m.json", "--run-commands")
+        made = paths(tmp_path / "m.json")
+        assert len(set(made)) == 2
+        assert (tmp_path / made[0]).read_bytes() == (audio / "a/x.wav").read_bytes()
+        assert made[1] == "m_audio/u_1.wav"
+        found = rejects(tmp_path / "m.json")
+        assert "cannot be made: `cat gone.wav` ended with 1" in found[0]["reject_detail"]
+        assert "archive of Kaldi" in found[1]["reject_detail"]

@@ -1,0 +1,123 @@
+"""Transcripts: beside the audio or in files of their own, repeated, long, changed, or not UTF-8."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.make_manifest.test_formats import make, paths, rejects, write_lines_of
+from tests.conftest import read_lines
+from tests.support.audio_files import write_audio
+
+
+class TestTexts:
+    def test_beside_the_audio(self, audio: Path) -> None:
+        (audio / "a/x.txt").write_bytes("\ufeff naïve\r\ntext \n".encode())
+        (audio / "b/x.txt").write_bytes(b"\xff\xfe")
+        done = make(audio, audio / "m.json", "--text-suffix", ".txt", "--set", "corpus=mine", "--lang", "en")
+        assert "warning" not in done.out
+        assert "not audio" not in done.out  # the transcripts are not told of
+        assert read_lines(audio / "m.json") == [
+            {"audio_filepath": "a/x.wav", "duration": 0.5, "text": "naïve text", "lang": "en", "corpus": "mine"}
+        ]
+        assert [(r["audio_filepath"], r["reject_reason"]) for r in rejects(audio / "m.json")] == [
+            ("b/x.wav", "not_utf8"),
+            ("b/y.flac", "missing_field"),
+        ]
+
+    def test_two_files_beside_one_transcript(self, audio: Path) -> None:
+        write_audio(audio / "a/x.flac", 0.5)
+        (audio / "a/x.txt").write_text("whose?")
+        (audio / "b/x.txt").write_text("mine")
+        (audio / "b/y.txt").write_text("mine too")
+        make(audio, audio / "m.json", "--text-suffix", ".txt")
+        assert paths(audio / "m.json") == ["b/x.wav", "b/y.flac"]
+        assert [r["audio_filepath"] for r in rejects(audio / "m.json")] == ["a/x.flac", "a/x.wav"]
+
+    def test_three_columns(self, audio: Path, tmp_path: Path) -> None:
+        """As in LJSpeech: without a header, and with the text as it is written and as it is read."""
+        (audio / "b/x.wav").unlink()
+        metadata = write_lines_of(tmp_path / "metadata.csv", 'x|"in 1455," & co|in fourteen fifty-five', "y||and co")
+        done = make(audio, tmp_path / "m.json", "--transcripts", metadata, "--lang", "en")
+        assert "has two texts for each id: text and normalized_text" in done.out
+        assert [{name: record[name] for name in list(record)[2:]} for record in read_lines(tmp_path / "m.json")] == [
+            {"text": '"in 1455," & co', "lang": "en", "normalized_text": "in fourteen fifty-five"},
+            {"text": "", "lang": "en", "normalized_text": "and co"},
+        ]
+        for source in (metadata, tmp_path):
+            assert f"--transcripts {metadata}" in make(source, tmp_path / "other.json", code=2).error_line
+
+    @pytest.mark.parametrize("line", ["y the text", "y\tthe text", "y|the text", "y.flac|the text"])
+    def test_one_stem_twice_is_a_reject(self, line: str, audio: Path, tmp_path: Path) -> None:
+        separator = "|" if "|" in line else " "
+        table = write_lines_of(tmp_path / "t.txt", f"x{separator}whose?", line, f"unused{separator}text")
+        done = make(audio, audio / "m.json", "--transcripts", table)
+        assert [record["text"] for record in read_lines(audio / "m.json")] == ["the text"]
+        found = rejects(audio / "m.json")
+        assert [r["audio_filepath"] for r in found] == ["a/x.wav", "b/x.wav"]
+        assert "several records are called x" in found[0]["reject_detail"]
+        assert f"1 of 3 lines of {table} match no audio" in done.out
+
+    def test_two_transcripts_of_one_stem(self, audio: Path, tmp_path: Path) -> None:
+        table = write_lines_of(tmp_path / "t.txt", "y one", "y two")
+        make(audio / "b", tmp_path / "m.json", "--transcripts", table)
+        assert [r["reject_detail"] for r in rejects(tmp_path / "m.json")] == [
+            f"there is no line for x in {table}",
+            f"{table} has 2 lines for y",
+        ]
+
+    def test_long_transcripts(self, audio: Path, tmp_path: Path) -> None:
+        table = write_lines_of(tmp_path / "t.txt", f"x {'long ' * 3000}", "y short")
+        make(audio / "b", tmp_path / "m.json", "--transcripts", table)
+        assert [len(record["text"]) for record in read_lines(tmp_path / "m.json")] == [14999, 5]
+
+    @pytest.mark.parametrize("text", ["of\u2028two lines", "z" * ((1 << 16) - 4)])
+    def test_lines_with_bars_end_where_they_end(self, text: str, audio: Path, tmp_path: Path) -> None:
+        """Not at other characters that end lines in Unicode, nor where what is looked at ends."""
+        table = write_lines_of(tmp_path / "t.txt", f"y|{text}", f"x|{text}")
+        make(audio / "b", tmp_path / "m.json", "--transcripts", table)
+        records = (tmp_path / "m.json").read_bytes().removesuffix(b"\n").split(b"\n")
+        assert [json.loads(record)["text"] for record in records] == [text] * 2
+
+    def test_no_text_at_all_is_said(self, audio: Path) -> None:
+        assert "no record has a text: give --text-suffix or --transcripts" in make(audio, audio / "m.json").out
+
+    def test_speakers_by_pattern(self, audio: Path) -> None:
+        make(audio, audio / "m.json", "--speaker-pattern", "^(b)/(.)")
+        assert [record["speaker"] for record in read_lines(audio / "m.json")] == ["b_x", "b_y"]
+        (reject,) = rejects(audio / "m.json")
+        assert (reject["audio_filepath"], reject["duration"], reject["reject_reason"]) == (
+            "a/x.wav",
+            0.5,
+            "bad_speaker",
+        )
+
+
+def test_transcripts_that_have_changed(audio: Path) -> None:
+    """They are inputs: the run was complete, and the old texts stayed."""
+    for name in ("a/x", "b/x"):
+        (audio / f"{name}.txt").write_text(f"text of {name}\n")
+    words = (audio, audio / "m.json", "--text-suffix", ".txt")
+    make(*words)
+    (audio / "a/x.txt").touch()
+    assert "nothing to do" in make(*words).out
+    (audio / "a/x.txt").write_text("another text\n")
+    assert f"the transcript {audio}/a/x.txt has changed since" in make(*words, code=2).error_line
+    make(*words, "--overwrite")
+    assert [record["text"] for record in read_lines(audio / "m.json")] == ["another text", "text of b/x"]
+    (audio / "a/x.txt").unlink()
+    assert "nothing to do" in make(*words).out
+
+
+@pytest.mark.parametrize("name", ["list.txt", "table.csv"])
+def test_texts_that_are_not_utf8(name: str, audio: Path) -> None:
+    rows = {
+        "list.txt": [b"a/x.wav|\xff", b"b/x.wav|fine", b"\xff.wav|x"],
+        "table.csv": [b"path,te\xffxt", b"a/x.wav,1"],
+    }
+    (audio / name).write_bytes(b"\n".join(rows[name]))
+    make(audio / name, audio / "m.json")
+    good = 1 if name == "list.txt" else 0
+    assert len(read_lines(audio / "m.json")) == good
+    assert {r["reject_reason"] for r in rejects(audio / "m.json")} <= {"not_utf8", "missing_audio"}
+    assert len(rejects(audio / "m.json")) == len(rows[name]) - 1 - good + (name == "list.txt")

@@ -1,0 +1,122 @@
+"""verify refuses what it cannot check, names unfinished runs, and survives audio that crashes the decoder."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prepcli.audio import segments
+from prepcli.commands.verify import shards
+from tests.conftest import SHORT_CORPUS, read_lines, write_lines
+from tests.engine.run.test_crashes import die
+from tests.support.audio_files import write_short_corpus
+from tests.support.running import prepcli
+from tests.support.shar_sets import make, members, with_contexts
+
+
+@pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
+def test_unfinished_run_is_not_ok(tmp_path: Path, options: list[str]) -> None:
+    """Without manifests of shards, the lines of a shard are in no file before the last step."""
+    out = tmp_path / "out"
+    arguments = [SHORT_CORPUS / "manifest.json", out, "--num-shards", 3, "--rank", 0, "--world-size", 2, *options]
+    assert prepcli("manifest-to-tarred", *arguments).code == 0
+    done = prepcli("verify", out)
+    assert done.code == 1
+    (problem,) = [line for line in done.out.splitlines() if "PROBLEM" in line]
+    assert "the run is not finished: 1 of 3 units are done" in problem
+    (tar,) = out.glob("audio_*.tar")
+    tar.write_bytes(tar.read_bytes()[:-10_000])
+    assert len(prepcli("verify", out, "--json").json["problems"]) > 1
+
+
+def test_what_is_not_a_data_set(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        done = prepcli("verify", path)
+        assert done.code == 2
+        assert str(path) in done.error_line
+
+
+pytestmark = pytest.mark.usefixtures("forking")
+
+
+def let_audio_crash(monkeypatch: pytest.MonkeyPatch, fatal: bytes = b"") -> None:
+    """Let the decoder die of the audio of one record, or of the audio `fatal`."""
+    real: Any = vars(shards)["probe_bytes"]
+
+    def probe(data: bytes, name: str) -> Any:
+        if data == fatal if fatal else "s03_u3" in name:
+            die(signal.SIGSEGV)
+        return real(data, name)
+
+    monkeypatch.setattr(shards, "probe_bytes", probe)
+
+
+@pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), ("tarred", 2), ("shar", 2)])
+def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"tarred": ["--num-shards", 8], "shar": ["--shard-size", 6]}[kind]
+    out = tmp_path / "out"
+    assert prepcli(f"manifest-to-{kind}", SHORT_CORPUS / "manifest.json", out, *options).code == 0
+    let_audio_crash(monkeypatch)
+    checked = prepcli("verify", out, "--num-workers", num_workers, "--json")
+    assert checked.code == 1
+    (problem,) = checked.json["problems"]
+    assert "s03_u3" in problem
+    assert "has crashed the decoder twice" in problem
+    assert checked.json["records"] == 48
+    monkeypatch.undo()
+    assert prepcli("verify", out).code == 0
+
+
+def test_the_context_of_a_crashing_target_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have the same name, in tars of their own."""
+    out = tmp_path / "out"
+    make(write_lines(tmp_path / "m.json", with_contexts(read_lines(write_short_corpus(tmp_path, 8)))), out)
+    let_audio_crash(monkeypatch, members(out / "target_audio/recording.000000.tar")[0][1])
+    (problem,) = prepcli("verify", out, "--json").json["problems"]
+    assert problem.startswith("target_audio/recording.000000.tar: ")
+    assert "has crashed the decoder twice" in problem
+
+
+def test_a_killed_worker_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    assert prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", out, "--num-shards", 2).code == 0
+    monkeypatch.setattr(shards, "probe_bytes", lambda *_: die(signal.SIGKILL))
+    done = prepcli("verify", out, "--num-workers", 2)
+    assert done.code == 4
+    assert "SIGKILL" in done.error_line
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each file only the header is read, and all other lines keep their numbers."""
+    path = write_lines(tmp_path / "m.json", read_lines(SHORT_CORPUS / "manifest.json")[:12])
+    names = [line["audio_filepath"] for line in read_lines(path)]
+    module: Any = segments
+    real = module.probe_file
+
+    def probe(path: str, name: str) -> Any:
+        if path.endswith((names[3], names[7])):
+            die(signal.SIGSEGV)
+        return real(path, name)
+
+    monkeypatch.setattr(module, "probe_file", probe)
+    checked = prepcli("verify", path, "--audio-base-dir", SHORT_CORPUS, "--num-workers", num_workers, "--json")
+    assert checked.code == 1
+    assert checked.json["records"] == 12
+    assert [problem.partition(" ")[0] for problem in checked.json["problems"]] == ["m.json:4:", "m.json:8:"]
+    assert all("has crashed the decoder twice" in problem for problem in checked.json["problems"])
+
+
+@pytest.mark.parametrize("kind", ["wenet", "parquet"])
+def test_records_of_an_export(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    out = tmp_path / "out"
+    assert prepcli(f"manifest-to-{kind}", SHORT_CORPUS / "manifest.json", out, "--shard-size", 24).code == 0
+    let_audio_crash(monkeypatch)
+    checked = prepcli("verify", out, "--num-workers", 1, "--json")
+    assert checked.code == 1
+    (problem,) = checked.json["problems"]
+    assert "has crashed the decoder twice" in problem
+    assert checked.json["records"] == 48

@@ -1,0 +1,165 @@
+"""Ranks with models help each other as all others do: a unit is claimed when it begins, not when it is read ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
+from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_context_audio.job import ContextJob
+from prepcli.commands.extend_context_audio.options import ContextOptions
+from prepcli.engine.ranks.claims import Claims
+from prepcli.engine.ranks.progress import SharedCounter
+from prepcli.engine.ranks.stealing import claims_folder, units_in_hand
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import run_job
+from prepcli.engine.run.unit import Execution
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.workspace import Workspace
+from prepcli.models.running import ModelRunner
+from prepcli.processes.owner import Life
+from prepcli.processes.ranks import Rank
+from prepcli.processes.workers import worker_context
+from tests.conftest import MINI_CORPUS, tree
+from tests.support.shar_sets import make
+from tests.support.toy_codec import use_toy_codec
+from tests.support.toy_voice import use_toy_voice
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+LAUNCH = "slurm-1.0.0"
+
+
+class Launch:
+    """A launch of two ranks over one job; it is noted what this rank has claimed whenever its model begins a batch."""
+
+    def __init__(self, make_job: Callable[[], Any], workspace: Callable[[Path], Workspace], folder: Path) -> None:
+        self._make_job = make_job
+        self._workspace = workspace
+        self.folder = folder
+        self.workspace = workspace(folder / "out")
+        self.in_hand: list[list[str]] = []
+
+    def run(self, number: int, **options: Any) -> Report:
+        rank = Rank(number, 2, launch_id=LAUNCH)
+        return run_job(self._make_job(), self.workspace, RunOptions(rank=rank, **options))
+
+    def undisturbed(self) -> dict[str, str]:
+        run_job(self._make_job(), self._workspace(self.folder / "alone"), RunOptions())
+        return tree(self.folder / "alone")
+
+    @property
+    def done(self) -> set[str]:
+        return {path.stem for path in self.workspace.done.glob("*.json")}
+
+    def claimed(self, number: int) -> list[str]:
+        return units_in_hand(self.workspace.root, LAUNCH, 2).get(number, [])
+
+    def note(self) -> None:
+        self.in_hand.append(self.claimed(0))
+
+
+@pytest.fixture(scope="module")
+def shar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The mini corpus as twelve shards."""
+    folder = tmp_path_factory.mktemp("shar") / "shar"
+    make(MINI_CORPUS / "manifest.json", folder, "--shard-size", 4)
+    return folder
+
+
+@pytest.fixture(params=["codes", "contexts"])
+def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
+    if request.param == "codes":
+        use_toy_codec(monkeypatch.setattr)
+        options = CodesOptions("toy", "toy", pool_duration=1.0)
+        made = Launch(lambda: CodesJob(shar, options), lambda out: codes_workspace(out, "toy"), tmp_path)
+    else:
+        use_toy_voice(monkeypatch.setattr)
+        of_context = ContextOptions(speaker_model="toy", context_min_duration=1.0, context_min_ssim=0.0)
+        manifest = [str(MINI_CORPUS / "manifest.json")]
+        made = Launch(lambda: ContextJob(manifest, of_context, batch_duration=60.0), Workspace, tmp_path)
+    run = ModelRunner.run
+
+    def noted(self: ModelRunner, *arguments: Any, **more: Any) -> Any:
+        made.note()
+        return run(self, *arguments, **more)
+
+    monkeypatch.setattr(ModelRunner, "run", noted)
+    return made
+
+
+def test_a_rank_does_what_others_leave_and_nothing_that_they_do(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other rank has begun two units, one in each share, and gives them up when there is nothing else left."""
+    units = list(launch._make_job().plan(launch.workspace).units)
+    theirs = {units[0].id, units[-1].id}
+    other = Claims(
+        claims_folder(launch.workspace.root, LAUNCH, 2), 1, Life(launch.workspace.root / "claims", "elsewhere")
+    )
+    other.begin()
+    assert all(other.take(unit) for unit in theirs)
+    waited: list[tuple[set[str], int]] = []
+
+    def wait(_: float) -> None:
+        waited.append((launch.done, len(launch.in_hand)))
+        assert launch.claimed(0) == [], "what is published is given back"
+        other.give_up()
+
+    monkeypatch.setattr("prepcli.engine.run.share.time", SimpleNamespace(sleep=wait))
+    report = launch.run(0)
+    assert (report.status, report.units) == ("done", len(units))
+    ((done, num_batches),) = waited
+    assert done == {unit.id for unit in units} - theirs
+    assert all(launch.in_hand), "a batch is computed of a unit that is claimed"
+    assert not any(theirs.intersection(units) for units in launch.in_hand[:num_batches])
+    assert set().union(*launch.in_hand[num_batches:]) == theirs
+    assert not launch.workspace.root.joinpath("claims").exists()
+    assert tree(launch.workspace.folder) == launch.undisturbed()
+
+
+def test_a_unit_that_is_read_ahead_can_still_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, units = Workspace(tmp_path / "out"), [Unit(f"unit_{number}", 1.0, 1) for number in range(6)]
+    own, other = (
+        Claims(claims_folder(workspace.root, LAUNCH, 2), number, Life(workspace.root / "claims", f"rank{number}"))
+        for number in range(2)
+    )
+    own.begin()
+    other.begin()
+    read: list[str] = []
+
+    def read_ahead(job: CodesJob, contents: object, unit: Unit, workers: object) -> Callable[[object], str]:
+        read.append(unit.id)
+        return lambda tick: f"work of {unit.id}"
+
+    monkeypatch.setattr(CodesJob, "read_ahead", read_ahead)
+    use_toy_codec(monkeypatch.setattr)
+    context = worker_context()
+    execution = Execution(workspace, "digest", 1, context, SharedCounter(context), lambda: None, own)
+    job: Any = CodesJob(tmp_path, CodesOptions("toy", "toy"))
+    begun = job._begin(None, units, None, execution)
+    assert next(begun) == (units[0], "work of unit_0")
+    assert read == ["unit_0", "unit_1", "unit_2"]
+    assert other.take("unit_1") and other.take("unit_3")
+    assert next(begun) == (units[2], "work of unit_2")
+    assert [unit.id for unit, _ in begun] == ["unit_4", "unit_5"]
+    assert read == ["unit_0", "unit_1", "unit_2", "unit_4", "unit_5"], "nothing is read for units of others"
+    assert units_in_hand(workspace.root, LAUNCH, 2) == {
+        rank: [f"unit_{number}" for number in range(6) if (number in (1, 3)) == bool(rank)] for rank in (0, 1)
+    }
+
+
+def test_without_stealing_each_rank_keeps_to_its_share(launch: Launch) -> None:
+    first = launch.run(0, steal=False)
+    assert first.status == "incomplete"
+    own = launch.done
+    assert launch.run(1, steal=False).status == "done"
+    assert 0 < len(own) < len(launch.done) - 1
+    assert launch.in_hand == [[]] * len(launch.in_hand)
+    assert tree(launch.workspace.folder) == launch.undisturbed()
