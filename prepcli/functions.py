@@ -1879,8 +1879,9 @@ def make_manifest(
     """Make a NeMo manifest of your own audio, with durations as measured.
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), or lhotse cuts
-    (.jsonl). Records are in the order of the source, those of a folder sorted by path. Audio that cannot be read,
+    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts
+    (.jsonl), or recordings and supervisions of lhotse: their folder, one of both files, or RECORDINGS,SUPERVISIONS.
+    Records are in the order of the source, those of a folder of audio sorted by path. Audio that cannot be read,
     and records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
 
     Run the same call again to continue after an interruption.
@@ -1902,8 +1903,8 @@ def make_manifest(
         text_column: Column with the text. Default: by its name: text, sentence, ....
         speaker_column: Column with the speaker. Default: by its name: speaker, client_id, ....
         absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
-        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |), and write their audio to
-            OUT_audio/. Only for files that you trust.
+        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |) or of lhotse's recordings, and
+            write their audio to OUT_audio/. Only for files that you trust.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
