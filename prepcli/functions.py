@@ -1639,7 +1639,8 @@ def filter(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Manifest to write.
         keep: Keep only records for which this is true.
         drop: Drop the records for which this is true.
@@ -1658,8 +1659,8 @@ def filter(
         overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
         retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
             there was too little memory.
-        rank: Rank of this process, from 0. Default: from Slurm or torchrun.
-        world_size: Number of ranks. Default: from Slurm or torchrun.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
         progress: Show a progress bar and notes on stderr.
         launch_id: A common name for ranks that are started together by hand.
         no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
