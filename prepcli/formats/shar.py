@@ -16,6 +16,7 @@ import msgspec
 
 from prepcli.formats.indexes import IndexedLines, PairTarWriter
 from prepcli.formats.tar import Sink
+from prepcli.storage.containers import own_name
 from prepcli.storage.paths import NUMBER
 
 CUTS_NAME = "cuts/cuts.{}.jsonl.gz"
@@ -55,7 +56,7 @@ def recording_id(audio_filepath: str) -> str:
     Unlike in NeMo, a dot in a folder's name does not end the id. Bytes of a path that are not UTF-8 become question
     marks, because ids must be UTF-8.
     """
-    stem = posixpath.splitext(audio_filepath)[0].replace("/", "-")
+    stem = posixpath.splitext(own_name(audio_filepath))[0].replace("/", "-")
     return "rec-" + stem.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -143,7 +143,8 @@ class TestLists:
 
     def test_where_relative_paths_are(self, audio: Path, tmp_path: Path) -> None:
         listed = write_lines_of(audio / "lists/list.txt", "b/y.flac", "a/x.wav")
-        done = make(listed, tmp_path / "m.json", code=2)
+        done = prepcli("make-manifest", listed, tmp_path / "m.json")
+        assert done.code == 2
         assert f"give --audio-base-dir {audio}" in done.error_line
         make(listed, tmp_path / "m.json", "--audio-base-dir", audio)
         assert paths(tmp_path / "m.json") == ["audio/b/y.flac", "audio/a/x.wav"]
@@ -206,8 +207,8 @@ def test_cuts_of_telephone_calls(tmp_path: Path) -> None:
     whole = [("both.flac", 0, None), ("both.flac", 1, None), ("a.wav", None, None), ("b.wav", None, None)]
     assert named == [*whole, ("both.flac", 1, 0.25), ("both.flac", None, None)]
     details = [reject["reject_detail"] for reject in rejects(tmp_path / "m.json")]
-    counts = [(0, 1), (0, 2), (2, 2)]
-    assert details == [f"its audio is in {a} of the {b} files of its recording, not in one" for a, b in counts]
+    counts = [("channel 2", 0, 1), ("channel 2", 0, 2), ("audio", 2, 2)]
+    assert details == [f"its {what} is in {a} of the {b} files of its recording, not in one" for what, a, b in counts]
 
 
 def test_refused_outputs(audio: Path) -> None:
