@@ -66,8 +66,14 @@ def test_from_the_archive_to_codes_and_the_same_again(
 
     def run() -> str:
         environ = clean_environment(PREPCLI_PYTHON=str(python), PYTHONPATH=str(ROOT), no_proxy="127.0.0.1")
-        command = ["bash", RECIPE / "run.sh", config]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
+        done = subprocess.run(
+            ["bash", str(RECIPE / "run.sh"), str(config)],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=HANG_SECONDS,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

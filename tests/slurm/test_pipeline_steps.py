@@ -4,6 +4,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -50,7 +51,7 @@ def test_steps_of_each_data_set(tmp_path: Path) -> None:
 def test_a_step_for_some_data_sets(tmp_path: Path) -> None:
     """Those that have the field; a field of defaults counts, an empty one does not, and nothing else is needed."""
     step = {"name": "fetch", "if": "corpus", "command": "prepcli download {corpus} --data-root={root}"}
-    config = CONFIG | {"steps": [step, CONFIG["steps"][2]]}
+    config: dict[str, Any] = {**CONFIG, "steps": [step, {"name": "third", "command": "python x.py"}]}
     config["data_sets"] = [
         {"name": "one", "corpus": "an4", "root": "/c"},
         {"name": "two"},
