@@ -55,11 +55,11 @@ class TestFolders:
         make(audio, audio.parent / "absolute.json", "--absolute-paths")
         assert paths(audio.parent / "absolute.json")[0] == str(audio / "a-b/z.wav")
 
-    def test_a_folder_too_large_to_sort_in_memory(self, audio: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_files_come_in_order(self, audio: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         names = sorted(f"{number * 7 % 23}.wav" for number in range(23))
         for name in names:
             write_audio(audio / "many" / name, 0.01)
-        monkeypatch.setattr(formats, "SORTED_IN_MEMORY", 4)
+        monkeypatch.setattr(formats, "_YIELDED_AT_ONCE", 4)
         assert list(formats.Walk(str(audio / "many")).files()) == names
 
     def test_names_and_other_files(self, audio: Path) -> None:
