@@ -80,6 +80,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         Command(
             "manifest-to-parquet", "exports.parquet", "ManifestToParquet", "Make Parquet files, for NeMo and datasets"
         ),
+        Command("convert-audio", "exports.files", "ConvertAudio", "Cut, resample or unpack audio into plain files"),
     ),
     "Extend manifests and Shar sets": (
         Command(

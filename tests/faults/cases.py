@@ -150,6 +150,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "wenet": _export("manifest-to-wenet", "--shard-size", 3),
     "parquet": _export("manifest-to-parquet", "--shard-size", 3),
     "mels": _mels,
+    "convert": _export("convert-audio", "--force-codec", "flac"),
     "codes": _codes,
     "codes-of-files": _codes_of_files,
     "context": _context,

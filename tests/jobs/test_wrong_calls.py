@@ -108,6 +108,12 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI OUT --prefix a/b": "--prefix 'a/b' must be of letters",
         "MINI OUT --target-sample-rate 10": "--target-sample-rate 10 is not a sampling rate",
     },
+    "convert-audio": {
+        "nowhere.json OUT": "manifest not found: nowhere.json",
+        "MINI OUT --channel 1.5": "--channel 1.5 must be mix, or the number of a channel",
+        "MINI OUT --target-sample-rate 10": "--target-sample-rate 10 is not a sampling rate",
+        "MINI s3://bucket/x": "OUT does not take an address in an object store",
+    },
     "estimate-bins": {
         "nothing.json": "manifest not found: nothing.json",
         ".": "holds neither Shar",

@@ -94,6 +94,14 @@ def mels(folder: Path) -> Case:
     return undisturbed(Case("manifest-to-mels", manifest, ("--devices", "cpu"), 6, 3), folder)
 
 
+def converted(folder: Path) -> Case:
+    """Files that several records share, in units of 64 records, and three records without audio."""
+    records = [record for record in segments(4, 0, 1) for _ in range(2)]
+    manifest = write_lines(folder / "manifest.json", with_missing(records, 3, 60))
+    options = ("--target-sample-rate", 44100)
+    return undisturbed(Case("convert-audio", manifest, options, 7, 3, units="files_*"), folder)
+
+
 def make_manifest(folder: Path) -> Case:
     """The mini corpus ten times by links, and seven damaged files; the output is a file."""
     for turn in range(10):
@@ -294,6 +302,7 @@ JOBS = {
     "wenet": Job(lambda folder: export(ListCase, "manifest-to-wenet", folder), FEW, signals=(USR1,)),
     "mels": Job(mels, ((kill_main, 0, 2), (kill_main, 3, 1), (kill_a_worker, 2, 5)), signals=(USR1,)),
     "parquet": Job(lambda folder: export(Case, "manifest-to-parquet", folder), FEW, signals=(INT,)),
+    "convert": Job(converted, ((kill_main, 0, 2), (kill_a_worker, 2, 1), (kill_main, 4, 5)), signals=(TERM,)),
     "make-manifest": Job(make_manifest, ((kill_main, 0, 1), (kill_main, 5, 5), (kill_a_worker, 5, 2))),
     "context": Job(
         context,

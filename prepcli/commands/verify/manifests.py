@@ -16,7 +16,7 @@ from prepcli.engine.state.plan import StoredPlan
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
-from prepcli.jobs.records import AUDIO_BASE_DIRS, base_directories
+from prepcli.jobs.records import AUDIO_BASE_DIRS, OWN_AUDIO, base_directories
 from prepcli.manifest.context import context_of, in_context
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
@@ -266,7 +266,7 @@ def named_files(
 def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> str:
     """The folder of relative paths: that of the run that wrote the manifest, if the run has only one."""
     folder: str | AnyPath | None = given
-    if given is None and plan is not None:
+    if given is None and plan is not None and not plan.settings.get(OWN_AUDIO):
         base = plan.settings.get("--audio-base-dir")
         known = plan.settings.get(AUDIO_BASE_DIRS) or []
         if base:

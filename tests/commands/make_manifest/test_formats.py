@@ -207,8 +207,8 @@ def test_cuts_of_telephone_calls(tmp_path: Path) -> None:
     whole = [("both.flac", 0, None), ("both.flac", 1, None), ("a.wav", None, None), ("b.wav", None, None)]
     assert named == [*whole, ("both.flac", 1, 0.25), ("both.flac", None, None)]
     details = [reject["reject_detail"] for reject in rejects(tmp_path / "m.json")]
-    counts = [(0, 1), (0, 2), (2, 2)]
-    assert details == [f"its audio is in {a} of the {b} files of its recording, not in one" for a, b in counts]
+    counts = [("channel 2", 0, 1), ("channel 2", 0, 2), ("audio", 2, 2)]
+    assert details == [f"its {what} is in {a} of the {b} files of its recording, not in one" for what, a, b in counts]
 
 
 def test_refused_outputs(audio: Path) -> None:
