@@ -55,7 +55,7 @@ def steps_of(config_file: Path, wanted: list[str]) -> Iterator[list[str]]:
     for name in wanted or data_sets:
         fields = {**common, **data_sets[name]}
         for step in config["steps"]:
-            if "if" not in step or fields.get(step["if"]):
+            if fields.get(step.get("if", "name")):
                 yield [name, *_words(step, fields)]
 
 
