@@ -1,5 +1,6 @@
 """Addresses where none is taken: one line, and no local folder `s3:`."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ import pytest
 from prepcli.errors import UsageError
 from prepcli.interface.options import Option, declared
 from prepcli.storage.addresses import Address, names_addresses, other_scheme, parse_address
-from prepcli.storage.paths import AnyPath, StorePath, path_of
+from prepcli.storage.paths import AnyPath, StorePath, path_of, relative
 from tests.conftest import read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
@@ -107,7 +108,8 @@ def test_paths_of_addresses() -> None:
     assert isinstance(path, StorePath)
     assert str(path / "b" / "c.tar") == "s3://bucket/a/b/c.tar"
     assert (path / "b").parent == path
-    assert str((path / "b").relative_to(path)) == "b"
+    assert relative(path / "b", path) == "b"
+    assert not isinstance(path, os.PathLike), "or `os.rename` would take it"
     assert path.absolute() == path
     assert path_of("a/b") == Path("a/b")
     assert type(path_of("a/b")) is type(Path("a"))

@@ -28,7 +28,7 @@ from prepcli.formats.tarred import (
 )
 from prepcli.interface.bars import with_bar
 from prepcli.manifest.record import Record
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, relative
 
 
 def lines_by_shard(whole: AnyPath, prefix: str, problems: list[str]) -> tuple[Counter[int], Counter[int]]:
@@ -89,7 +89,7 @@ def verify_tarred_set(
 ) -> None:
     """Check a tarred set; if its run has not ended, only the existing shards."""
     folder = one.folder
-    prefix = "" if folder == out else f"{folder.relative_to(out)}/"
+    prefix = "" if folder == out else f"{relative(folder, out)}/"
 
     def sha256(name: str) -> str | None:
         return sha256_in(prefix + name)
