@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
     from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
+    from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.index.command import IndexReport as IndexReport
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
@@ -76,6 +77,92 @@ def blend(
         [('a', 48, 0.7), ('b', 6, 0.3)]
     """
     return call("blend", locals())
+
+
+def convert_audio(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    audio_base_dir: str | PathLike[str] | None = None,
+    force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
+    target_sample_rate: int | None = None,
+    channel: str | None = None,
+    check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "Report":
+    """Cut, resample, downmix or unpack the audio of NeMo manifests into plain files, with a manifest of them.
+
+    Writes a file OUT/PATH.flac (or .wav, ...) for each record, where PATH is that of the record's audio, and
+    OUT/manifest.json: the records in their order with all of their fields, and paths relative to OUT. Without
+    options files are copied byte for byte, and segments are cut exactly. Records of the same segment share a file;
+    different segments of a file get names with offset and duration, such as talk@1_5_2_0.flac.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Directory for the files and the manifest.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        force_codec: Encode audio to this format. Default: unchanged.
+        target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+        check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest of the files.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.convert_audio("manifest.json", "converted", target_sample_rate=8000)
+        >>> report.records_out
+        48
+        >>> report.outputs["manifest"]
+        '/.../converted/manifest.json'
+    """
+    return call("convert_audio", locals())
 
 
 def download_aishell(
@@ -273,6 +360,86 @@ def download_an4(
         '/.../data/an4/train_manifest.json'
     """
     return call("download_an4", locals())
+
+
+def download_common_voice(
+    data_root: str | PathLike[str],
+    language: str,
+    *,
+    release: str = "25.0-2026-03-09",
+    data_sets: str = "train,dev,test",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Make NeMo manifests of your copy of a language of Common Voice, which Mozilla hands out after a login.
+
+    Give the archive as you got it (archive) or the folder with its content (extracted). Writes D/cv-corpus-
+    RELEASE/LANGUAGE/{train,dev,test}.json with audio_filepath, duration, text, speaker, lang, up_votes, down_votes
+    and, if the speaker told them, age, gender, accents and variant. The recordings (MP3) stay unchanged.
+
+    train, dev and test are parts of validated: to train on validated, leave out the texts and speakers of dev and
+    test.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        language: Code of the language as in the name of the archive, such as en or zh-CN.
+        release: The release: the part of the archive's name between cv-corpus- and the language.
+        data_sets: train, dev, test, validated, invalidated, other, separated by commas; or ALL of these.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_common_voice("data", "en")
+        >>> report.outputs["train"]
+        '/.../data/cv-corpus-25.0-2026-03-09/en/train.json'
+    """
+    return call("download_common_voice", locals())
 
 
 def download_fisher(
@@ -708,6 +875,158 @@ def download_ljspeech(
     return call("download_ljspeech", locals())
 
 
+def download_mls(
+    data_root: str | PathLike[str],
+    language: Literal["dutch", "english", "french", "german", "italian", "polish", "portuguese", "spanish"],
+    *,
+    archive_format: Literal["opus", "flac"] = "opus",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch a language of Multilingual LibriSpeech and make NeMo manifests of it.
+
+    Writes D/mls_LANGUAGE_opus/{train,dev,test}.json, and the published small training parts train_9hr.json and
+    train_1hr.json (with the field subset: which ten minutes), with audio_filepath, duration, text, speaker, gender
+    and lang. The recordings stay unchanged. The header of an Opus file says 48 kHz; the audio is from 16 kHz.
+
+    The publisher gives no checksums: length, CRC and the end of the tar are checked; checksums adds your own.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        language: The language.
+        archive_format: The archive with Opus, or that with FLAC, about four times as large.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_mls("data", "polish")
+        >>> report.outputs["train_9hr"]
+        '/.../data/mls_polish_opus/train_9hr.json'
+    """
+    return call("download_mls", locals())
+
+
+def download_vctk(
+    data_root: str | PathLike[str],
+    *,
+    mic: Literal["mic1", "mic2", "both"] = "mic2",
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch VCTK 0.92 and make NeMo manifests of it.
+
+    Writes D/VCTK-Corpus-0.92/mic2.json (or mic1.json, or both), with audio_filepath, duration, text, speaker and,
+    if they are published, age, gender, accent and region. The recordings (48 kHz FLAC) stay unchanged. All speakers
+    read some of the same sentences: a split must keep both speakers and texts apart.
+
+    Rejects are expected: speaker p315 has no texts, p280 no recordings of mic2, and p362 not all.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        mic: The microphone; each has a manifest.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_vctk("data")
+        >>> report.outputs["mic2"]
+        '/.../data/VCTK-Corpus-0.92/mic2.json'
+    """
+    return call("download_vctk", locals())
+
+
 def estimate_batch_sizes(
     *,
     model: str | PathLike[str] | None = None,
@@ -1119,6 +1438,12 @@ def extend_context_audio(
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
     save_embeddings: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1146,7 +1471,8 @@ def extend_context_audio(
     another minimum and overwrite, or another OUT and reuse_embeddings, only the selection is done again.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the extended manifest.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         speaker_model: titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.
@@ -1161,6 +1487,12 @@ def extend_context_audio(
             is done again.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1264,6 +1596,94 @@ def extend_text_context(
     return call("extend_text_context", locals())
 
 
+def filter(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    keep: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    audio_base_dir: str | PathLike[str] | None = None,
+    preset: Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
+    | Sequence[
+        Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
+    ] = (),
+    unique: str | None = None,
+    sample: float | None = None,
+    seed: int = 0,
+    drop_listed: str | PathLike[str] | None = None,
+    skipme: bool = False,
+    html: str | PathLike[str] | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "FilterReport":
+    """Keep the records of manifests that fulfil rules, and merge manifests.
+
+    Before anything is written, a table shows the records and hours that each rule drops: alone, last (what all
+    others keep), and together; dry_run prints only that. A dropped line is listed with its rule, and does not count
+    for max_rejects. Lines stay as they are; only paths change if they start from another folder than that of
+    OUT.json.
+
+    Rules are expressions over the fields of a record: == != < <= > >= in, not in, and, or, not; missing(x), len(x),
+    lower(x), matches(x, "regex"), quantile(x, 0.99), chars_per_second, words_per_second. A comparison with a
+    missing value is neither true nor false: such a record is not kept by keep, and not dropped by drop.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Manifest to write.
+        keep: Keep only records for which this is true.
+        drop: Drop the records for which this is true.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        preset: Apply the thresholds of a published pipeline; all fields that it needs must be there.
+        unique: Keep the first of the records that are equal in these fields.
+        sample: Keep a random share (below 1) or number of the records that the other rules keep.
+        seed: Seed of sample; a record's place in the input has no effect on it.
+        drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
+        skipme: Write all records, and set _skipme to the rule in those that a rule would drop.
+        html: Write the table as a page; open it in a browser.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `details["rules"]` has what each rule drops, `outputs["manifest"]` the manifest.
+
+    Raises:
+        UsageError: an expression is wrong, a field does not exist, no record is left, or a manifest cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
+        >>> report.records_out, report.details["rules"][0]["alone"]["records"]
+        (20, 7)
+    """
+    return call("filter", locals())
+
+
 def fix_durations(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
@@ -1291,7 +1711,8 @@ def fix_durations(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Manifest to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
@@ -1459,8 +1880,9 @@ def make_manifest(
     """Make a NeMo manifest of your own audio, with durations as measured.
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), or lhotse cuts
-    (.jsonl). Records are in the order of the source, those of a folder sorted by path. Audio that cannot be read,
+    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts
+    (.jsonl), or recordings and supervisions of lhotse: their folder, one of both files, or RECORDINGS,SUPERVISIONS.
+    Records are in the order of the source, those of a folder of audio sorted by path. Audio that cannot be read,
     and records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
 
     Run the same call again to continue after an interruption.
@@ -1482,8 +1904,8 @@ def make_manifest(
         text_column: Column with the text. Default: by its name: text, sentence, ....
         speaker_column: Column with the speaker. Default: by its name: speaker, client_id, ....
         absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
-        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |), and write their audio to
-            OUT_audio/. Only for files that you trust.
+        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |) or of lhotse's recordings, and
+            write their audio to OUT_audio/. Only for files that you trust.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1532,6 +1954,12 @@ def manifest_to_mels(
     mel_fmin: float = 0.0,
     mel_fmax: float = 8000.0,
     n_mel_channels: int = 80,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1555,7 +1983,8 @@ def manifest_to_mels(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for mels and file lists.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
@@ -1571,6 +2000,12 @@ def manifest_to_mels(
         mel_fmin: Lowest frequency (Hz).
         mel_fmax: Highest frequency (Hz).
         n_mel_channels: Number of mel bands.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1618,6 +2053,12 @@ def manifest_to_parquet(
     target_sample_rate: int | None = None,
     channel: str | None = None,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1641,7 +2082,8 @@ def manifest_to_parquet(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the Parquet files.
         shard_size: Maximum number of records per shard.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1653,6 +2095,12 @@ def manifest_to_parquet(
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
             field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1702,6 +2150,12 @@ def manifest_to_shar(
     shuffle_seed: int = 0,
     indexed: bool = False,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1729,7 +2183,8 @@ def manifest_to_shar(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the Shar data set.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         shard_size: Maximum number of records per shard.
@@ -1742,6 +2197,12 @@ def manifest_to_shar(
         indexed: Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0
             resume in the middle of an epoch.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1806,6 +2267,12 @@ def manifest_to_tarred(
     concat_to: str | PathLike[str] | None = None,
     allow_duplicates: bool = False,
     undo_concat: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1827,8 +2294,8 @@ def manifest_to_tarred(
     interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern; required, but not with
-            undo_concat.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern; required, but not with undo_concat.
         out: Directory for the data set; optional with concat_to.
         num_shards: One of three: number of shards.
         shard_size: One of three: maximum number of records per shard.
@@ -1858,6 +2325,12 @@ def manifest_to_tarred(
             defaults.
         allow_duplicates: With concat_to: add records that are in the set already.
         undo_concat: Remove what the last concat_to has added: the set of concat_to, or OUT, goes back one version.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
@@ -1909,6 +2382,12 @@ def manifest_to_wenet(
     target_sample_rate: int | None = None,
     channel: str | None = None,
     check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1931,7 +2410,8 @@ def manifest_to_wenet(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the shards and lists.
         shard_size: Maximum number of records per shard.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1945,6 +2425,12 @@ def manifest_to_wenet(
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
             field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not

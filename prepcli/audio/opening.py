@@ -5,14 +5,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from prepcli.audio.source import ByteSource, FileSource, Source, WatchedSource, open_file, refuse, regular_size
+from prepcli.audio.source import (
+    ByteSource,
+    FileSource,
+    RangeSource,
+    Source,
+    WatchedSource,
+    open_file,
+    refuse,
+    regular_size,
+)
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.storage.addresses import AddressError, ByteRange, is_address
+from prepcli.storage.containers import SEPARATOR, place_of
 from prepcli.storage.paths import AnyPath
 
 ResultT = TypeVar("ResultT")
 AudioSource = str | AnyPath | ByteRange | bytes
-"""Encoded audio: a file or object, a range of one, such as a member of a tar, or bytes, such as a value of Parquet."""
+"""Encoded audio: a file or object, `FILE::MEMBER` in a container, a range of a file, or bytes."""
 
 
 def name_of(source: AudioSource) -> str:
@@ -22,20 +32,52 @@ def name_of(source: AudioSource) -> str:
     return "audio" if isinstance(source, bytes) else str(source)
 
 
+def resolved(source: AudioSource) -> AudioSource:
+    """Return a range of bytes, or bytes, for a record in a container; other sources as they are.
+
+    Raises:
+        RecordRejected: as by `prepcli.formats.members.audio_of`.
+    """
+    if isinstance(source, str) and SEPARATOR in source and (place := place_of(source)) is not None:
+        from prepcli.formats.members import audio_of  # imported when a container is read
+
+        return audio_of(place)
+    return source
+
+
+def in_store(path: str) -> list[str | ByteRange]:
+    """Return what must be requested from an object store for the audio at `path`; nothing for a local file."""
+    if not is_address(path):
+        return []
+    try:
+        source = resolved(path)
+    except RecordRejected:  # raised again when it is read
+        return []
+    return [source] if isinstance(source, (str, ByteRange)) else []
+
+
 @contextmanager
 def open_source(source: AudioSource, name: str) -> Iterator[Source]:
     """Open encoded audio for a `with` block.
 
     Args:
-        source: the audio; a range is read as a whole.
+        source: the audio; a range in a store is read as a whole.
         name: for messages.
 
     Raises:
         RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it is not a regular file or
             cannot be opened.
     """
-    if isinstance(source, (bytes, ByteRange)):
+    source = resolved(source)
+    if isinstance(source, bytes) or (isinstance(source, ByteRange) and is_address(source.path)):
         yield ByteSource(read_whole(source, name))
+        return
+    if isinstance(source, ByteRange):
+        fd = open_file(source.path, name)
+        try:
+            yield RangeSource(fd, source, name)
+        finally:
+            os.close(fd)
         return
     if is_address(source):
         with _stored(str(source), name) as stored:
@@ -76,6 +118,7 @@ def read_whole(source: AudioSource, name: str) -> bytes:
     Raises:
         RecordRejected: as by `open_source`; UNREADABLE_AUDIO if reading fails.
     """
+    source = resolved(source)
     if isinstance(source, bytes):
         return source
     if isinstance(source, ByteRange):

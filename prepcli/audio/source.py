@@ -9,6 +9,7 @@ from typing import IO, Any, NoReturn, Protocol
 
 from prepcli.audio.info import unreadable
 from prepcli.errors import FAULTS_OF_THE_MACHINE, RecordRejected, RejectReason, named
+from prepcli.storage.addresses import ByteRange
 from prepcli.storage.input_files import read_at
 from prepcli.storage.one_name import OTHER_FORM, other_forms
 from prepcli.storage.paths import AnyPath
@@ -160,6 +161,33 @@ class FileSource:
         self.is_decoded = True
         os.lseek(self.fd, 0, os.SEEK_SET)
         return self.fd
+
+
+class RangeSource:
+    """Encoded audio in a part of an open file, such as a member of a tar; read errors are raised by `refuse`."""
+
+    __slots__ = ("_file", "_start", "size")
+
+    def __init__(self, fd: int, part: ByteRange, name: str) -> None:
+        self._file = FileSource(fd, part.start + part.length, name)
+        self._start = part.start
+        self.size = part.length
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from byte `offset` on."""
+        return self._file.read(self._start + offset, length) if offset < self.size else b""
+
+    def everything(self) -> bytes:
+        """Return all bytes."""
+        return self.read(0, self.size)
+
+    def for_libsndfile(self) -> io.BytesIO:
+        """Return a file object over all bytes."""
+        return _Bytes(self.everything())
+
+    def for_process(self) -> IO[bytes]:
+        """Return an unnamed temporary file with the bytes, at its start."""
+        return ByteSource(self.everything()).for_process()
 
 
 class WatchedSource(FileSource):

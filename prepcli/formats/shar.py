@@ -9,13 +9,16 @@ import json
 import posixpath
 import re
 import zlib
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from prepcli.formats.indexes import IndexedLines, PairTarWriter
+from prepcli.formats.names import brace_text
 from prepcli.formats.tar import Sink
+from prepcli.storage.containers import own_name
 from prepcli.storage.paths import NUMBER
 
 CUTS_NAME = "cuts/cuts.{}.jsonl.gz"
@@ -48,6 +51,12 @@ def shard_text(number: int) -> str:
     return f"{number:06d}"
 
 
+def shard_range(numbers: Sequence[int]) -> str:
+    """The pattern for shards in a training config; `*` if their numbers, which ascend, have gaps."""
+    first, last = numbers[0], numbers[-1]
+    return brace_text(shard_text(first), shard_text(last)) if last - first + 1 == len(numbers) else "*"
+
+
 @lru_cache(maxsize=64)
 def recording_id(audio_filepath: str) -> str:
     """`spk1/utt.3.wav` -> `rec-spk1-utt.3`, NeMo's id of the recording in a file.
@@ -55,7 +64,7 @@ def recording_id(audio_filepath: str) -> str:
     Unlike in NeMo, a dot in a folder's name does not end the id. Bytes of a path that are not UTF-8 become question
     marks, because ids must be UTF-8.
     """
-    stem = posixpath.splitext(audio_filepath)[0].replace("/", "-")
+    stem = posixpath.splitext(own_name(audio_filepath))[0].replace("/", "-")
     return "rec-" + stem.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,7 +1,7 @@
 """Finds the offsets of a tar's members from the headers alone: it reads 512 bytes per member of any size."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO, NamedTuple
@@ -23,6 +23,8 @@ _PAGE_BYTES = 3 * BLOCK
 """Bytes that are read at once for small members: the header, the manifest of a Shar pair and the next header."""
 _AFTER_SIZE, _KIND = 135, 156
 _FILE = ord("0")
+_BEFORE_MEMBER = (b"L", b"K", b"x", b"g")
+"""The types of headers that describe the header after them."""
 _OCTAL = 8 ** np.arange(5, -1, -1)
 _HARMLESS_KEYS = frozenset({b"path", b"mtime", b"atime", b"ctime", b"uid", b"gid", b"uname", b"gname"})
 """Keys of a PAX header that do not change how a member is read."""
@@ -66,6 +68,26 @@ def walk_tar(file: IO[bytes]) -> TarWalk:
         return _walk(read, num_bytes)
     except _UncommonError:
         return _walk_by_tarfile(file, num_bytes, read)
+
+
+def member_ranges(file: IO[bytes]) -> Iterator[tuple[str, int, int]]:
+    """Yield name, first byte and size of each regular file in an open tar, in order; raises as `walk_tar`."""
+    _, read = _reader(file)
+    walk = walk_tar(file)
+    for name, at, is_regular in zip(walk.names, walk.offsets, walk.is_regular, strict=True):
+        head = read(BLOCK, at)
+        while head[_KIND : _KIND + 1] in _BEFORE_MEMBER:  # headers with a long name
+            at += BLOCK + -(-_plain_size(head) // BLOCK) * BLOCK
+            head = read(BLOCK, at)
+        if is_regular:
+            yield name, at + BLOCK, _plain_size(head)
+
+
+def _plain_size(head: bytes) -> int:
+    """The size in a header, also of 8 GiB and more; raises `ValueError` if it is neither octal nor binary."""
+    if head[124:125] == b"\x80":
+        return int.from_bytes(head[125:136], "big")
+    return int(head[124:136].rstrip(b"\0 ") or b"0", 8)
 
 
 def _reader(file: IO[bytes]) -> tuple[int, Reader]:

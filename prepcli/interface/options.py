@@ -38,6 +38,7 @@ class Option:
         names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused.
         needs: the option (its field) without which this one has no effect; a call with this one alone is refused.
         disables: the options that have no effect with this one; a call with both is refused.
+        added_later: states of earlier versions do not have it, so it is one of the settings only if it is given.
     """
 
     help: str
@@ -58,6 +59,7 @@ class Option:
     may_be_path: bool = False
     several_paths: bool = False
     order: int = 0
+    added_later: bool = False
 
 
 SYNONYMS = {"--force-codec": "--audio-format", "--audio-format": "--force-codec"}
@@ -158,7 +160,7 @@ def settings_of(options: Any) -> dict[str, Any]:
     return {
         f"--{one.name.replace('_', '-')}": _json_value(getattr(options, one.name))
         for one in declared(type(options))
-        if one.option.shapes_output
+        if one.option.shapes_output and not (one.option.added_later and getattr(options, one.name) is None)
     }
 
 

@@ -1,7 +1,8 @@
 """Options that several commands have: the type, the help text and the limits of each are declared here."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from prepcli.interface.options import Option
 from prepcli.storage.paths import AnyPath
@@ -18,7 +19,8 @@ AudioBaseDir = Annotated[
 Manifest = Annotated[
     str,
     Option(
-        "NeMo manifest(s): a path, several separated by commas, or a brace pattern.",
+        "NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several separated by "
+        "commas, or a brace pattern.",
         metavar="MANIFEST",
         several_paths=True,
         is_argument=True,
@@ -26,6 +28,37 @@ Manifest = Annotated[
         takes_address=True,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class SetInput:
+    """The options of commands that read manifests, or a data set whose records lie in containers."""
+
+    input_format: Annotated[
+        Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None,
+        Option("Kind of the input.", shown_default="by its content", added_later=True),
+    ] = None
+    split: Annotated[
+        str | None,
+        Option("Split of a data set with several, such as train.", shown_default="its only one", added_later=True),
+    ] = None
+    audio_column: Annotated[
+        str | None,
+        Option("Column, or extension in a tar, with the audio.", shown_default="by type and name", added_later=True),
+    ] = None
+    text_column: Annotated[
+        str | None,
+        Option("Column or field with the text.", shown_default="by its name: text, sentence, ...", added_later=True),
+    ] = None
+    speaker_column: Annotated[
+        str | None,
+        Option("Column or field with the speaker.", shown_default="by its name: speaker, ...", added_later=True),
+    ] = None
+    id_column: Annotated[
+        str | None, Option("Column or field with the id.", shown_default="by its name: id, ...", added_later=True)
+    ] = None
+
+
 WorkDir = Annotated[
     Path | None,
     Option(
@@ -44,6 +77,7 @@ Channel = Annotated[
         "channel, or mix, the mean of all.",
         metavar="N|mix",
         shown_default="as its readers need, see the formats in the docs",
+        added_later=True,
     ),
 ]
 Json = Annotated[

@@ -13,6 +13,7 @@ from prepcli.engine.run.job import Job, UnitJob
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan, Unit, UnitT
 from prepcli.engine.state.workspace import Workspace
+from prepcli.jobs.inputs.named import refuse_one_pass
 from prepcli.jobs.records import LeftOut, Records, settings_over
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.record import Record
@@ -120,7 +121,13 @@ class OverRecords(Job[UnitT, ContentsT]):
         keys: Mapping[str, KeyFunction] | None = None,
         looks_for: Callable[[bytes], bool] | None = None,
     ) -> Records:
-        """Index the manifests; `keys` and `looks_for` as in `prepcli.manifest.index.index_manifests`."""
+        """Index the manifests; `keys` and `looks_for` as in `prepcli.manifest.index.index_manifests`.
+
+        Raises:
+            UsageError: as by `Records`, or the records shall be shuffled, and a container can only be read in order.
+        """
+        if getattr(self.options, "shuffle", False):
+            refuse_one_pass(self.manifests)
         return Records(
             self.manifests,
             self.audio_base_dir,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.opening import in_store
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.state.plan import Contents, InputFile, Plan, UnitT
 from prepcli.engine.state.work_folder import MAX_NAME_BYTES
@@ -18,6 +19,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.interface.options import settings_of
+from prepcli.jobs.inputs.named import describe
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
@@ -28,7 +30,7 @@ from prepcli.manifest.shared_index import shared_index
 from prepcli.planning.arrays import Scratch, Values, plan_once
 from prepcli.planning.hashing import GOLDEN, Hashes, chunks, mix64
 from prepcli.planning.split import Indices
-from prepcli.storage.addresses import is_absolute, is_address
+from prepcli.storage.addresses import ByteRange, is_absolute, is_address
 from prepcli.storage.ahead import reading_ahead
 from prepcli.storage.paths import AnyPath
 from prepcli.version import __version__
@@ -40,6 +42,8 @@ LeftOut = Sequence[tuple[RejectReason, Indices]]
 
 AUDIO_BASE_DIRS = "audio folders"
 """The setting that holds the folders of relative audio paths."""
+OWN_AUDIO = "audio in OUT"
+"""The setting of a run whose manifest names audio that it has written, by paths relative to OUT."""
 
 _DETAILS = {
     RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record",
@@ -81,6 +85,8 @@ class Records:
         self.index: ManifestIndex = shared_index(
             manifests, workspace, num_workers=num_workers, keys=keys, looks_for=looks_for
         )
+        for source, path in zip(self.index.sources, manifests, strict=True):
+            source.path = path  # a stored index does not know which of its files are containers
         self._workspace = workspace
         self._lines = LineReader(self.index)
         self.in_store = self._has_audio_in_store()
@@ -90,6 +96,11 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @property
+    def described(self) -> list[str]:
+        """A sentence on the containers that are read, if there are any."""
+        return describe([source.path for source in self.index.sources], len(self) + len(self.index.problems))
 
     def line(self, record: int) -> bytes:
         """The manifest line of a record, without its line end."""
@@ -101,7 +112,7 @@ class Records:
 
     def origin(self, record: int) -> Origin:
         """Manifest and line of a record."""
-        return Origin(self.index.sources[self.index.source_of(record)].path, self.index.line_number(record))
+        return Origin(str(self.index.sources[self.index.source_of(record)].path), self.index.line_number(record))
 
     def base_dir(self, record: int) -> str:
         """The base folder of the record's relative audio paths."""
@@ -115,15 +126,15 @@ class Records:
         """The numbers of records in order; audio in an object store is requested for several records at once."""
         return reading_ahead(numbers, self._addresses) if self.in_store else iter(numbers)
 
-    def _addresses(self, record: int) -> list[str]:
-        """The addresses of the audio of a record, and of its context."""
+    def _addresses(self, record: int) -> list[str | ByteRange]:
+        """The addresses of the audio of a record, and of its context, or their ranges in containers."""
         try:
             entry = self.record(record)
         except RecordRejected:
             return []
         named = [entry.audio_filepath, entry.get(_CONTEXT) if _CONTEXT in entry.fields else None]
         paths = [self.audio_path(record, path) for path in named if isinstance(path, str) and path]
-        return list(filter(is_address, paths))
+        return [one for path in paths for one in in_store(path)]
 
     def _has_audio_in_store(self) -> bool:
         """Whether audio is in an object store, judged by a sample of the records."""
@@ -208,7 +219,7 @@ class Records:
             inputs=[InputFile(one.path, one.sha256, one.state, content_digest) for one in self.index.sources],
             planned_rejects={reason: count for reason, count in rejects.items() if count},
             num_skipped=self.index.num_skipped,
-            notes=[*notes, *notes_on_seconds(typical_seconds(self.index.duration))],
+            notes=[*self.described, *notes, *notes_on_seconds(typical_seconds(self.index.duration))],
         )
 
     def planned_rejects(self, left_out: LeftOut = ()) -> Iterator[bytes]:
@@ -218,7 +229,7 @@ class Records:
 
     def _unusable(self) -> Iterator[_PlannedReject]:
         for problem in self.index.problems:
-            origin = Origin(self.index.sources[problem.source].path, problem.line)
+            origin = Origin(str(self.index.sources[problem.source].path), problem.line)
             rejected = RecordRejected(problem.reason, problem.detail)
             yield (problem.source, problem.line), origin, self._lines.problem_line(problem), rejected
 

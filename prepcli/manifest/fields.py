@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.storage.containers import UNUSABLE, place_of
 
 # The fields that `rejects.jsonl` adds to a record. They are removed, so that a retried record is the original one.
-REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath")
+REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath", UNUSABLE)
 
 OLD_AUDIO_KEYS = ("audio_filename", "audio_file")
 """The names of `audio_filepath` in manifests of older versions of NeMo."""
@@ -54,8 +55,18 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     if "reject_reason" in fields and "reject_detail" in fields and "manifest_line" in fields:
         for name in REJECT_FIELDS:
             fields.pop(name, None)
+        _remove_place(fields)
     old = None if "audio_filepath" in fields else next((name for name in OLD_AUDIO_KEYS if name in fields), None)
     return fields if old is None else {"audio_filepath" if name == old else name: raw for name, raw in fields.items()}
+
+
+def _remove_place(fields: dict[str, msgspec.Raw]) -> None:
+    """Remove the fields that a reject has of a record in a container."""
+    path = decode_value(fields["audio_filepath"]) if "audio_filepath" in fields else None
+    place = place_of(path) if isinstance(path, str) else None
+    for name, value in (place.fields() if place else {}).items():
+        if name in fields and decode_value(fields[name]) == value:
+            del fields[name]
 
 
 def with_audio_filepath(lines: bytes) -> bytes:

@@ -8,6 +8,7 @@ import msgspec
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import is_audio_name
 from prepcli.manifest.sources import open_bytes
+from prepcli.storage.containers import Catalogue
 
 HEAD_BYTES = 64 << 10
 _MAKE = "`prepcli make-manifest {} OUT.json` reads it"
@@ -41,7 +42,7 @@ def check_is_json_lines(path: str, cuts: bool = False) -> None:
     Raises:
         UsageError: the file is of another kind; the message has the kind, and advice.
     """
-    head = _head(path)
+    head = None if isinstance(path, Catalogue) else _head(path)
     found = _foreign(head, path, cuts) if head is not None else None
     if found is not None:
         kind, advice = found

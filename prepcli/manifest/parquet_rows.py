@@ -10,7 +10,7 @@ import msgspec
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.parquet import check_installed
 from prepcli.manifest.parts import Columns
-from prepcli.manifest.sources import open_bytes
+from prepcli.manifest.sources import Blocks, open_bytes
 from prepcli.storage.addresses import is_address
 from prepcli.storage.ranges import open_object
 
@@ -47,30 +47,7 @@ def open_rows(path: str, columns: Columns) -> BinaryIO:
     Raises:
         UsageError: the file is damaged, or has neither durations nor audio.
     """
-    return cast(BinaryIO, io.BufferedReader(_Lines(path, _lines(path, columns))))
-
-
-class _Lines(io.RawIOBase):
-    """A file whose content is the blocks of an iterator."""
-
-    def __init__(self, path: str, blocks: Iterator[bytes]) -> None:
-        self.name = path
-        self._blocks = blocks
-        self._block = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        while not self._block:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._block = memoryview(block)
-        count = min(len(buffer), len(self._block))
-        buffer[:count] = self._block[:count]
-        self._block = self._block[count:]
-        return count
+    return cast(BinaryIO, io.BufferedReader(Blocks(path, _lines(path, columns))))
 
 
 def _lines(path: str, columns: Columns) -> Iterator[bytes]:

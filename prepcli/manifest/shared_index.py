@@ -53,6 +53,7 @@ from prepcli.manifest.parts import Columns, KeyFunction, Part
 from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan
 from prepcli.manifest.sources import Reader, check_file, is_gzip, open_bytes
 from prepcli.manifest.spool import DRAFT_SUFFIX, is_copied, is_whole, remove_drafts
+from prepcli.storage.containers import Catalogue
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
 from prepcli.storage.paths import absolute
 from prepcli.version import __version__
@@ -155,7 +156,9 @@ def read_together(
         begin_stage(folder, "reading manifests", len(reading), f"{_PARTS}/read-*")
         together(reading, partial(_read, columns=columns), partial(_is_read, folder=folder))
         begin_stage(folder, "joining what was read", 1, INDEX_NAME)
-        sources = [new_source(one.path, at.path, one.state, at.begin) for one, at in zip(inputs, plain, strict=True)]
+        sources = [
+            new_source(str(one.path), at.path, one.state, at.begin) for one, at in zip(inputs, plain, strict=True)
+        ]
         join = partial(_join, sources=sources, reading=reading, columns=columns, rank_id=workspace.rank_id)
         together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result.exists())
     except FileNotFoundError:
@@ -326,7 +329,7 @@ def _find_or_make(
     inputs: Sequence[Input], workspace: Workspace, columns: Columns, num_workers: int
 ) -> ManifestIndex | None:
     """The shared index; None if it does not exist and must not, or cannot, be written."""
-    what = repr([_FORMAT, __version__, [absolute(one.path) for one in inputs], _described(columns)])
+    what = repr([_FORMAT, __version__, [_named(one.path) for one in inputs], _described(columns)])
     name = _digest(what)
     # The name comes from sizes and times alone, because the servers of some network file systems disagree about the
     # rest. If files with another content have this place, a name from the whole state distinguishes them.
@@ -351,6 +354,11 @@ def _find_or_make(
         raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")
     _remove_others(folder)
     return found
+
+
+def _named(path: str) -> str:
+    """The absolute path of a manifest, and how it is read if it is a container."""
+    return f"{absolute(path)}\0{path.how}" if isinstance(path, Catalogue) else absolute(path)
 
 
 def _digest(text: str) -> str:

@@ -1,30 +1,36 @@
 """Resolves the paths that a user types to manifest files, opens them, and reads them."""
 
 import contextlib
+import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from prepcli.errors import FAULTS_OF_THE_MACHINE, UsageError, named
 from prepcli.manifest.braces import expand_braces, nemo_to_braces, split_as_written
 from prepcli.storage.addresses import is_address, parse_address
-from prepcli.storage.paths import path_of
+from prepcli.storage.containers import Catalogue
+from prepcli.storage.paths import absolute, is_dir, path_of
 from prepcli.storage.ranges import open_object
 
 
-def expand_paths(spec: str) -> list[str]:
+def expand_paths(spec: str, of_folder: Callable[[str], list[str]] | None = None) -> list[str]:
     """The files that `spec` names, in order: a path, several separated by commas, or NeMo's brace forms.
 
     Brace forms are `{0..7}`, `{a,b}`, `_OP_0..7_CL_`, `(0..7)`, `[0..7]` and `<0..7>`. An existing path is used
-    literally, so brackets, commas and blanks in real names do no harm. Raises `UsageError` if nothing is named, if a
-    file does not exist, and for a directory.
+    literally, so brackets, commas and blanks in real names do no harm. `of_folder` returns the files of a directory.
+
+    Raises:
+        UsageError: nothing is named, a file does not exist, or, without `of_folder`, it is a directory.
     """
     paths: list[str] = []
     for part in _parts(spec):
-        if part.strip():
+        if of_folder is not None and part.strip() and is_dir(part.strip()):
+            paths.extend(of_folder(part.strip()))
+        elif part.strip():
             paths.extend(_expand_part(part))
     if not paths:
         raise UsageError("no manifest is named; give a path, several separated by commas, or a form like m_{0..7}.json")
@@ -71,12 +77,17 @@ def _check_object(path: str, what: str) -> str:
 
 
 def is_gzip(path: str) -> bool:
-    """Whether the file is compressed, by its name, as in NeMo and lhotse."""
-    return path.endswith(".gz")
+    """Whether the file is compressed, by its name, as in NeMo and lhotse; a container counts as compressed."""
+    return path.endswith(".gz") or isinstance(path, Catalogue)
 
 
 def open_bytes(path: str) -> BinaryIO:
-    """Open a manifest to read its (uncompressed) bytes from the start; plain files are not buffered."""
+    """Open a manifest to read its (uncompressed) bytes from the start; plain files are not buffered.
+
+    The bytes of a container are the lines of its catalogue.
+    """
+    if isinstance(path, Catalogue):
+        return cast(BinaryIO, io.BufferedReader(Blocks(path, path.read(absolute(path)))))
     if is_gzip(path):
         import gzip
 
@@ -125,6 +136,31 @@ def _expand_address(part: str) -> Iterator[str]:
     except ValueError:
         names = [part]
     return map(check_file, names)
+
+
+class Blocks(io.RawIOBase):
+    """A file whose content is the blocks of an iterator."""
+
+    def __init__(self, path: str, blocks: Iterator[bytes]) -> None:
+        self.name = path
+        self._blocks = blocks
+        self._block = memoryview(b"")
+
+    def readable(self) -> bool:
+        """A file that can be read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill `buffer` from the next block; returns the number of bytes."""
+        while not self._block:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._block = memoryview(block)
+        count = min(len(buffer), len(self._block))
+        buffer[:count] = self._block[:count]
+        self._block = self._block[count:]
+        return count
 
 
 class Reader:

@@ -9,7 +9,9 @@ from typing import BinaryIO
 from prepcli.errors import naming
 from prepcli.manifest.sources import Reader, is_gzip, open_bytes
 from prepcli.storage.addresses import is_address
+from prepcli.storage.containers import Catalogue
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
+from prepcli.storage.paths import absolute
 from prepcli.storage.ranges import open_object
 
 DRAFT_SUFFIX = ".tmp"
@@ -23,7 +25,14 @@ def is_copied(path: str) -> bool:
 
 
 def plain_copy(path: str, directory: Path) -> Path:
-    """Make the copy of a file, whose lines can be read in any order; raises as `spool_gzip` does."""
+    """Make the copy of a file, whose lines can be read in any order; raises as `spool_gzip` does.
+
+    The name of a container's catalogue depends on its path and its state, because its bytes are many.
+    """
+    if isinstance(path, Catalogue):
+        before = state_of(path)
+        key = hashlib.sha256(f"{absolute(path)}\0{path.how}\0{before}".encode(errors="surrogateescape")).hexdigest()
+        return _make_once(directory, key, ".jsonl", path, open_bytes(path), before)
     if not is_address(path):
         return spool_gzip(path, directory)
     fetched = _fetch(path, directory)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prepcli.errors import InputChangedError, UsageError, named, option, same_command
 from prepcli.storage.addresses import is_address
+from prepcli.storage.containers import Catalogue
 from prepcli.storage.one_name import are_one_file, folded
 from prepcli.storage.paths import AnyPath
 
@@ -34,8 +35,11 @@ class FileState(NamedTuple):
 def state_of(file: str | AnyPath | int) -> FileState:
     """The current state of a file; raises `OSError` if it does not exist.
 
-    The file is opened first, so that network file systems ask the server; `stat` alone may use a cache.
+    The file is opened first, so that network file systems ask the server; `stat` alone may use a cache. The state of a
+    container includes those of the files that its catalogue depends on.
     """
+    if isinstance(file, Catalogue) and file.others:
+        return _joined([state_of(one) for one in (str(file), *file.others)])
     if isinstance(file, int):
         found = os.fstat(file)
         return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
@@ -46,6 +50,19 @@ def state_of(file: str | AnyPath | int) -> FileState:
         return state_of(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _joined(states: list[FileState]) -> FileState:
+    """One state for several files, which differs if any of theirs does."""
+    inodes, changes = (
+        hashlib.sha256(repr(one).encode()).digest()[:7] for one in zip(*(state[2:] for state in states), strict=True)
+    )
+    return FileState(
+        sum(state.num_bytes for state in states),
+        int.from_bytes(hashlib.sha256(repr([state.mtime_ns for state in states]).encode()).digest()[:7], "big"),
+        int.from_bytes(inodes, "big"),
+        int.from_bytes(changes, "big"),
+    )
 
 
 def _state_of_object(address: str) -> FileState:

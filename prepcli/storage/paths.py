@@ -173,8 +173,7 @@ def globbed(folder: AnyPath, pattern: str) -> Iterator[AnyPath]:
     """The sorted result of `folder.glob(pattern)`; the pattern may contain `NUMBER`."""
     found: list[AnyPath] = sorted(folder.glob(pattern))
     if NUMBER in pattern:
-        matcher = _matcher(pattern)
-        found = [path for path in found if matcher.fullmatch(relative(path, folder))]
+        found = [path for path in found if _matcher(pattern).fullmatch(relative(path, folder))]
     yield from found
 
 

@@ -74,7 +74,7 @@ def test_cuts_for_commands_that_read_line_by_line(command: str, tmp_path: Path) 
 def test_a_folder(tmp_path: Path) -> None:
     done = prepcli("manifest-to-tarred", MINI_CORPUS, tmp_path / "out", "--num-shards", 1)
     assert done.code == 2
-    assert f"manifest is a directory, not a file: {MINI_CORPUS}" in done.error_line
+    assert f"{MINI_CORPUS} is not a data set" in done.error_line
     assert f"prepcli make-manifest {MINI_CORPUS} OUT.json" in done.error_line
     assert list(tmp_path.iterdir()) == []
 

@@ -18,7 +18,7 @@ from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import find_input
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run.crashes import MAX_CRASHES, InFlight, crashed_notes, noting_in_flight
+from prepcli.engine.run.crashes import MAX_CRASHES, crashed_notes, noting_in_flight
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
@@ -202,16 +202,6 @@ def test_a_model_that_crashes_over_everything_ends_the_run(shar: Path, monkeypat
         (notes / f"{number}.crashed").write_text("Fatal Python error: Segmentation fault")
     with pytest.raises(PrepcliError, match="most likely the cause is not the audio"):
         run(shar)
-
-
-def test_which_segments_are_suspects() -> None:
-    notes = InFlight(None, [["a", "b"], ["b", "c"], ["d"], ["d"], ["c"]])
-    assert notes.refused == {"d", "c"}
-    assert notes.is_suspect(["x", "b"])
-    assert not notes.is_suspect(["d", "x"])
-    rejected: dict[int, Any] = {}
-    assert notes.reject(["x", "c", "a"], rejected) == [1]
-    assert list(rejected) == [1]
 
 
 def test_faults_are_shown_on_stderr_again_afterwards(tmp_path: Path) -> None:

@@ -7,11 +7,15 @@ import hashlib
 import os
 import posixpath
 import shutil
+import stat
 import tarfile
 import threading
 import time
+import zipfile
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,14 +34,19 @@ _BLOCK = 1 << 20
 _TAR_BLOCK = 64 << 10
 """At each read tarfile copies the rest of its buffer; with a buffer of 1 MiB, this took half of the time."""
 _END_OF_TAR = bytes(1024)
-_MALFORMED = (EOFError, zlib.error, tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError)
-"""Exceptions of Python for archives that are cut or damaged; `tarfile` parses extended headers without checks."""
+_MALFORMED = (
+    *(EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile, ValueError, ArithmeticError, LookupError),
+    RuntimeError,
+)
+"""Exceptions of Python for archives that are cut, damaged or encrypted; `tarfile` parses extended headers without
+checks."""
 _BAD_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Errors due to the archive, not the disk: a name is too long, or belongs to a file and to a folder."""
 MAX_RATIO, MAX_SMALL = 100, 1 << 30
 """Limits of unpacked bytes: this multiple of the archive's size, or this number. A small archive could hold
 petabytes."""
 _MAGIC: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
+_ZIP = b"PK"
 
 
 class DamagedArchiveError(Exception):
@@ -89,22 +98,26 @@ def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = Non
 
 
 def unpack(archive: Path, into: Path) -> None:
-    """Unpack a tar archive, plain or compressed with gzip or bzip2, in `into`.
+    """Unpack a zip archive, or a tar archive, plain or compressed with gzip or bzip2, in `into`.
 
     Only folders and files are made, with the permissions of the user's umask. Links within the folder are skipped (no
     corpus needs one); an archive with anything else is refused.
 
     Raises:
-        DamagedArchiveError: the archive is truncated, a CRC differs, or it is not a tar archive.
+        DamagedArchiveError: the archive is truncated, a CRC differs, or it is neither tar nor zip.
         UnsafeArchiveError: absolute paths, `..`, links to the outside, devices, sparse files, members that exclude each
             other, or far more data than the archive's size can be expected to hold.
     """
     with naming(archive), archive.open("rb") as raw:
-        opener = _MAGIC.get(raw.read(2))
+        magic = raw.read(2)
+        opener = _MAGIC.get(magic)
         raw.seek(0)
+        limit = max(MAX_RATIO * archive.stat().st_size, MAX_SMALL)
         try:
+            if magic == _ZIP:
+                _unpack_zip(raw, into, archive.name, limit)
+                return
             with opener(raw, "rb") if opener else raw as plain:
-                limit = max(MAX_RATIO * archive.stat().st_size, MAX_SMALL)
                 _unpack(_Tail(plain, archive.name, limit), into, archive.name)
         except _MALFORMED as error:
             raise DamagedArchiveError(f"{archive.name} is damaged ({error})") from error
@@ -131,14 +144,52 @@ class _Tail:
         data: bytes = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:
-            raise UnsafeArchiveError(
-                f"{self._name} is not to be trusted: it unpacks to more than {MAX_RATIO} times its size; nothing of it "
-                "is kept"
-            )
+            raise _far_too_large(self._name)
         if data:
             end = data[-len(_END_OF_TAR) :]
             self.tail = (self.tail + end)[-len(_END_OF_TAR) :]
         return data
+
+
+def _far_too_large(archive: str) -> UnsafeArchiveError:
+    return UnsafeArchiveError(
+        f"{archive} is not to be trusted: it unpacks to more than {MAX_RATIO} times its size; nothing of it is kept"
+    )
+
+
+def _unpack_zip(raw: IO[bytes], into: Path, name: str, limit: int) -> None:
+    """Unpack a zip archive, whose list of members is at its end; `zipfile` compares the CRC of each."""
+    into.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(raw) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > limit:  # no member gives more bytes than it says
+            raise _far_too_large(name)
+        for member in members:
+            kind = stat.S_IFMT(member.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise _not_plain(name, member.filename)
+            _refuse_outside(name, member.filename)
+            with _naming_member(name, member.filename):
+                target = into / posixpath.normpath(member.filename)
+                if member.is_dir():
+                    target.mkdir(parents=True, exist_ok=True)
+                else:
+                    with archive.open(member) as content:
+                        _write(content, target)
+
+
+@contextmanager
+def _naming_member(archive: str, member: str) -> Iterator[None]:
+    """Refuse the archive if a file cannot be written because of its name."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _BAD_NAMES:
+            raise
+        raise UnsafeArchiveError(
+            f"{archive} is not to be trusted: its member {_short(member)} cannot be unpacked "
+            f"({error.strerror}); nothing of it is kept"
+        ) from error
 
 
 def _unpack(stream: _Tail, into: Path, name: str) -> None:
@@ -147,20 +198,13 @@ def _unpack(stream: _Tail, into: Path, name: str) -> None:
     with tarfile.open(fileobj=source, mode="r|", bufsize=_TAR_BLOCK) as tar:
         for member in tar:
             target = into / _safe_name(member, name)
-            try:
+            with _naming_member(name, member.name):
                 if member.isdir():
                     target.mkdir(parents=True, exist_ok=True)
                 elif member.isreg():
                     content = tar.extractfile(member)
                     assert content is not None
                     _write(content, target)
-            except OSError as error:
-                if error.errno not in _BAD_NAMES:
-                    raise
-                raise UnsafeArchiveError(
-                    f"{name} is not to be trusted: its member {_short(member.name)} cannot be unpacked "
-                    f"({error.strerror}); nothing of it is kept"
-                ) from error
     while stream.read(_BLOCK):  # reads the CRC at the end
         pass
     if stream.tail != _END_OF_TAR:
@@ -181,18 +225,28 @@ def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
         target = posixpath.join(posixpath.dirname(name), member.linkname)
     elif member.islnk():
         target = member.linkname
-    for path in (name, target):
-        if path.startswith("/") or "\0" in path or posixpath.normpath(path).split("/")[0] == "..":
-            raise UnsafeArchiveError(
-                f"{archive} is not to be trusted: its member {name!r} would be outside of the folder that it is "
-                "unpacked in; nothing of it is kept"
-            )
+    _refuse_outside(archive, name, target)
     # A sparse file is a few bytes that stand for any number of zeros, so it is refused.
     if not (member.isdir() or member.isreg() or member.issym() or member.islnk()) or member.issparse():
-        raise UnsafeArchiveError(
-            f"{archive} is not to be trusted: its member {name!r} is not a plain file or folder; nothing of it is kept"
-        )
+        raise _not_plain(archive, name)
     return posixpath.normpath(name)
+
+
+def _refuse_outside(archive: str, member: str, target: str = "") -> None:
+    """Raise `UnsafeArchiveError` if a member, or the target of the link that it is, would be outside of the folder."""
+    for path in (member, target):
+        if path.startswith("/") or "\0" in path or posixpath.normpath(path).split("/")[0] == "..":
+            raise UnsafeArchiveError(
+                f"{archive} is not to be trusted: its member {_short(member)} would be outside of the folder that it "
+                "is unpacked in; nothing of it is kept"
+            )
+
+
+def _not_plain(archive: str, member: str) -> UnsafeArchiveError:
+    return UnsafeArchiveError(
+        f"{archive} is not to be trusted: its member {_short(member)} is not a plain file or folder; nothing of it "
+        "is kept"
+    )
 
 
 def _short(name: str) -> str:

@@ -54,10 +54,11 @@ class CorpusPart:
         archive: the archive to fetch; None: the corpus is on disk already.
         copy: the folder of a corpus on disk that is not the data root. Its recordings stay there if they need no
             conversion, and manifests have their absolute paths.
+        top: the folder that an archive without a folder of its own is unpacked in, relative to the data root.
         trees: the folders in the archive, relative to the data root.
         manifests: the manifests to write, relative to the data root.
-        read: returns the utterances, given the copy or the folder that contains `trees`; those of one manifest are
-            consecutive.
+        read: returns the utterances, given the copy or the folder with the content of the archive; those of one
+            manifest are consecutive.
         converted: globs of the converted WAV files, for all settings.
         nested: a glob of archives within the archive; each is unpacked in its own folder.
         derive: makes further files from the records.
@@ -77,6 +78,7 @@ class CorpusPart:
     derived: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     copy: Path | None = None
+    top: str = ""
 
     @property
     def command(self) -> str:
@@ -94,10 +96,11 @@ class CorpusPart:
         Raises:
             UsageError: the copy does not exist, or archives within it are not unpacked.
         """
-        root = _root_of(folder, self.trees[0])
+        tree = self.trees[0].removeprefix(f"{self.top}/")
+        root = _root_of(folder, tree) or _root_of(folder / self.top, tree)
         if root is None:
             raise UsageError(
-                f"{option('--extracted', folder)} holds no {self.trees[0]}: give the folder in which the archive of "
+                f"{option('--extracted', folder)} holds no {tree}: give the folder in which the archive of "
                 f"{self.corpus} was unpacked"
             )
         nested = next(root.glob(self.nested), None) if self.nested else None
@@ -105,7 +108,8 @@ class CorpusPart:
             raise UsageError(
                 f"{nested.parent} holds archives that are not unpacked, such as {nested.name}: unpack them there, too"
             )
-        is_here = data_root.is_dir() and root.samefile(data_root)
+        here = data_root / self.top
+        is_here = here.is_dir() and root.samefile(here)
         return replace(self, archive=None, trees=(), copy=None if is_here else root)
 
 

@@ -54,13 +54,15 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
         OSError: a file cannot be read.
     """
     count, targets = 0, set[str]()
-    folder = data_set.copy or root
+    folder = data_set.copy or root / data_set.top
     with atomic_file(file, durable=False) as out:
         for utterance in data_set.read(folder):
             line = _index_line(utterance, folder, targets)
             if data_set.copy is not None:
                 line.source = str(folder / line.source) if line.source else ""
-            else:  # while a corpus is unpacked it is in a temporary folder, but messages must have the final path
+            else:
+                line.source = os.path.join(data_set.top, line.source) if line.source else ""
+                # While a corpus is unpacked it is in a temporary folder, but messages must have the final path
                 line.detail = line.detail.replace(f"{root}/", "")
             out.write(msgspec.json.encode(line) + b"\n")
             count += 1

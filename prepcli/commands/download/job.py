@@ -18,12 +18,15 @@ from prepcli.commands.download.options import (
     DownloadAishell,
     DownloadAishell2,
     DownloadAn4,
+    DownloadCommonVoice,
     DownloadFisher,
     DownloadHub5,
     DownloadLibrispeech,
     DownloadLibritts,
     DownloadLibrittsR,
     DownloadLjspeech,
+    DownloadMls,
+    DownloadVctk,
     FetchOptions,
 )
 from prepcli.commands.download.prepare import (
@@ -406,6 +409,30 @@ def download_libritts_r(options: DownloadLibrittsR) -> DownloadReport:
     from prepcli.commands.download.published import libritts as corpus
 
     return _prepare(corpus.data_sets(options.data_sets, corpus.LIBRITTS_R), options)
+
+
+@_makes_manifests('download_vctk("data")', "mic2", "/.../data/VCTK-Corpus-0.92/mic2.json")
+def download_vctk(options: DownloadVctk) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import vctk as corpus
+
+    return _prepare([corpus.data_set(options.mic)], options)
+
+
+@_makes_manifests('download_mls("data", "polish")', "train_9hr", "/.../data/mls_polish_opus/train_9hr.json")
+def download_mls(options: DownloadMls) -> DownloadReport:
+    """Make manifests of a language."""
+    from prepcli.commands.download.published import mls as corpus
+
+    return _prepare([corpus.data_set(options.language, options.archive_format)], options)
+
+
+@_makes_manifests('download_common_voice("data", "en")', "train", "/.../data/cv-corpus-25.0-2026-03-09/en/train.json")
+def download_common_voice(options: DownloadCommonVoice) -> DownloadReport:
+    """Make manifests of a language."""
+    from prepcli.commands.download.published import common_voice as corpus
+
+    return _prepare([corpus.data_set(options.language, options.release, options.data_sets)], options)
 
 
 @_makes_slices(

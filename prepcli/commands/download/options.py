@@ -216,6 +216,75 @@ class DownloadLibrittsR(FetchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DownloadVctk(FetchOptions):
+    """Fetch VCTK 0.92 and make NeMo manifests of it.
+
+    Writes D/VCTK-Corpus-0.92/mic2.json (or mic1.json, or both), with audio_filepath, duration, text, speaker and, if
+    they are published, age, gender, accent and region. The recordings (48 kHz FLAC) stay unchanged. All speakers read
+    some of the same sentences: a split must keep both speakers and texts apart.
+
+    Rejects are expected: speaker p315 has no texts, p280 no recordings of mic2, and p362 not all.
+
+    Run the same command again to continue.
+
+    Example: prepcli download vctk --data-root data/
+    """
+
+    data_root: DataRoot
+    mic: Annotated[Literal["mic1", "mic2", "both"], Option("The microphone; each has a manifest.")] = "mic2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadMls(FetchOptions):
+    """Fetch a language of Multilingual LibriSpeech and make NeMo manifests of it.
+
+    Writes D/mls_LANGUAGE_opus/{train,dev,test}.json, and the published small training parts train_9hr.json and
+    train_1hr.json (with the field subset: which ten minutes), with audio_filepath, duration, text, speaker, gender and
+    lang. The recordings stay unchanged. The header of an Opus file says 48 kHz; the audio is from 16 kHz.
+
+    The publisher gives no checksums: length, CRC and the end of the tar are checked; --checksums adds your own.
+
+    Run the same command again to continue.
+
+    Example: prepcli download mls --data-root data/ --language polish
+    """
+
+    data_root: DataRoot
+    language: Annotated[
+        Literal["dutch", "english", "french", "german", "italian", "polish", "portuguese", "spanish"],
+        Option("The language."),
+    ]
+    archive_format: Annotated[
+        Literal["opus", "flac"], Option("The archive with Opus, or that with FLAC, about four times as large.")
+    ] = "opus"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadCommonVoice(FetchOptions):
+    """Make NeMo manifests of your copy of a language of Common Voice, which Mozilla hands out after a login.
+
+    Give the archive as you got it (--archive) or the folder with its content (--extracted). Writes
+    D/cv-corpus-RELEASE/LANGUAGE/{train,dev,test}.json with audio_filepath, duration, text, speaker, lang, up_votes,
+    down_votes and, if the speaker told them, age, gender, accents and variant. The recordings (MP3) stay unchanged.
+
+    train, dev and test are parts of validated: to train on validated, leave out the texts and speakers of dev and test.
+
+    Run the same command again to continue.
+
+    Example: prepcli download common-voice --data-root data/ --language en --archive cv-corpus-25.0-2026-03-09-en.tar.gz
+    """
+
+    data_root: DataRoot
+    language: Annotated[str, Option("Code of the language as in the name of the archive, such as en or zh-CN.")]
+    release: Annotated[
+        str, Option("The release: the part of the archive's name between cv-corpus- and the language.")
+    ] = "25.0-2026-03-09"
+    data_sets: Annotated[
+        str, Option("train, dev, test, validated, invalidated, other, separated by commas; or ALL of these.")
+    ] = "train,dev,test"
+
+
+@dataclass(frozen=True, kw_only=True)
 class DownloadFisher(JobOptions):
     """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
 

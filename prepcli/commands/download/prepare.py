@@ -153,7 +153,7 @@ def _ensure(data_set: CorpusPart, archive: Archive, workspace: Workspace, fetchi
     if marker is None:
         _refuse_foreign(data_set, workspace, fetching.overwrite)
         staging, there, given = staging_of(workspace), _archive_file(archive, data_root), _given(data_set, fetching)
-        get_unpacked(archive, given, there, staging)
+        get_unpacked(archive, given, there, staging / data_set.top)
         unpack_nested(data_set, archive, staging, fetching.num_workers)
         missing = f"an utterance of {data_set.name}"
         try:

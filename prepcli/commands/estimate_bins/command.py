@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from prepcli.commands.estimate_bins.durations import BinsReport
 from prepcli.commands.estimate_bins.durations import estimate_bins as bins_of_durations
 from prepcli.commands.estimate_bins.options import EstimateBins, EstimateBins2d, EstimateTokenBins
+from prepcli.commands.estimate_bins.text import BinsText
 from prepcli.commands.estimate_bins.tokens import TokenBinsReport
 from prepcli.commands.estimate_bins.tokens import estimate_token_bins as bins_of_tokens
 from prepcli.commands.estimate_bins.two_d import Bins2dReport
@@ -18,16 +19,6 @@ from prepcli.errors import RejectReason, TooManyRejectsError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.plotting import new_figure, save_figure
 from prepcli.manifest.inputs import resolve_input
-
-
-class Counted(Protocol):
-    """A report that counts the examples of an input."""
-
-    num_examples: int
-    num_discarded: int
-    num_skipped: int
-    num_rejected: int
-    first_rejected: str | None
 
 
 def estimate_bins(options: EstimateBins) -> BinsReport:
@@ -141,7 +132,7 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
 
 
 def _conclude(
-    report: Counted,
+    report: BinsText,
     config: Mapping[str, Any],
     limits: Mapping[str, float | None],
     options: EstimateBins | EstimateBins2d | EstimateTokenBins,
@@ -157,8 +148,7 @@ def _conclude(
     if options.write_config is not None:
         from prepcli.manifest.loader_config import write_loader_config
 
-        unchanged = f"{options.write_config} has these options already; it was not changed"
-        for note in write_loader_config(options.write_config, config, limits, options.data) or [unchanged]:
+        for note in write_loader_config(options.write_config, config, limits, options.data):
             tell(f"prepcli: {note}")
     num_records = report.num_examples + report.num_discarded + report.num_rejected
     if budget.exceeded({RejectReason.BAD_FIELD.value: report.num_rejected}, num_records):
@@ -176,19 +166,24 @@ def plot_bins(report: BinsReport, path: Path) -> None:
     """
     figure = new_figure()
     axes = figure.add_subplot()
-    axes.hist(report.durations, bins=100, weights=report.durations / 3600, color="tab:blue")
-    for number, edge in enumerate(report.bucket_duration_bins):
-        axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
+    _draw_lengths(axes, report.durations, report.durations / 3600, report.bucket_duration_bins)
     axes.set_xlabel("duration (s)")
     axes.set_ylabel("hours")
     axes.set_title(
         f"{report.num_examples:,} examples, {report.hours:,.1f} h, {report.num_buckets} buckets: "
         f"{report.padding:.1%} padding ({report.padding_without_buckets:.1%} without buckets)"
     )
-    axes.set_xlim(left=0)
-    if report.bucket_duration_bins:
-        axes.legend()
     save_figure(figure, path)
+
+
+def _draw_lengths(axes: Any, values: npt.NDArray[Any], weights: npt.NDArray[Any], edges: Sequence[Any]) -> None:
+    """A histogram of lengths, with the edges of the bins as lines."""
+    axes.hist(values, bins=100, weights=weights, color="tab:blue")
+    for number, edge in enumerate(edges):
+        axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
+    axes.set_xlim(left=0)
+    if edges:
+        axes.legend()
 
 
 def plot_bins_2d(report: Bins2dReport, path: Path) -> None:
@@ -223,14 +218,9 @@ def plot_token_bins(report: TokenBinsReport, path: Path) -> None:
         axes.set_ylabel("output tokens")
         axes.set_xlabel("input tokens")
     else:
-        axes.hist(report.inputs, bins=100, weights=report.inputs, color="tab:blue")
-        for number, edge in enumerate(report.bucket_duration_bins):
-            axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
+        _draw_lengths(axes, report.inputs, report.inputs, report.bucket_duration_bins)
         axes.set_xlabel("input and output tokens" if report.measure_total_length else "input tokens")
         axes.set_ylabel("tokens")
-        axes.set_xlim(left=0)
-        if report.bucket_duration_bins:
-            axes.legend()
     axes.set_title(
         f"{report.num_examples:,} examples, {len(report.bucket_duration_bins)} bins: {report.padding[0]:.1%} padding "
         f"({report.padding_without_buckets[0]:.1%} without buckets)"

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from prepcli.audio.seconds import seconds_of
 from prepcli.commands.estimate_bins.options import BinsOptions, lower_limit, upper_limit, with_keys_of
 from prepcli.commands.estimate_bins.padding import evenly, padding
-from prepcli.commands.estimate_bins.text import BinsText, lines_of_bins, plain_list
+from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.errors import UsageError, option
 from prepcli.interface.reports import brief, percentiles
 from prepcli.manifest.durations import Durations, read_input
@@ -63,8 +63,25 @@ class BinsReport(BinsText):
         return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "num_examples", "hours", "padding")
 
     def lines(self) -> list[str]:
-        """See `BinsText.lines`."""
-        return lines_of_bins(self)
+        """See `BinsText.lines`; the lines to paste are worded as in NeMo's script."""
+        padding = ", ".join(f"{count}: {share:.1%}" for count, share in self.padding_by_num_buckets.items())
+        return [
+            *self.head("min/max duration"),
+            f"\tnum_buckets={self.num_buckets}",
+            f"\tbucket_duration_bins={plain_list(self.bucket_duration_bins)}",
+            f"\tmax_duration={self.max_duration}",
+            "",
+            f"{self.hours:,.2f} hours; seconds at percentiles: {percentiles_text(self.percentiles)}",
+            f"Padding in batches of {self.batch_duration:g} s: {self.padding:.1%} with these bins, "
+            f"{self.padding_without_buckets:.1%} without bucketing.",
+            f"Padding by number of buckets: {padding}",
+            "",
+            "bucket   longer than    up to (s)     examples        hours",
+            *(
+                f"{number:6d} {bucket.above:13.3f} {bucket.up_to:12.3f} {bucket.num_examples:12,} {bucket.hours:12,.2f}"
+                for number, bucket in enumerate(self.buckets)
+            ),
+        ]
 
     def bins_alone(self) -> str:
         """See `BinsText.bins_alone`."""

@@ -21,7 +21,7 @@ from prepcli.commands.estimate_bins.options import (
     with_prompt_of,
 )
 from prepcli.commands.estimate_bins.padding import paddings_of
-from prepcli.commands.estimate_bins.text import BinsText, lines_of_token_bins, token_bins
+from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.commands.estimate_bins.two_d import check_finite, counting
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.interface.reports import brief, percentiles
@@ -228,12 +228,39 @@ class TokenBinsReport(BinsText):
         return brief(self, "num_buckets", "bucket_duration_bins", "max_tokens", "max_tpt", "num_examples")
 
     def lines(self) -> list[str]:
-        """See `BinsText.lines`."""
-        return lines_of_token_bins(self)
+        """See `BinsText.lines`; the lines to paste are worded as in NeMo's script."""
+        text = percentiles_text
+        measured = "input and output" if self.measure_total_length else "input"
+        max_tpt = self.max_tpt if isinstance(self.max_tpt, float) else plain_list(self.max_tpt)
+        return [
+            *self.head("token count"),
+            f"\tnum_buckets={self.num_buckets}",
+            f"\tbucket_duration_bins={self.bins_alone()}",
+            f"\tmax_tokens={self.max_tokens}",
+            f"\tmax_tpt={max_tpt}",
+            "",
+            f"{self.num_input_tokens:,} tokens of input, {self.num_output_tokens:,} of output",
+            f"tokens that choose the bucket, at percentiles: {text(self.input_percentiles, '.0f')}",
+            f"output tokens at percentiles: {text(self.output_percentiles, '.0f')}",
+            f"output tokens per input token at percentiles: {text(self.tpt_percentiles)}",
+            f"Suggestion for one limit: max_tpt={self.suggested_max_tpt}, which leaves out "
+            f"{self.num_above_suggested:,} of {self.num_examples:,} examples.",
+            f"The bins were made without {self.num_outliers:,} outliers in output tokens per input token; "
+            f"{self.num_unplaced:,} examples fit no bucket.",
+            f"Padding in batches of {self.batch_tokens:g} tokens ({measured}): {_shares(self.padding)} with these "
+            f"bins, {_shares(self.padding_without_buckets)} without bucketing.",
+        ]
 
     def bins_alone(self) -> str:
         """See `BinsText.bins_alone`."""
-        return token_bins(self)
+        bins = self.bucket_duration_bins
+        return plain_list([f"[{one[0]},{one[1]}]" if isinstance(one, tuple) else str(one) for one in bins])
+
+
+def _shares(paddings: list[float]) -> str:
+    return " and ".join(
+        f"{share:.1%} of {what}" for share, what in zip(paddings, ("the length", "the output"), strict=False)
+    )
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from prepcli.audio.seconds import seconds_of
 from prepcli.commands.estimate_bins.durations import check_limits, explain_empty
-from prepcli.commands.estimate_bins.nested import Floats, ascending_order, nested_bins, notes_on_pairs, place
+from prepcli.commands.estimate_bins.nested import Floats, nested_bins, notes_on_pairs, place
 from prepcli.commands.estimate_bins.options import (
     LANG_FIELD,
     TEXT_FIELD,
@@ -21,7 +21,7 @@ from prepcli.commands.estimate_bins.options import (
     with_prompt_of,
 )
 from prepcli.commands.estimate_bins.padding import paddings_of
-from prepcli.commands.estimate_bins.text import BinsText, lines_of_bins_2d, pairs
+from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.errors import UsageError, option
 from prepcli.interface.reports import brief, percentiles
 from prepcli.manifest.datasets import DataSet, Mix
@@ -53,6 +53,9 @@ class Paddings:
 
     seconds: float
     tokens: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.1%} of seconds and {self.tokens:.1%} of tokens"
 
 
 @dataclass
@@ -95,12 +98,36 @@ class Bins2dReport(BinsText):
         return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "max_tps", "num_examples", "hours")
 
     def lines(self) -> list[str]:
-        """See `BinsText.lines`."""
-        return lines_of_bins_2d(self)
+        """See `BinsText.lines`; the lines to paste are worded as in NeMo's script."""
+        text = percentiles_text
+        return [
+            *self.head("min/max duration"),
+            f"\tnum_buckets={self.num_buckets}",
+            f"\tbucket_duration_bins={self.bins_alone()}",
+            f"\tmax_duration={self.max_duration}",
+            f"\tmax_tps={plain_list([f'{ratio:.2f}' for ratio in self.max_tps])}",
+            "",
+            f"{self.hours:,.2f} hours, {self.num_tokens:,} tokens",
+            f"seconds at percentiles: {text(self.percentiles)}",
+            f"tokens at percentiles: {text(self.token_percentiles, '.0f')}",
+            f"tokens per second at percentiles: {text(self.tps_percentiles)}",
+            f"The bins were made without {self.num_outliers:,} outliers in tokens per second; {self.num_unplaced:,} "
+            f"examples fit no bucket, and max_tps would leave out {self.num_above_max_tps:,} more.",
+            f"Padding in batches of {self.batch_duration:g} s: {self.padding} with these bins, "
+            f"{self.padding_with_durations_alone} with only their durations, "
+            f"{self.padding_without_buckets} without bucketing.",
+            "",
+            "bucket   longer than    up to (s)       tokens      max tps     examples        hours",
+            *(
+                f"{number:6d} {bucket.above:13.3f} {bucket.up_to:12.3f} {bucket.max_tokens:12,} {bucket.max_tps:12.2f} "
+                f"{bucket.num_examples:12,} {bucket.hours:12,.2f}"
+                for number, bucket in enumerate(self.buckets)
+            ),
+        ]
 
     def bins_alone(self) -> str:
         """See `BinsText.bins_alone`."""
-        return pairs(self)
+        return plain_list([f"[{size:.3f},{limit}]" for size, limit in self.bucket_duration_bins])
 
 
 def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions | None = None) -> Bins2dReport:
@@ -179,7 +206,7 @@ def counting(
 
 
 def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2dReport:
-    order = ascending_order(found.seconds)  # one sort for all results below
+    order = np.argsort(found.seconds, kind="stable")  # one sort for all results below
     durations, tokens = found.seconds[order], found.numbers[order]
     typical = typical_seconds(durations)
     bins = nested_bins(

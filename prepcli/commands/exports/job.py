@@ -33,6 +33,7 @@ from prepcli.manifest.parts import FieldKey, Ints, KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.planning.hashing import have_several, num_distinct, occurrences
+from prepcli.storage.containers import own_name
 from prepcli.storage.paths import AnyPath
 
 # Blanks separate an id from the rest in lists such as Kaldi's. `@` precedes each part that makes an id unique, and
@@ -44,7 +45,9 @@ _UNSAFE_IN_ID = re.compile(r"[\s/]")
 @lru_cache(maxsize=64)
 def file_id(audio_filepath: str) -> str:
     """`train/spk1/utt 3.wav` -> `utt_3`."""
-    return path_id(posixpath.basename(normal_path(audio_filepath)) or "_")  # `/` has no name, and is rejected later
+    return path_id(
+        posixpath.basename(normal_path(own_name(audio_filepath))) or "_"
+    )  # `/` has no name, and is rejected later
 
 
 @lru_cache(maxsize=64)
@@ -125,14 +128,8 @@ def plan_ids(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scra
 
 
 @dataclass(frozen=True, slots=True)
-class ExportContents(RecordContents):
-    """The records, their order, and their ids."""
-
-    ids: RecordIds
-
-    def id_of(self, number: int, record: Record) -> str:
-        """The id of record `number`."""
-        return self.ids.id_of(self.records, number, record)
+class AudioContents(RecordContents):
+    """The records, their order, and their audio."""
 
     def audio_path(self, number: int, record: Record) -> str:
         """Absolute path of the audio of record `number`."""
@@ -157,6 +154,17 @@ class ExportContents(RecordContents):
         """The audio of record `number`, and the file that stores it; for the arguments see `encoded`."""
         segment = self.segment(number, record, policy, is_stored=True)
         return segment, encoded(segment, target, policy, check=check)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportContents(AudioContents):
+    """The records, their order, their audio, and their ids."""
+
+    ids: RecordIds
+
+    def id_of(self, number: int, record: Record) -> str:
+        """The id of record `number`."""
+        return self.ids.id_of(self.records, number, record)
 
 
 ExportPlan = Plan[RecordUnit, ExportContents]

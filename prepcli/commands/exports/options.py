@@ -6,14 +6,14 @@ from typing import Annotated
 from prepcli.audio.channels import chosen_channel
 from prepcli.audio.limits import check_target_rate
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Channel
+from prepcli.interface.shared_options import AudioBaseDir, Channel, SetInput
 
 RECORDS_PER_UNIT = 256
 """Number of records per unit of an export without shards."""
 
 
 @dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(SetInput):
     """The option for the folder of the audio."""
 
     audio_base_dir: AudioBaseDir = None

@@ -1,13 +1,16 @@
 """The base of jobs with a codec: the codec, its settings, and the device."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from prepcli.audio.rates import rates_note
+from prepcli.commands.extend_codec_codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED
 from prepcli.commands.extend_codec_codes.options import CodesOptions
-from prepcli.commands.extend_codec_codes.statistics import TELEMETRY
+from prepcli.engine.publishing.publish import Marker, totals
 from prepcli.engine.state.plan import Contents, UnitT
 from prepcli.interface.options import settings_of
-from prepcli.jobs.model_job import ModelJob
+from prepcli.jobs.model_job import WALL, ModelJob
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec, mixes_lengths
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.protocols import Codec
@@ -20,7 +23,14 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
     """A job that encodes audio with the codec of its options."""
 
     command: ClassVar[str] = "extend-codec-codes"
-    telemetry = TELEMETRY
+    telemetry = (
+        "hours_encoded",
+        "real_time_factor",
+        "mean_batch_seconds",
+        "saved_by_encoding_once",
+        "time_in_codec",
+        "waited_for_audio",
+    )
 
     def __init__(self, options: CodesOptions, device: str, num_workers: int) -> None:
         super().__init__(device, num_workers)
@@ -64,3 +74,20 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
         """The samples of `--batch-duration` at the highest rate that is decoded."""
         rate = self.model.sampling_rate
         return int(self.options.batch_duration * (max(rate, MAX_RATE) if self.is_on_gpu else rate))
+
+    def statistics(self, markers: Sequence[Marker]) -> dict[str, Any]:
+        """Totals of the units' counts: `telemetry` and, with a faster precision, the number of codes that differ."""
+        counts = totals(markers)
+        wall = max(counts[WALL], 1e-9)
+        details: dict[str, Any] = {
+            "hours_encoded": round(counts[ENCODED] / 3600, 4),
+            "real_time_factor": round(counts[ENCODED] / wall, 1),
+            "mean_batch_seconds": round(counts[ENCODED] / max(counts[BATCHES], 1), 1),
+            "saved_by_encoding_once": round(1 - counts[ENCODED] / max(counts[USED], 1e-9), 4),
+            "time_in_codec": round(counts[IN_CODEC] / wall, 3),
+            "waited_for_audio": round(counts[WAITED] / wall, 3),
+        }
+        if counts[COMPARED]:
+            details["codes_unlike_fp32"] = round(counts[DIFFERENT] / counts[COMPARED], 6)
+            details["codes_compared"] = int(counts[COMPARED])
+        return details | rates_note((marker.extra for marker in markers), "segments", "the codec's {} Hz")

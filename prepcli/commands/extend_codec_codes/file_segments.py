@@ -86,7 +86,6 @@ class UsedSegmentDecoder:
     def __init__(self, sampling_rate: int | None) -> None:
         """`sampling_rate`: the rate (Hz) to resample to; None keeps the rate of each source."""
         self._rate = sampling_rate
-        self._has_one_thread = False
 
     def ahead(self, items: Sequence[UsedSegment]) -> Iterator[UsedSegment]:
         """The segments in order; several sources in an object store are requested at once."""
@@ -110,21 +109,19 @@ class UsedSegmentDecoder:
                 )
             segment = segment._replace(source=data)
         mono, rate = decode_mono(segment), segment.info.sampling_rate
-        return mono if self._rate is None or self._rate == rate else self._resample(mono, rate, self._rate)
+        return mono if self._rate is None or self._rate == rate else _resampled(mono, rate, self._rate)
 
-    def _resample(self, mono: Samples, rate: int, new_rate: int) -> Samples:
-        """Resample with torchaudio's sinc kernel, for codecs on a CPU."""
-        import torch
 
-        from prepcli.models.sinc import resample_sinc
+def _resampled(mono: Samples, rate: int, new_rate: int) -> Samples:
+    """Resample in a worker process, with torchaudio's sinc kernel."""
+    import torch
 
-        if not self._has_one_thread:
-            # There is already a worker per CPU, and threads do not survive the fork.
-            torch.set_num_threads(1)
-            self._has_one_thread = True
-        with torch.inference_mode():
-            out: Samples = resample_sinc(torch.from_numpy(np.ascontiguousarray(mono)), rate, new_rate).numpy()
-        return out
+    from prepcli.models.sinc import resample_sinc
+
+    torch.set_num_threads(1)  # there is already a worker per CPU, and threads do not survive the fork
+    with torch.inference_mode():
+        out: Samples = resample_sinc(torch.from_numpy(np.ascontiguousarray(mono)), rate, new_rate).numpy()
+    return out
 
 
 def _place(segment: Segment) -> str | ByteRange:

@@ -15,7 +15,6 @@ from prepcli.commands.extend_codec_codes.manifest_job import ManifestCodesJob
 from prepcli.commands.extend_codec_codes.options import CodesOptions, ExtendCodecCodes
 from prepcli.commands.extend_codec_codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards
 from prepcli.commands.extend_codec_codes.shard_index import index_shard
-from prepcli.commands.extend_codec_codes.statistics import statistics
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import InputFile, Plan
@@ -25,8 +24,8 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import option
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
 from prepcli.formats.indexes import MIRROR, IndexKind, index_name, indexes_of, make_index, mirrored
-from prepcli.formats.names import absolute_folder, brace_text, check_loadable
-from prepcli.formats.shar import AUDIO_NAME, shard_text
+from prepcli.formats.names import absolute_folder, check_loadable
+from prepcli.formats.shar import AUDIO_NAME, shard_range, shard_text
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.jobs.model_job import Begin, Tick
@@ -38,20 +37,6 @@ from prepcli.models.ranks import run_on_devices
 from prepcli.processes.workers import wait_for
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import NUMBER, AnyPath, path_of
-
-
-def indexes_of_set(folder: AnyPath, shards: Sequence[InputShard]) -> Iterator[tuple[str, bytes]]:
-    """The indexes of a set's own files, by their names below a folder with a mirror.
-
-    A training run has one `indexes_root`, so codes in another folder need the indexes of the set in their mirror.
-    """
-    for shard in shards:
-        files: list[tuple[AnyPath, IndexKind]] = [(shard.cuts, "jsonl")]
-        files += [(path, "shar_tar") for path in shard.tars.values()]
-        for path, kind in files:
-            name = f"{MIRROR}/{mirrored(path)}"
-            known = folder / name
-            yield name, known.read_bytes() if known.is_file() else make_index(path, kind)
 
 
 def codes_workspace(out: AnyPath, codec_name: str, work_dir: Path | None = None) -> Workspace:
@@ -165,17 +150,16 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Return the lines to paste into a training config, and statistics; there is nothing to merge."""
         name = self.options.codec_name
-        numbers = [shard.number for shard in plan.contents.shards]
+        shards = shard_range([shard.number for shard in plan.contents.shards])
         details: dict[str, Any] = {
-            CODES_OF[field]: writer.workspace.out / CODES_NAME.format(name, CODES_OF[field], _shard_range(numbers))
+            CODES_OF[field]: writer.workspace.out / CODES_NAME.format(name, CODES_OF[field], shards)
             for field in plan.contents.shards[0].tars
         }
-        shards = _shard_range(numbers)
         if shards != "*":
             fields = self._fields(plan.contents.shards[0], details, shards)
             details |= self._indexed(plan, fields, writer)
             details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, fields, shards)
-        return details | statistics(markers)
+        return details | self.statistics(markers)
 
     def _fields(self, first: InputShard, codes: Mapping[str, AnyPath], shards: str) -> dict[str, AnyPath]:
         """The file pattern of each field of the cuts, the audio and the codes."""
@@ -192,17 +176,16 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         if name is None or not name.startswith(MIRROR):
             return {}
         if absolute_folder(str(out)) != absolute_folder(str(self.folder)):
-            for index, data in indexes_of_set(self.folder, plan.contents.shards):
-                writer.add(index, data)
+            # A training run has one `indexes_root`, so the mirror gets the indexes of the set's own files too.
+            for shard in plan.contents.shards:
+                files: list[tuple[AnyPath, IndexKind]] = [(shard.cuts, "jsonl")]
+                for path, kind in files + [(tar, "shar_tar") for tar in shard.tars.values()]:
+                    index = f"{MIRROR}/{mirrored(path)}"
+                    known = self.folder / index
+                    writer.add(index, known.read_bytes() if known.is_file() else make_index(path, kind))
         elif not (out / MIRROR / mirrored(first.cuts)).exists():  # set of another program: `prepcli index` completes it
             return {}
         return {INDEXED_CONFIG: indexed_shar_config(fields, out)}
-
-
-def _shard_range(numbers: Sequence[int]) -> str:
-    """The pattern for all shards in a training config; `*` if their numbers have gaps."""
-    first, last = numbers[0], numbers[-1]
-    return brace_text(shard_text(first), shard_text(last)) if last - first + 1 == len(numbers) else "*"
 
 
 def extend_codec_codes(options: ExtendCodecCodes) -> Report:

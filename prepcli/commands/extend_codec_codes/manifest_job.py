@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,6 @@ from prepcli.commands.extend_codec_codes.encoding import Codes, UnitEncoder
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, UsedSegmentDecoder, find_segments
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.shard_index import Found, ShardIndex
-from prepcli.commands.extend_codec_codes.statistics import statistics
 from prepcli.commands.extend_codec_codes.uses import (
     FIELDS,
     SegmentTable,
@@ -50,41 +49,42 @@ from prepcli.storage.paths import AnyPath
 LOST_NAME, RELIED_NAME = "parts/{}.lost.npy", "parts/{}.relied.npy"
 """Names of the files of a unit: the keys of its segments without codes, and the keys of other units' segments that its
 lines name."""
-_CHECKED_AT_ONCE = 64
+_CHECKED_AT_ONCE, _PROBED_AT_ONCE = 64, 256
 _ELSEWHERE = np.empty((0, 0), np.int16)
 """Stands for codes that another unit writes."""
 
 
 class NamedSegments:
-    """The segments that the records of a unit name."""
+    """The segments that the records of a unit name, and their files, which workers are probing."""
 
-    def __init__(self, records: Records, unit: RecordUnit) -> None:
-        self.targets: list[Use | RecordRejected] = []
-        self.contexts: list[Use | RecordRejected | None] = []
+    def __init__(self, records: Records, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> None:
+        self._targets: list[Use | RecordRejected | None] = []
+        self._contexts: list[Use | RecordRejected | None] = []
         for number in range(unit.lo, unit.hi):
+            target: Use | RecordRejected | None = None
+            context: Use | RecordRejected | None = None
             try:
                 record = records.record(number)
-                self.targets.append(target_of(records, number, record))
+                target = target_of(records, number, record)
+                context = context_use(records, number, record)
             except RecordRejected as rejected:
-                self.targets.append(rejected)
-                self.contexts.append(None)
-                continue
-            try:
-                self.contexts.append(context_use(records, number, record))
-            except RecordRejected as rejected:
-                self.contexts.append(rejected)
+                target, context = (rejected, None) if target is None else (target, rejected)
+            self._targets.append(target)
+            self._contexts.append(context)
+        uses = {use.key: use for use in (*self._targets, *self._contexts) if isinstance(use, Use)}
+        self._keys, each = list(uses), list(uses.values())
+        self._futures: list[Future[list[UsedSegment | RecordRejected]]] = [
+            workers.submit(find_segments, each[at : at + _PROBED_AT_ONCE])
+            for at in range(0, len(each), _PROBED_AT_ONCE)
+        ]
 
-    @property
-    def distinct(self) -> dict[int, Use]:
-        """Each segment once, with its key."""
-        both = [*self.targets, *self.contexts]
-        return {use.key: use for use in both if isinstance(use, Use)}
-
-    def index(self, seconds: Sequence[float], found: Mapping[int, UsedSegment | RecordRejected]) -> ShardIndex:
+    def index(self, seconds: Sequence[float], tick: Tick) -> ShardIndex:
         """The segments found for targets and contexts of the records; `seconds` are the durations of the records."""
-        targets: list[Found] = [found[one.key] if isinstance(one, Use) else one for one in self.targets]
+        each = [one for future in self._futures for one in wait_for(future, tick)]
+        found = dict(zip(self._keys, each, strict=True))
+        targets: list[Found] = [found[one.key] if isinstance(one, Use) else one for one in self._targets]
         contexts: list[Found] = []
-        for one in self.contexts:
+        for one in self._contexts:
             segment = found[one.key] if isinstance(one, Use) else one
             is_lost = isinstance(one, Use) and isinstance(segment, RecordRejected)
             contexts.append(in_context(segment) if is_lost and isinstance(segment, RecordRejected) else segment)
@@ -220,7 +220,6 @@ class RecordEncoder(UnitEncoder):
 
 
 MANY_FILES = 1_000_000
-_PROBED_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,13 +295,13 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
 
     def read_ahead(self, contents: ManifestContents, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> Begin:
         """Let workers probe the unit's files."""
-        probed = _Probed(NamedSegments(contents.records, unit), workers)
+        named = NamedSegments(contents.records, unit, workers)
 
         def begin(tick: Tick) -> RecordEncoder:
             seconds = contents.records.index.duration[unit.lo : unit.hi].tolist()
             return RecordEncoder(
                 unit,
-                probed.named.index(seconds, probed.found(tick)),
+                named.index(seconds, tick),
                 contents.records,
                 contents.table,
                 contents.folder,
@@ -322,7 +321,7 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
         num_files = sum(len(marker.files) for marker in markers)
         details: dict[str, Any] = {"manifest": out / self.manifest_name, "files_of_codes": f"{num_files:,}"}
         details |= _frame_shift(markers)
-        return details | plan.contents.records.merged_details(out) | statistics(markers)
+        return details | plan.contents.records.merged_details(out) | self.statistics(markers)
 
     def _check_relied(self, root: Path, markers: Sequence[Marker]) -> None:
         """Check that other units have written the codes that records name.
@@ -347,22 +346,3 @@ def _frame_shift(markers: Sequence[Marker]) -> dict[str, float]:
     """Seconds of a frame, from the units' counts: the codec is not loaded if other ranks have encoded everything."""
     found = [marker.extra[FRAME_SHIFT] for marker in markers if FRAME_SHIFT in marker.extra]
     return {FRAME_SHIFT: found[0]} if found else {}
-
-
-class _Probed:
-    """The segments of a unit, and their files, which workers are probing."""
-
-    def __init__(self, named: NamedSegments, workers: DecodingPool[UsedSegment]) -> None:
-        self.named = named
-        distinct = named.distinct
-        self._keys = list(distinct)
-        uses = list(distinct.values())
-        self._futures: list[Future[list[UsedSegment | RecordRejected]]] = [
-            workers.submit(find_segments, uses[at : at + _PROBED_AT_ONCE])
-            for at in range(0, len(uses), _PROBED_AT_ONCE)
-        ]
-
-    def found(self, tick: Callable[[], None]) -> dict[int, UsedSegment | RecordRejected]:
-        """The found segments by their keys."""
-        found = [one for future in self._futures for one in wait_for(future, tick)]
-        return dict(zip(self._keys, found, strict=True))

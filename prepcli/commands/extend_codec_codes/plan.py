@@ -8,7 +8,7 @@ from prepcli.engine.state.store_output import OutputSizes
 from prepcli.errors import UsageError
 from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
-from prepcli.manifest.shar_cuts import CutHead, CutsFile, ShardSize, cut_heads
+from prepcli.manifest.shar_cuts import CutsFile, ShardSize
 from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, relative
 
@@ -55,11 +55,6 @@ def find_input(folder: AnyPath) -> list[InputShard]:
         InputShard(number, path, {name: found[number] for name, found in fields.items()}, state_of(path))
         for number, path in cuts.items()
     ]
-
-
-def read_heads(shard: InputShard, data: bytes) -> list[CutHead]:
-    """Ids and durations of a shard's cuts; `data` is the content of the cuts file."""
-    return cut_heads(data, str(shard.cuts))
 
 
 def audio_bytes(folder: AnyPath, shards: Sequence[InputShard]) -> int:

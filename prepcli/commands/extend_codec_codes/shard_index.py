@@ -12,13 +12,13 @@ from prepcli.audio.opening import name_of
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.segments import SHAR_CODES, locate
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
-from prepcli.commands.extend_codec_codes.plan import InputShard, read_heads
+from prepcli.commands.extend_codec_codes.plan import InputShard
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_states import AudioState, States
 from prepcli.formats.pairs import stem
 from prepcli.formats.shar import RecordingLine, decode_json
 from prepcli.formats.shar_audio import tar_contents
-from prepcli.manifest.shar_cuts import read_cuts
+from prepcli.manifest.shar_cuts import cut_heads, read_cuts
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.input_files import state_of
@@ -44,7 +44,7 @@ class ShardIndex:
 
 def index_shard(shard: InputShard) -> ShardIndex:
     """Read a shard."""
-    heads = read_heads(shard, read_cuts(shard.cuts_file))
+    heads = cut_heads(read_cuts(shard.cuts_file), str(shard.cuts))
     ids = [head.id for head in heads]
     fields: dict[str, list[Found]] = {}
     states: States = {}

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,17 +12,16 @@ from prepcli.commands.extend_context_audio.bundle import (
     BATCHES,
     BEST_NAME,
     COMPUTED,
-    INDEX_NAME,
     PADDED,
     REUSED,
     WAITED,
     Bundle,
 )
-from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at, merged_lines
+from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at
 from prepcli.commands.extend_context_audio.kept import (
     EmbeddingStore,
+    KeptEmbeddings,
     NothingToEmbedEncoder,
-    SomethingToEmbedError,
     keys_of,
 )
 from prepcli.commands.extend_context_audio.options import ContextOptions, ExtendContextAudio
@@ -31,20 +30,19 @@ from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import UsageError, option
+from prepcli.errors import InputChangedError, UsageError, option, same_command
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import check_plot, new_figure, save_figure
-from prepcli.jobs.line_job import LINES_NAME
+from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.merging import index_of, write_merged
 from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import base_directories, extended_name
 from prepcli.manifest.parts import KeyFunction
-from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.models.devices import use_full_float32, use_same_algorithms
 from prepcli.models.protocols import SpeakerEncoder
@@ -163,25 +161,16 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         return [*self.manifests, self.options.speaker_model]
 
     def load_model(self) -> SpeakerEncoder:
-        """Load the speaker model, unless all embeddings seem to be kept."""
-        return NothingToEmbedEncoder() if self._has_all_kept() else load_speaker_encoder(self.options.speaker_model)
+        """Load the speaker model, unless all embeddings are kept."""
+        plan = self._planned
+        if plan is not None and all(self._kept(plan.contents, unit).is_kept.all() for unit in plan.units):
+            return NothingToEmbedEncoder()
+        return load_speaker_encoder(self.options.speaker_model)
 
-    def _has_all_kept(self) -> bool:
-        if self._planned is None:
-            return False
-        contents, units = self._planned.contents, self._planned.units
-        return all(contents.store.may_have_all(contents.root, unit.id, unit.num_records) for unit in units)
-
-    def execute(self, plan: ContextPlan, units: Sequence[RecordUnit], execution: Execution) -> Iterator[Marker]:
-        """As any job with a model; but if all embeddings seem to be kept, first without the model."""
-        left = {unit.id: unit for unit in units}
-        try:
-            for marker in super().execute(plan, units, execution):
-                del left[marker.unit]
-                yield marker
-        except SomethingToEmbedError:
-            self.model = load_speaker_encoder(self.options.speaker_model)
-            yield from super().execute(plan, list(left.values()), execution)
+    def _kept(self, contents: ContextContents, unit: RecordUnit) -> KeptEmbeddings:
+        records, layout = contents.records, contents.layout
+        keys = keys_of(records, layout.order[unit.lo : unit.hi], layout.files)
+        return contents.store.find(contents.root, unit.id, keys)
 
     def set_up_device(self) -> None:
         """Let PyTorch compute in full float32, with the same algorithms in every run."""
@@ -201,22 +190,19 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         """Read nothing ahead."""
 
         def begin(tick: Tick) -> Bundle:
-            records, layout = contents.records, contents.layout
-            numbers = layout.order[unit.lo : unit.hi]
-            kept = contents.store.find(contents.root, unit.id, keys_of(records, numbers, layout.files))
+            numbers, kept = contents.layout.order[unit.lo : unit.hi], self._kept(contents, unit)
             if isinstance(self.model, NothingToEmbedEncoder) and not kept.is_kept.all():
-                raise SomethingToEmbedError
-            return Bundle(numbers, records, layout, self.options, self.model, self.max_batch_samples, kept)
+                raise InputChangedError(f"audio was changed during the run; run {same_command()} again")
+            return Bundle(
+                numbers, contents.records, contents.layout, self.options, self.model, self.max_batch_samples, kept
+            )
 
         return begin
 
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the parts in the order of the input; returns counts by threshold, histograms, and statistics."""
         root, out = writer.workspace.root, writer.workspace.out
-        parts = [(root / LINES_NAME.format(marker.unit), root / INDEX_NAME.format(marker.unit)) for marker in markers]
-        merged = writer.open(self.manifest_name)
-        for block in merged_lines(parts):
-            merged.write(block)
+        write_merged(self.manifest_name, markers, writer)
         counts = totals(markers)
         wall = counts[WALL]
         embedded = counts[COMPUTED] - counts[PADDED]
@@ -231,7 +217,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
             "padding": round(counts[PADDED] / max(counts[COMPUTED], 1e-9), 4),
             "mean_batch_seconds": round(counts[COMPUTED] / max(counts[BATCHES], 1), 1),
             "waited_for_audio": round(counts[WAITED] / wall, 3) if wall else 0.0,
-            **histograms([index for _, index in parts]),
+            **histograms(index_of(root, marker) for marker in markers),
             "similarity_histogram_of_all": histogram_of_all(best),
         }
 
@@ -254,7 +240,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     workspace = Workspace(options.out)
-    manifests = expand_paths(options.manifest)
+    manifests = manifests_of(options.manifest, options)
     make_job = partial(
         ContextJob,
         manifests,

@@ -61,10 +61,6 @@ class EmbeddingStore:
                     "(CPU, GPU); leave the option out to compute them"
                 )
 
-    def may_have_all(self, root: Path, bundle: str, num_records: int) -> bool:
-        """Return whether each record of a bundle seems to have an embedding; only its key shows from which audio."""
-        return any(_num_rows(path) == num_records for path in self._files(root, bundle))
-
     def find(self, root: Path, bundle: str, keys: Hashes) -> "KeptEmbeddings":
         """The kept embeddings of the records with these keys; `root` is the workspace of this run."""
         own, *others = self._files(root, bundle)
@@ -135,19 +131,6 @@ class NothingToEmbedEncoder:
     def embed(self, audio: object, lengths: object) -> Any:
         """Fail: there is no audio to embed."""
         raise AssertionError("there was nothing to embed")
-
-
-class SomethingToEmbedError(Exception):
-    """A kept embedding was computed from other audio, so the model is needed."""
-
-
-def _num_rows(path: Path) -> int | None:
-    """The number of embeddings in a file; None if it is missing or damaged."""
-    try:
-        stored: Any = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError):
-        return None
-    return len(stored)
 
 
 def _rows_of(path: Path, keys: Hashes) -> Indices:

@@ -7,11 +7,11 @@ from typing import Annotated
 from prepcli.engine.run.options import Devices, JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Manifest
+from prepcli.interface.shared_options import AudioBaseDir, Manifest, SetInput
 
 
 @dataclass(frozen=True)
-class ContextOptions:
+class ContextOptions(SetInput):
     """The options that shape the extended manifest.
 
     `speaker_model`: name of a model, or its file. `context_min_duration`: seconds. `context_min_ssim`: a cosine.

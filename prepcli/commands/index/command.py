@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -19,7 +20,7 @@ from prepcli.commands.index.rebase import old_places, rebase
 from prepcli.commands.index.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.workspace import atomic_file, flush_folders
-from prepcli.errors import InputChangedError, UsageError, naming, option, same_command
+from prepcli.errors import InputChangedError, UsageError, option, same_command
 from prepcli.formats.indexes import MIRROR, DamagedError, index_problem, is_current, make_index, tar_offsets
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar_walk import walk_tar
@@ -27,7 +28,7 @@ from prepcli.formats.training_config import indexed_config
 from prepcli.interface.bars import with_bar
 from prepcli.interface.printing import as_text
 from prepcli.manifest.sources import expand_paths
-from prepcli.processes.owner import Owner, new_rank_id, owner_of
+from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.ranks import Rank, detect_rank
 from prepcli.processes.workers import available_processors
@@ -100,9 +101,6 @@ class IndexReport(msgspec.Struct):
         return lines
 
 
-_RUN = new_rank_id()  # worker processes inherit it
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The result for one index; `problem` is a line for the user, without the path of the data."""
@@ -139,42 +137,32 @@ def write_index(file: DataFile) -> Outcome:
 
 
 def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
-    """Write a draft next to the index and rename it; the names of drafts show which ones killed processes have left.
+    """Write an index, which appears whole.
 
     The clock of the file system may be behind that of the machine that wrote the data: the index gets at least the time
     of the data.
     """
     if isinstance(index, StorePath):
-        call(client.put_object, str(index), content)  # it appears whole, with a time from the store
+        call(client.put_object, str(index), content)  # its time is that of the store
         return
     new = [one for one in (index.parent, *index.parent.parents) if not one.exists()]
     index.parent.mkdir(parents=True, exist_ok=True)
-    draft = index.with_name(f".{index.name}~{Owner.of_this_process(_RUN)}~")
-    try:
-        with naming(index), draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            now = os.fstat(file.fileno()).st_mtime_ns
-        if now < data_mtime_ns:
-            os.utime(draft, ns=(data_mtime_ns, data_mtime_ns))
-        os.replace(draft, index)
-        flush_folders([index.parent, *(one.parent for one in new)])
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    with atomic_file(index) as file:
+        file.write(content)
+        file.flush()
+        if os.fstat(file.fileno()).st_mtime_ns < data_mtime_ns:
+            os.utime(file.fileno(), ns=(data_mtime_ns, data_mtime_ns))
+    flush_folders(one.parent for one in new)
 
 
 def remove_drafts(folder: AnyPath) -> None:
     """Remove drafts that killed processes have left in a folder of indexes; a store has no drafts."""
     if isinstance(folder, StorePath):
         return
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(folder):
-            if entry.name.startswith(".") and ".idx~" in entry.name:
-                owner = owner_of(Path(entry.path))
-                if owner is not None and owner.is_gone:
-                    Path(entry.path).unlink(missing_ok=True)
+    for draft in folder.glob(".*.idx~*"):
+        with contextlib.suppress(OSError):
+            if time.time() - draft.stat().st_mtime > DELETE_SECONDS:
+                draft.unlink()
 
 
 def check_index(file: DataFile) -> Outcome:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.limits import SAME_SECONDS
+from prepcli.audio.opening import in_store
 from prepcli.audio.segments import SHAR, EncodedAudio, Segment, TargetFormat, with_channel
 from prepcli.commands.manifest_to_shar.options import ManifestToShar, SharOptions
 from prepcli.commands.manifest_to_shar.segments import SegmentStore
@@ -45,6 +46,7 @@ from prepcli.formats.tar import MAX_PLAIN_NAME
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.interface.options import shown_defaults
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import Records, hash_segments
 from prepcli.manifest.context import CONTEXT_FIELDS, context_of, in_context
@@ -52,11 +54,10 @@ from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import Floats, Ints
 from prepcli.manifest.record import Record
-from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import language_of, notes_on_speakers, speaker_of
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.hashing import chunks, occurrences
-from prepcli.storage.addresses import is_address
+from prepcli.storage.addresses import ByteRange
 from prepcli.storage.ahead import reading_ahead
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import real_path
@@ -418,10 +419,9 @@ class _Shard:
             self._writer.extra[LONG_NAMES] += self._target.num_long_names
 
 
-def _addresses(found: _Located) -> list[str]:
+def _addresses(found: _Located) -> list[str | ByteRange]:
     """The addresses of the audio of a record."""
-    paths = [one.name for one in (found.target, found.context) if one is not None]
-    return list(filter(is_address, paths))
+    return [one for part in (found.target, found.context) if part is not None for one in in_store(part.name)]
 
 
 def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore) -> _Located:
@@ -472,6 +472,6 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     check_loadable(options.out)
-    job = SharJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    job = SharJob(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
     return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

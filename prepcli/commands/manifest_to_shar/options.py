@@ -8,7 +8,7 @@ from prepcli.audio.limits import check_target_rate
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Channel, Manifest, WorkDir
+from prepcli.interface.shared_options import AudioBaseDir, Channel, Manifest, SetInput, WorkDir
 from prepcli.storage.paths import AnyPath
 
 OPUS_RATE = 48_000
@@ -16,7 +16,7 @@ OPUS_RATE = 48_000
 
 
 @dataclass(frozen=True)
-class SharOptions:
+class SharOptions(SetInput):
     """The options that shape a Shar data set; `target_sample_rate` in Hz."""
 
     audio_base_dir: AudioBaseDir = None

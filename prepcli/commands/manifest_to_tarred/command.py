@@ -23,11 +23,10 @@ from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
-from prepcli.formats.sets import BUCKET
-from prepcli.formats.tarred import ExistingSet, names_in_config, names_of_version, newest_version, read_existing
+from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
 from prepcli.formats.train_ds import main_file, name_earlier, name_version
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.manifest.index import content_digest
-from prepcli.manifest.sources import expand_paths
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
 from prepcli.storage.addresses import join
@@ -214,7 +213,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
     addition = _last_addition(folder)
     if manifest is not None:
-        _check_manifest(expand_paths(manifest), addition, folder)
+        _check_manifest(manifests_of(manifest, options), addition, folder)
     _check_unchanged(addition)
     files = list(addition.files())
     size = format_bytes(sum(path.lstat().st_size for path in files))
@@ -336,7 +335,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     if options.manifest is None:
         raise UsageError("missing argument 'MANIFEST' (see prepcli manifest-to-tarred --help)")
     refuse_swapped(options.manifest, options.out)
-    manifests = expand_paths(options.manifest)
+    manifests = manifests_of(options.manifest, options)
     out, concat_to = options.out, options.concat_to
     if concat_to is not None:
         if out is not None and out.absolute() != concat_to.absolute():

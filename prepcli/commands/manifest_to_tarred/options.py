@@ -10,7 +10,7 @@ from prepcli.audio.limits import check_target_rate
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Channel, WorkDir
+from prepcli.interface.shared_options import AudioBaseDir, Channel, SetInput, WorkDir
 from prepcli.storage.paths import AnyPath
 
 DYNAMIC_BUCKETS = 30
@@ -20,7 +20,7 @@ Tarred = TypeVar("Tarred", bound="TarredOptions")
 
 
 @dataclass(frozen=True)
-class TarredOptions:
+class TarredOptions(SetInput):
     """The options that shape a tarred data set; durations in seconds, rates in Hz.
 
     Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided. None
@@ -181,8 +181,8 @@ class ManifestToTarred(TarredOptions, JobOptions):
     manifest: Annotated[
         str | None,
         Option(
-            "NeMo manifest(s): a path, several separated by commas, or a brace pattern; required, but not with "
-            "--undo-concat.",
+            "NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several "
+            "separated by commas, or a brace pattern; required, but not with --undo-concat.",
             metavar="MANIFEST",
             is_argument=True,
             shapes_output=False,

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.verify.codes import compare_with_audio
 from prepcli.commands.verify.exports import verify_export
 from prepcli.commands.verify.manifests import MAX_PROBLEMS, ManifestReport, manifests_in, named_files, verify_manifest
 from prepcli.commands.verify.options import Verify
 from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import PublishedRun, judge_runs, plan_of, runs_of
+from prepcli.commands.verify.runs import PublishedRun, compare_with_audio, judge_runs, plan_of, runs_of
 from prepcli.commands.verify.shar import text_context_problems, verify_shar_set
-from prepcli.commands.verify.tarred_set import verify_tarred_set
+from prepcli.commands.verify.shards import OTHER_BYTES
+from prepcli.commands.verify.tarred import verify_tarred_set
 from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.plan import StoredPlan
@@ -370,7 +370,7 @@ def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Itera
         if isinstance(digest, OSError):
             yield f"{name}: cannot be read: {digest.strerror or digest}"
         elif digest != published[name]:
-            yield f"{name}: not the bytes that were published (SHA-256 differs)"
+            yield f"{name}: {OTHER_BYTES}"
 
 
 def _digest(path: AnyPath) -> str | OSError:

@@ -5,18 +5,15 @@ import importlib.util
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from prepcli.audio.encode import LOSSLESS
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.segments import probe
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.shards import Hashed, add_shard
-from prepcli.commands.verify.tarred import ShardReport, check_audio, line_hash
+from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, check_audio, repeated
 from prepcli.engine.publishing.output_files import sha256_of
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
@@ -38,25 +35,6 @@ from prepcli.manifest.scan import Range, lines_of, ranges_of
 from prepcli.planning.hashing import Hashes
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
-
-
-@dataclass(slots=True)
-class ExportReport(ShardReport):
-    """The result for a part of an export; `num_lines` counts records.
-
-    Attributes:
-        id_hashes: a 64-bit hash of each record's id.
-        num_dropped: records that the reader drops silently.
-    """
-
-    id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
-    num_dropped: int = 0
-
-    def add_ids(self, ids: Sequence[str]) -> None:
-        """Add the hashes of these ids."""
-        hashes = [line_hash(id.encode("utf-8", "surrogatepass")) for id in ids]
-        self.id_hashes = np.concatenate([self.id_hashes, np.array(hashes, np.uint64)])
-
 
 _LINES_AT_ONCE = 500
 
@@ -94,9 +72,9 @@ def _find_mels(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
     return parts, problems
 
 
-def _check_mels(part: ListPart) -> ExportReport:
+def _check_mels(part: ListPart) -> ShardReport:
     """Check that each line of a file list is path and text, and that the mel or the audio file exists."""
-    report = ExportReport(part.first)
+    report = ShardReport()
     is_mels = f"_{MEL}_text_" in part.name
     paths = []
     for number, (line, sha256) in enumerate(zip(part.lines, part.sha256, strict=True), start=part.first):
@@ -114,11 +92,11 @@ def _check_mels(part: ListPart) -> ExportReport:
         elif not is_mels and not path.is_file():
             report.problems.append(f"{where}: there is no file {path}")
     report.num_lines = len(paths)
-    report.add_ids(paths)
+    report.set_ids(paths)
     return report
 
 
-def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ExportReport) -> None:
+def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ShardReport) -> None:
     import torch
 
     try:
@@ -127,19 +105,16 @@ def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ExportRepo
     except Exception as error:  # torch.load has no common class: errors of zip, of pickle, its own
         report.problems.append(f"{where}: cannot be read: {first_line(error)}")
         return
-    if sha256 not in (None, hashlib.sha256(data).hexdigest()):
-        report.problems.append(f"{where}: not the bytes that were published (SHA-256 differs)")
+    report.compare(where, sha256, hashlib.sha256(data).hexdigest())
     if not isinstance(mel, torch.Tensor) or mel.dtype != torch.float32 or mel.dim() != 2 or not mel.numel():
         report.problems.append(f"{where}: not a float32 tensor of shape (bands, frames)")
     elif not bool(torch.isfinite(mel).all()):
         report.problems.append(f"{where}: has values that are not numbers")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedFile:
+class CheckedFile(NamedTuple):
     """A file to check, and its published SHA-256 if that is known."""
 
-    number: int
     path: AnyPath
     sha256: str | None
 
@@ -150,24 +125,24 @@ def _find_parquet(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], l
     found = one.shards
     missing = [file_name(number) for number in range(max(found, default=-1) + 1) if number not in found]
     problems = [f"{', '.join(missing)}: missing; files must be numbered from 0"] if missing else []
-    return [CheckedFile(number, path, sha256(path.name)) for number, path in found.items()], problems
+    return [CheckedFile(path, sha256(path.name)) for path in found.values()], problems
 
 
-def _check_parquet(file: CheckedFile) -> ExportReport:
+def _check_parquet(file: CheckedFile) -> ShardReport:
     """Check that each row of a Parquet file has an id, and decodable audio as long as its duration."""
     import pyarrow
 
-    report = ExportReport(file.number)
+    report = ShardReport()
     name = file.path.name
     try:
-        if file.sha256 not in (None, sha256_of(file.path)):
-            report.problems.append(f"{name}: not the bytes that were published (SHA-256 differs)")
+        if file.sha256 is not None:
+            report.compare(name, file.sha256, sha256_of(file.path))
         ids = []
         for number, row in enumerate(_rows(file.path)):
             report.num_lines += 1
             _check_row(f"{name}: row {number}", row, file.path, report)
             ids.append(str(row.get("id")))
-        report.add_ids(ids)
+        report.set_ids(ids)
     except (pyarrow.ArrowException, OSError) as error:
         report.problems.append(f"{name}: cannot be read: {first_line(error)}")
     return report
@@ -182,7 +157,7 @@ def _rows(path: AnyPath) -> Iterator[dict[str, Any]]:
             yield from python_values(file.read_row_group(group, columns))
 
 
-def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ExportReport) -> None:
+def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ShardReport) -> None:
     audio = row.get("audio")
     data = audio.get("bytes") if isinstance(audio, dict) else None
     name = "" if row.get("id") is None else str(row["id"])  # other programs write ids as numbers
@@ -203,26 +178,7 @@ def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ExportRep
         report.problems.append(f"{where}: duration is {duration:.3f} s, but its audio has {info.duration:.3f} s")
 
 
-@dataclass(frozen=True, slots=True)
-class ShardFile:
-    """A shard to check, and its published SHA-256 if that is known."""
-
-    number: int
-    tar: AnyPath
-    sha256: str | None
-
-
-def _find_wenet(one: WenetSet, sha256: Hashed) -> tuple[Sequence[ShardFile | Range], list[str]]:
-    """The shards for WeNet, or the parts of its data list, to check."""
-    return _find_lines(one.list) if one.is_raw else _find_shards(one, sha256)
-
-
-def _check_wenet(part: ShardFile | Range) -> ExportReport:
-    """Check that WeNet's reader finds a text and audio for each key of a shard, or of lines of the data list."""
-    return _check_shard(part) if isinstance(part, ShardFile) else _check_lines(part)
-
-
-def _find_shards(one: WenetSet, sha256: Hashed) -> tuple[list[ShardFile], list[str]]:
+def _find_shards(one: WenetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
     """The shards to check.
 
     `shards.list` must name the shards of the folder, in order, by paths that the reader can open.
@@ -236,31 +192,30 @@ def _find_shards(one: WenetSet, sha256: Hashed) -> tuple[list[ShardFile], list[s
         if path.is_absolute() and not path.is_file():
             problems.append(f"{LIST_NAME}:{number}: there is no file {path}; has the directory been moved?")
     names = [path.name for path in listed]
-    there = {
-        f"{prefix}_{number:09d}.tar": number for prefix, numbers in shards_in(one.folder).items() for number in numbers
-    }
+    there = [f"{prefix}_{number:09d}.tar" for prefix, found in shards_in(one.folder).items() for number in found]
     problems += [f"{name}: is not in {LIST_NAME}" for name in there if name not in names]
     problems += [f"{name}: missing" for name in names if name not in there]
     if len(set(names)) < len(names):
         problems.append(f"{LIST_NAME}: names a shard twice")
-    parts = [ShardFile(there[name], one.folder / name, sha256(name)) for name in dict.fromkeys(names) if name in there]
+    parts = [CheckedFile(one.folder / name, sha256(name)) for name in dict.fromkeys(names) if name in there]
     return parts, problems
 
 
-def _check_shard(shard: ShardFile) -> ExportReport:
-    """Read a whole shard and decode its audio."""
-    report = ExportReport(shard.number)
+def _check_shard(shard: CheckedFile) -> ShardReport:
+    """Check that WeNet's reader finds a text and audio for each key of a shard, and decode the audio."""
+    report = ShardReport()
+    name = shard.path.name
     keys: list[str] = []
     text: tuple[str, str] | None = None
-    for member, data in read_members(shard.tar, shard.tar.name, shard.sha256, report.problems):
+    for member, data in read_members(shard.path, name, shard.sha256, report.problems):
         report.num_members += 1
         key, _, suffix = member.name.rpartition(".")
-        where = f"{shard.tar.name}: member {member.name}"
+        where = f"{name}: member {member.name}"
         if not member.isreg() or not key:
             report.problems.append(f"{where} is not a file <key>.txt or <key>.<audio format>")
         elif suffix == "txt":
             if text is not None:
-                report.problems.append(f"{shard.tar.name}: {text[0]} has no audio")
+                report.problems.append(f"{name}: {text[0]} has no audio")
             text = (key, _decoded(data, where, report))
         elif suffix not in AUDIO_FORMATS:
             report.problems.append(f"{where}: WeNet does not take .{suffix} for audio")
@@ -268,19 +223,19 @@ def _check_shard(shard: ShardFile) -> ExportReport:
             if text is None or text[0] != key:
                 report.problems.append(f"{where} does not follow its text, {key}.txt")
             keys.append(key)
-            info = check_audio(data, member.name, shard.tar, shard.tar.name, report)
+            info = check_audio(data, member.name, shard.path, name, report)
             if info is not None:
                 report.seconds += info.duration
                 report.num_dropped += is_dropped(info.duration, num_tokens(text[1] if text is not None else ""))
             text = None
     if text is not None:
-        report.problems.append(f"{shard.tar.name}: {text[0]} has no audio")
+        report.problems.append(f"{name}: {text[0]} has no audio")
     report.num_lines = len(keys)
-    report.add_ids(keys)
+    report.set_ids(keys)
     return report
 
 
-def _decoded(data: bytes, where: str, report: ExportReport) -> str:
+def _decoded(data: bytes, where: str, report: ShardReport) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -288,15 +243,16 @@ def _decoded(data: bytes, where: str, report: ExportReport) -> str:
         return ""
 
 
-def _find_lines(path: AnyPath) -> tuple[list[Range], list[str]]:
-    if not path.is_file():
+def _find_lines(one: WenetSet, sha256: Hashed) -> tuple[list[Range], list[str]]:
+    """The parts of the data list to check."""
+    if not one.list.is_file():
         return [], [f"{RAW_LIST_NAME}: missing"]
-    return ranges_of(str(path), path.stat().st_size), []
+    return ranges_of(str(one.list), one.list.stat().st_size), []
 
 
-def _check_lines(part: Range) -> ExportReport:
+def _check_lines(part: Range) -> ShardReport:
     """Check the lines, and the headers of the audio that they name."""
-    report = ExportReport(part.start)
+    report = ShardReport()
     keys = []
     for line in lines_of(part):
         try:
@@ -312,7 +268,7 @@ def _check_lines(part: Range) -> ExportReport:
         report.seconds += seconds
         report.num_dropped += is_dropped(seconds, num_tokens(text))
     report.num_lines = report.num_members = len(keys)
-    report.add_ids(keys)
+    report.set_ids(keys)
     return report
 
 
@@ -339,19 +295,23 @@ def _check_item(item: Any) -> tuple[str, float, str]:
 
 _Parts = tuple[Sequence[Any], list[str]]
 _CHECKS: dict[str, tuple[Callable[[Any, Hashed], _Parts], Callable[[Any], Any]]] = {
-    "wenet": (_find_wenet, _check_wenet),
+    "wenet": (_find_shards, _check_shard),
+    "raw": (_find_lines, _check_lines),
     "mels": (_find_mels, _check_mels),
     "parquet": (_find_parquet, _check_parquet),
 }
-"""The checks by kind: a function that returns the parts and problems of their names, and one that checks a part."""
+"""The checks by kind; `raw` is a data list of WeNet.
+
+Each has a function that returns the parts and problems of their names, and one that checks a part.
+"""
 
 
 def verify_export(one: StoredSet, sha256: Hashed, num_workers: int, report: VerifyReport) -> None:
     """Check each part of an export, and that ids are unique over all parts."""
     report.kind = one.kind
-    find, check = _CHECKS[one.kind]
+    find, check = _CHECKS["raw" if isinstance(one, WenetSet) and one.is_raw else one.kind]
     parts, problems = find(one, sha256)
-    ids = [np.empty(0, np.uint64)]
+    ids: list[Hashes] = []
     num_dropped = 0
     mapped = map_in_order if one.kind == "mels" else map_refusing_crashes  # mels need no decoder
     for part in mapped(check, parts, num_workers):
@@ -359,8 +319,7 @@ def verify_export(one: StoredSet, sha256: Hashed, num_workers: int, report: Veri
         num_dropped += part.num_dropped
         add_shard(part, "", report)
     report.problems += problems
-    in_order = np.sort(np.concatenate(ids))
-    if num_repeated := int(np.count_nonzero(in_order[1:] == in_order[:-1])):
+    if num_repeated := len(repeated(ids)):
         report.problems.append(f"{num_repeated} records have the id of another record; ids must be unique")
     if num_dropped:
         report.notes.append(

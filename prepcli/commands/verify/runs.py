@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from prepcli.commands.verify.report import VerifyReport
@@ -14,7 +15,9 @@ from prepcli.engine.run.status import Status, read_status, workspaces_of
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import find_plan
 from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.formats.audio_states import AUDIO_RECORD, compare_audio
 from prepcli.interface.printing import printable_command
+from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
 
 
@@ -80,3 +83,29 @@ def _why_empty(runs: Sequence[PublishedRun]) -> str:
         reasons.update(run.status.rejects)
     what = "left out by the settings" if all(map(asked_for, reasons)) else "rejected"
     return f"all {records_in:,} records were {what} ({commonest(reasons)})"
+
+
+def compare_with_audio(workspace: Workspace, folder: AnyPath, num_workers: int, report: VerifyReport) -> None:
+    """Report codes that were made from other audio than the current audio.
+
+    Args:
+        workspace: workspace of the codes.
+        folder: the Shar set; audio outside of it has absolute paths.
+        num_workers: maximum number of worker processes.
+        report: gets a problem, and a note about audio that could not be compared.
+    """
+    records = sorted(workspace.root.glob(AUDIO_RECORD.format("*")))
+    found = list(map_in_order(partial(compare_audio, folder=str(folder)), records, num_workers))
+    changed = [path for one in found for path in one.changed]
+    num_missing = sum(one.num_missing for one in found)
+    if changed:
+        more = f", and of {len(changed) - 1:,} more files" if len(changed) > 1 else ""
+        report.problems.append(
+            f"{workspace.root.name}: made of other audio than {changed[0]} holds now{more}; run extend-codec-codes "
+            "again with --overwrite"
+        )
+    if num_missing:
+        report.notes.append(
+            f"{workspace.root.name}: {num_missing:,} audio files are not where they were encoded from, and were not "
+            "compared with what was encoded"
+        )

@@ -14,19 +14,17 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from prepcli.commands.verify.codes import check_codes
 from prepcli.commands.verify.indexes import index_problems, moved_from
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.runs import PublishedRun
-from prepcli.commands.verify.shards import Hashed, add_shard
-from prepcli.commands.verify.tarred import ShardReport, check_audio, line_hash
+from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, aligned_pairs, check_audio, repeated
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import UsageError
 from prepcli.formats.codes import CODES_OF
 from prepcli.formats.indexes import MIRROR
-from prepcli.formats.pairs import Pair, read_pairs
+from prepcli.formats.npy import read_npy
+from prepcli.formats.pairs import Pair
 from prepcli.formats.sets import CodesSet, SharSet
 from prepcli.formats.shar import (
     AUDIO_NAME,
@@ -40,10 +38,22 @@ from prepcli.formats.shar import (
 )
 from prepcli.interface.bars import with_bar
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
+from prepcli.planning.hashing import Hashes
 from prepcli.storage.paths import AnyPath, relative
 
-Hashes = NDArray[np.uint64]
 _AGAIN = "run extend-text-context again with --overwrite"
+TOLERANCE = 1e-3
+"""Seconds by which a rounded duration, or resampling to whole samples, may differ."""
+
+
+class _Array(msgspec.Struct):
+    shape: list[int]
+
+
+class _TemporalArray(msgspec.Struct):
+    array: _Array
+    temporal_dim: int
+    frame_shift: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +69,6 @@ class SharFiles:
     sha256: dict[AnyPath, str] = field(default_factory=dict)
     codes: dict[str, AnyPath] = field(default_factory=dict)
     mirror: AnyPath | None = None
-
-
-@dataclass(slots=True)
-class SharReport(ShardReport):
-    """`num_lines` counts cuts, `num_members` the recordings and arrays of all fields.
-
-    `seconds` are the seconds of the cuts; `id_hashes` has a 64-bit hash of each cut's id.
-    """
-
-    id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
 
 def verify_shar_set(
@@ -126,19 +126,23 @@ def find_shards(
     return shards, problems
 
 
-def _check_shard(files: SharFiles) -> SharReport:
+def _check_shard(files: SharFiles) -> ShardReport:
     """Read the whole shard: decode every recording, and compare every array of codes with its audio."""
-    report = SharReport(files.number)
+    report = ShardReport()
     cuts = _check_cuts(files, report)
+    ids = [cut.id for cut in cuts]
     report.num_lines = len(cuts)
-    report.id_hashes = np.array([line_hash(cut.id.encode("utf-8", "surrogatepass")) for cut in cuts], np.uint64)
+    report.set_ids(ids)
     seconds: dict[str, list[float | None]] = {TARGET: [cut.duration for cut in cuts]}
     for name, tar in files.tars.items():
         seconds[name] = _check_field(name, tar, files, cuts, report)
     audio_of = {codes: audio for audio, codes in CODES_OF.items()}
     for name, tar in files.codes.items():
-        lengths = seconds.get(audio_of[tar.parent.name], [])
-        check_codes(f"{name}/{tar.name}", tar, files.sha256.get(tar), [cut.id for cut in cuts], lengths, report)
+        where, lengths = f"{name}/{tar.name}", seconds.get(audio_of[tar.parent.name], [])
+        for pair, at in aligned_pairs(where, tar, files.sha256.get(tar), "array", ids, files.cuts.name, report):
+            if not pair.is_placeholder:
+                length = lengths[at] if at is not None and at < len(lengths) else None
+                _check_array(f"{where}: {pair.name}", pair, length, report)
     if not report.problems:
         if files.cuts.suffix != ".gz":
             report.problems += index_problems(files.cuts, "jsonl", f"cuts/{files.cuts.name}", files.mirror)
@@ -147,13 +151,12 @@ def _check_shard(files: SharFiles) -> SharReport:
     return report
 
 
-def _check_cuts(files: SharFiles, report: SharReport) -> list[CutLine]:
+def _check_cuts(files: SharFiles, report: ShardReport) -> list[CutLine]:
     name = f"cuts/{files.cuts.name}"
     cuts: list[CutLine] = []
     try:
         data = files.cuts.read_bytes()
-        if files.sha256.get(files.cuts) not in (None, hashlib.sha256(data).hexdigest()):
-            report.problems.append(f"{name}: not the bytes that were published (SHA-256 differs)")
+        report.compare(name, files.sha256.get(files.cuts), hashlib.sha256(data).hexdigest())
         text = gzip.decompress(data) if files.cuts.suffix == ".gz" else data
     except (OSError, EOFError, zlib.error) as error:
         report.problems.append(f"{name}: cannot be read: {error}")
@@ -177,27 +180,18 @@ def _check_cuts(files: SharFiles, report: SharReport) -> list[CutLine]:
 
 
 def _check_field(
-    name: str, tar: AnyPath, files: SharFiles, cuts: Sequence[CutLine], report: SharReport
+    name: str, tar: AnyPath, files: SharFiles, cuts: Sequence[CutLine], report: ShardReport
 ) -> list[float | None]:
     """Check a field; returns the seconds of each recording, None if unknown."""
-    where = f"{name}/{tar.name}"
-    count = 0
-    aligned = True
-    seconds: list[float | None] = []
-    for pair in read_pairs(tar, where, files.sha256.get(tar), report.problems):
-        cut = cuts[count] if count < len(cuts) else None
-        count += 1
-        if cut is not None and aligned and pair.cut_id != cut.id:
-            aligned = False  # later recordings are not aligned either
-            report.problems.append(f"{where}: recording {count} is {pair.name}, but cut {count} is {cut.id}")
-        seconds.append(_check_recording(tar, where, pair, cut if name == TARGET and aligned else None, report))
-    if count != len(cuts):
-        report.problems.append(f"{where}: {count} recordings, but {files.cuts.name} has {len(cuts)} cuts")
-    report.num_members += count
+    where, ids = f"{name}/{tar.name}", [cut.id for cut in cuts]
+    sha256, seconds = files.sha256.get(tar), list[float | None]()
+    for pair, at in aligned_pairs(where, tar, sha256, "recording", ids, files.cuts.name, report):
+        cut = cuts[at] if name == TARGET and at is not None else None
+        seconds.append(_check_recording(tar, where, pair, cut, report))
     return seconds
 
 
-def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, report: SharReport) -> float | None:
+def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, report: ShardReport) -> float | None:
     if pair.is_placeholder:
         return None
     what = f"{where}: {pair.name}"
@@ -224,19 +218,43 @@ def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, 
 
 
 def _repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
-    """Cut ids that occur more than once in the set; `hashes` are the `SharReport.id_hashes` of the shards."""
-    in_order = np.sort(np.concatenate([np.empty(0, np.uint64), *hashes]))
-    repeated = in_order[1:][in_order[1:] == in_order[:-1]]
-    if not len(repeated):
-        return []
+    """Cut ids that occur more than once in the set; `hashes` are the `id_hashes` of the shards."""
+    several = repeated(hashes)
     places: dict[str, list[str]] = {}
-    for shard, own in zip(shards, hashes, strict=True):
-        if np.isin(own, repeated).any():
-            for cut in _check_cuts(shard, SharReport(shard.number)):
+    for shard, own in zip(shards, hashes, strict=True) if len(several) else ():
+        if np.isin(own, several).any():
+            for cut in _check_cuts(shard, ShardReport()):
                 places.setdefault(cut.id, []).append(shard.cuts.name)
     return [
         f"cut id {id} occurs {len(names)} times: {', '.join(names)}" for id, names in places.items() if len(names) > 1
     ]
+
+
+def _check_array(what: str, pair: Pair, seconds: float | None, report: ShardReport) -> None:
+    """Check an array of codes; its frames must cover the `seconds` of audio, and end less than one frame after them."""
+    try:
+        manifest = decode_json(pair.manifest, _TemporalArray)
+        codes = read_npy(pair.data)
+    except (msgspec.DecodeError, ValueError) as error:
+        report.problems.append(f"{what}: not an array with its manifest: {error}")
+        return
+    if codes.dtype.kind not in "iu" or codes.ndim != 2:
+        report.problems.append(
+            f"{what}: {codes.dtype} of shape {codes.shape}; expected integers of shape (codebooks, frames)"
+        )
+        return
+    if list(codes.shape) != manifest.array.shape or manifest.temporal_dim not in (-1, 1):
+        report.problems.append(f"{what}: its manifest says {manifest.array.shape}, it has {list(codes.shape)}")
+    if codes.size and int(codes.min()) < 0:
+        report.problems.append(f"{what}: codes below 0")
+    if not manifest.frame_shift > 0:
+        report.problems.append(f"{what}: frame shift {manifest.frame_shift} s")
+    elif seconds is not None:
+        beyond = codes.shape[1] * manifest.frame_shift - seconds
+        if not -TOLERANCE <= beyond < manifest.frame_shift + TOLERANCE:
+            report.problems.append(
+                f"{what}: {codes.shape[1]} frames of {manifest.frame_shift:.6g} s, but the audio lasts {seconds:.6g} s"
+            )
 
 
 def text_context_problems(folder: AnyPath, runs: Sequence[PublishedRun]) -> Iterator[str]:

@@ -1,12 +1,51 @@
-"""Common parts of the checks of all kinds of sets: published hashes, and totals over shards."""
+"""The parts that all checks share: the result for a part of a set, decoded audio, repeated ids."""
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
+
+from prepcli.audio.check import check_decoded
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe_bytes
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.tarred import ShardReport
+from prepcli.errors import RecordRejected
+from prepcli.formats.pairs import Pair, read_pairs
+from prepcli.planning.hashing import Hashes
+from prepcli.processes.in_hand import take_in_hand
+from prepcli.storage.paths import AnyPath
 
 Hashed = Callable[[str], str | None]
 """Returns the published SHA-256 of a file below OUT, or None; the caller compares it."""
+OTHER_BYTES = "not the bytes that were published (SHA-256 differs)"
+
+
+@dataclass(slots=True)
+class ShardReport:
+    """The result for a shard or another part of a set: counts, seconds of audio, and problems.
+
+    `lines_digest`: the sum of 64-bit hashes of the lines, equal for equal lines in any order. `id_hashes`: a 64-bit
+    hash of each id. `num_dropped`: records that the reader drops silently.
+    """
+
+    num_members: int = 0
+    num_lines: int = 0
+    seconds: float = 0.0
+    lines_digest: int = 0
+    num_dropped: int = 0
+    id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    problems: list[str] = field(default_factory=list)
+
+    def set_ids(self, ids: Iterable[str]) -> None:
+        """Set the hashes of the ids."""
+        hashes = [line_hash(id.encode("utf-8", "surrogatepass")) for id in ids]
+        self.id_hashes = np.array(hashes, np.uint64)
+
+    def compare(self, where: str, sha256: str | None, found: str) -> None:
+        """Report a file whose SHA-256 is `found`, but was published as another one; None: it is not known."""
+        if sha256 not in (None, found):
+            self.problems.append(f"{where}: {OTHER_BYTES}")
 
 
 def add_shard(shard: ShardReport, prefix: str, report: VerifyReport) -> None:
@@ -16,3 +55,54 @@ def add_shard(shard: ShardReport, prefix: str, report: VerifyReport) -> None:
     report.records += shard.num_lines
     report.seconds += shard.seconds
     report.problems += [prefix + problem for problem in shard.problems]
+
+
+def check_audio(data: bytes, name: str, file: AnyPath, where: str, report: ShardReport) -> AudioInfo | None:
+    """Decode the audio `name` in a shard or another file; adds a problem and returns None if that fails."""
+    try:
+        take_in_hand(name, file)
+        info = probe_bytes(data, name)
+        check_decoded(data, info, name)
+    except RecordRejected as rejected:
+        report.problems.append(f"{where}: {rejected.detail}")
+        return None
+    return info
+
+
+def aligned_pairs(
+    where: str, tar: AnyPath, sha256: str | None, kind: str, ids: Sequence[str], cuts: str, report: ShardReport
+) -> Iterator[tuple[Pair, int | None]]:
+    """Read the items of a tar, each with the number of its cut; None after an item that is not aligned with its cut.
+
+    Args:
+        where: the name of the tar in messages.
+        tar: the tar.
+        sha256: its published SHA-256; None if that is not known.
+        kind: what the items are, in the singular.
+        ids: the ids of the cuts.
+        cuts: the name of the file of the cuts.
+        report: counts the items, and gets the problems.
+    """
+    count, aligned = 0, True
+    for pair in read_pairs(tar, where, sha256, report.problems):
+        has_cut = count < len(ids)
+        if has_cut and aligned and pair.cut_id != ids[count]:
+            aligned = False  # later items are not aligned either
+            report.problems.append(f"{where}: {kind} {count + 1} is {pair.name}, but cut {count + 1} is {ids[count]}")
+        yield pair, count if has_cut and aligned else None
+        count += 1
+    if count != len(ids):
+        report.problems.append(f"{where}: {count} {kind}s, but {cuts} has {len(ids)} cuts")
+    report.num_members += count
+
+
+def repeated(hashes: Iterable[Hashes]) -> Hashes:
+    """Return the hashes that occur more than once: each as often as it is repeated."""
+    in_order = np.sort(np.concatenate([np.empty(0, np.uint64), *hashes]))
+    found: Hashes = in_order[1:][in_order[1:] == in_order[:-1]]
+    return found
+
+
+def line_hash(line: bytes) -> int:
+    """A 64-bit hash of a line, for comparing sets of lines without keeping them."""
+    return int.from_bytes(hashlib.blake2b(line, digest_size=8).digest(), "little")

@@ -5,12 +5,14 @@ import heapq
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.storage.containers import SEPARATOR, place_of
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
@@ -42,13 +44,26 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     if fields is None:
         text = line.decode("utf-8", errors="backslashreplace").strip()
         fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
+    _add_place(fields)
     fields["reject_reason"] = _raw(rejected.reason.value)
     fields["reject_detail"] = _raw(rejected.detail)
-    fields["manifest_line"] = _raw(origin.line)
+    fields["manifest_line"] = msgspec.Raw(b"%d" % origin.line)
     fields["manifest_filepath"] = _raw(origin.manifest)
     return msgspec.json.encode(fields) + b"\n"
 
 
+def _add_place(fields: dict[str, msgspec.Raw]) -> None:
+    """Add the container and the member or row of a record in one, unless the record has fields of these names."""
+    path = fields.get("audio_filepath")
+    if path is None or SEPARATOR.encode() not in bytes(path):
+        return
+    named = msgspec.json.decode(path)
+    if isinstance(named, str) and (place := place_of(named)) is not None:
+        for name, value in place.fields().items():
+            fields.setdefault(name, _raw(value))
+
+
+@lru_cache(maxsize=64, typed=True)  # a rule may leave out millions of records for one reason
 def _raw(value: Any) -> msgspec.Raw:
     # A path from the file system may contain bytes that are not UTF-8 (surrogates in Python); they become '?'.
     if isinstance(value, str):

@@ -214,7 +214,7 @@ def _plan_document(run: "Run") -> StoredPlan:
         command=run.job.command,
         digest=run.digest,
         settings=run.settings,
-        inputs=[{"path": file.path, "sha256": file.sha256} for file in plan.inputs],
+        inputs=[{"path": str(file.path), "sha256": file.sha256} for file in plan.inputs],
         records_in=plan.records_in,
         skipped=plan.num_skipped,
         planned_rejects=plan.planned_rejects,

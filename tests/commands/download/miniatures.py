@@ -7,7 +7,8 @@ import io
 import itertools
 import json
 import tarfile
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -43,6 +44,17 @@ def tar(files: Files) -> bytes:
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(data), 0o444
             out.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def zipped(files: Files) -> bytes:
+    """A zip of files, compressed, with the permissions that Info-ZIP writes; the same bytes each time."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, data in files.items():
+            member = zipfile.ZipInfo(name)
+            member.external_attr, member.compress_type = 0o100644 << 16, zipfile.ZIP_DEFLATED
+            out.writestr(member, data)
     return buffer.getvalue()
 
 
@@ -197,11 +209,139 @@ def libritts(folder: str, speakers: list[str], tree: str = "LibriTTS") -> Files:
     return files
 
 
+VCTK_SPEAKERS = """ID  AGE  GENDER  ACCENTS  REGION COMMENTS
+p225  23  F    English    Southern  England
+p280  25  F    French    France (mic2 files unavailable)
+p315  22  M    American    New England (text files unavailable)
+p362  29  F    American
+s5  22  F  Scottish  Highlands
+"""
+
+
+def vctk() -> Files:
+    """`txt/p225/p225_001.txt`, `wav48_silence_trimmed/p225/p225_001_mic{1,2}.flac`, without a folder above.
+
+    As in the real one p280 has no recordings of mic2, p315 no texts, and p362 not all recordings.
+    """
+    files: Files = {"speaker-info.txt": VCTK_SPEAKERS.encode(), "README.txt": b"A miniature.\n"}
+    for name, speaker in zip(("p225", "p280", "p315", "p362", "s5"), SPEAKERS, strict=False):
+        for index, (path, text) in enumerate(utterances(speaker)[:4], start=1):
+            id = f"{name}/{name}_{index:03d}"
+            if name != "p315":
+                files[f"txt/{id}.txt"] = f"{text} \n".encode()
+            for mic in ("mic1", "mic2"):
+                if (name, mic) != ("p280", "mic2") and (name, index) != ("p362", 2):
+                    files[f"wav48_silence_trimmed/{id}_{mic}.flac"] = path.read_bytes()
+    return files
+
+
+def mls(tree: str) -> Files:
+    """`mls_polish_opus/train/audio/1234/5678/1234_5678_000000.opus`, `transcripts.txt`, `segments.txt`, ….
+
+    As in the real one Opus says 48 kHz. The segments of the test part are in another order, a recording and a
+    transcript are missing, and a speaker is not in the table.
+    """
+    files: Files = {
+        f"{tree}/metainfo.txt": b" SPEAKER   |   GENDER   | PARTITION  |  MINUTES   |  BOOK ID   | TITLE | CHAPTER \n"
+        b"  1101     |     F      |   train    |   20.1     |    2101    | A Title | A Chapter \n"
+        b"  1102     |     M      |   train    |   1.5      |    2102    | A Title | A Chapter \n"
+        b"  1103     |     M      |    dev     |   1.5      |    2103    | A Title | A Chapter \n"
+    }
+    suffix = "opus" if tree.endswith("opus") else "flac"
+    ids: list[str] = []
+    for part, speakers in (("train", ("s01", "s02")), ("dev", ("s03",)), ("test", ("s04",))):
+        transcripts, segments = [], []
+        for speaker in speakers:
+            name = f"{1100 + int(speaker[1:])}_{2100 + int(speaker[1:])}"
+            for index, (path, text) in enumerate(utterances(speaker)):
+                id = f"{name}_{index:06d}"
+                data = path.read_bytes() if suffix == "flac" else opus(path)
+                if (part, index) != ("dev", 1):
+                    files[f"{tree}/{part}/audio/{name.replace('_', '/')}/{id}.{suffix}"] = data
+                transcripts.append(f"{id}\t{'' if (part, index) == ('dev', 2) else text.lower().strip('.')}\n")
+                seconds = soundfile.info(path).duration
+                segments.append(f"{id}\thttps://archive.example/{name}.mp3\t{index * 20.0}\t{index * 20.0 + seconds}\n")
+                ids += [id] if part == "train" else []
+        files[f"{tree}/{part}/transcripts.txt"] = "".join(transcripts).encode()
+        files[f"{tree}/{part}/segments.txt"] = "".join(segments[::-1] if part == "test" else segments).encode()
+    place = f"{tree}/train/limited_supervision"
+    files[f"{place}/9hr/handles.txt"] = "".join(f"{id}\n" for id in ids[:4]).encode()
+    for number in range(6):
+        listed = [ids[5 + number], *(["9_9_9"] if number == 5 else [])]
+        files[f"{place}/1hr/{number}/handles.txt"] = "".join(f"{id}\n" for id in listed).encode()
+    return files
+
+
+@lru_cache
+def opus(path: Path) -> bytes:
+    """A recording as Opus, with the rate that most encoders write in the header."""
+    samples, rate = soundfile.read(path, dtype="float32")
+    buffer = io.BytesIO()
+    soundfile.write(buffer, soxr.resample(samples, rate, 48000), 48000, format="OGG", subtype="OPUS")
+    return buffer.getvalue()
+
+
+@lru_cache
+def mp3(path: Path) -> bytes:
+    samples, rate = soundfile.read(path, dtype="float32")
+    buffer = io.BytesIO()
+    soundfile.write(buffer, soxr.resample(samples, rate, 32000), 32000, format="MP3")
+    return buffer.getvalue()
+
+
+CV_COLUMNS = (
+    *("client_id", "path", "sentence_id", "sentence", "sentence_domain", "up_votes", "down_votes", "age", "gender"),
+    *("accents", "variant", "locale", "segment"),
+)
+
+
+def common_voice(release: str = "25.0-2026-03-09", language: str = "en", columns: Sequence[str] = CV_COLUMNS) -> Files:
+    """`cv-corpus-25.0-2026-03-09/en/{train,…}.tsv`, `clips/*.mp3`, `clip_durations.tsv`.
+
+    Quotation marks stand alone, a clip is empty, one is not there, one has no sentence, and one has no duration.
+    """
+    tree = f"cv-corpus-{release}/{language}"
+    files: Files = {}
+    tables: dict[str, list[str]] = {
+        name: ["\t".join(columns)] for name in ("train", "dev", "test", "validated", "invalidated", "other")
+    }
+    durations = ["clip\tduration[ms]"]
+    for part, speaker in zip(("train", "dev", "test", "invalidated", "other"), SPEAKERS, strict=False):
+        for index, (path, text) in enumerate(utterances(speaker)[:4]):
+            clip = f"common_voice_{language}_{1000 * int(speaker[1:]) + index}.mp3"
+            data = mp3(path)
+            if (part, index) != ("other", 1):
+                files[f"{tree}/clips/{clip}"] = b"" if (part, index) == ("other", 2) else data
+            if index:
+                durations.append(f"{clip}\t{round(soundfile.info(path).duration * 1000)}")
+            row = {
+                "client_id": f"{speaker}{'f' * 125}",
+                "path": clip if "variant" in columns else clip.removesuffix(".mp3"),
+                "sentence": "" if (part, index) == ("other", 3) else f'"{text}',
+                "up_votes": "2",
+                "down_votes": "0",
+                "age": "twenties" if index else "",
+                "gender": "female_feminine" if index == 1 else "",
+                "accents": "England English,slightly posh" if index == 1 else "",
+                "accent": "england" if index == 1 else "",
+                "locale": language,
+            }
+            line = "\t".join(row.get(column, "") for column in columns)
+            for name in (part, *(["validated"] if part in ("train", "dev", "test") else [])):
+                tables[name].append(line)
+    files |= {f"{tree}/{name}.tsv": "".join(f"{line}\n" for line in lines).encode() for name, lines in tables.items()}
+    files[f"{tree}/clip_durations.tsv"] = "".join(f"{line}\n" for line in durations).encode()
+    return files
+
+
 ARCHIVES: dict[str, Callable[[], bytes]] = {
     "dev-clean-2.tar.gz": lambda: tar_gz(librispeech("dev-clean-2", ["s01", "s02"])),
     "train-clean-5.tar.gz": lambda: tar_gz(librispeech("train-clean-5", ["s03", "s04", "s05"])),
     "dev-clean.tar.gz": lambda: tar_gz(libritts("dev-clean", ["s01", "s02"])),
     "dev_clean.tar.gz": lambda: tar_gz(libritts("dev-clean", ["s01", "s02"], "LibriTTS_R")),
+    "VCTK-Corpus-0.92.zip": lambda: zipped(vctk()),
+    "mls_polish_opus.tar.gz": lambda: tar_gz(mls("mls_polish_opus")),
+    "cv-corpus-25.0-2026-03-09-en.tar.gz": lambda: tar_gz(common_voice()),
     "an4_sphere.tar.gz": lambda: tar_gz(an4()),
     "data_aishell.tgz": lambda: tar_gz(aishell()),
     "LJSpeech-1.1.tar.bz2": lambda: bz2.compress(tar(ljspeech())),

@@ -13,6 +13,8 @@ from prepcli.commands.download.published.librispeech import data_sets as librisp
 from prepcli.commands.download.published.libritts import LIBRITTS, LIBRITTS_R
 from prepcli.commands.download.published.libritts import data_sets as libritts_sets
 from prepcli.commands.download.published.ljspeech import data_set as ljspeech_set
+from prepcli.commands.download.published.mls import data_set as mls_set
+from prepcli.commands.download.published.vctk import data_set as vctk_set
 from prepcli.errors import UsageError
 from prepcli.interface.commands import COMMANDS
 from tests.commands.download.conftest import Serve
@@ -24,7 +26,8 @@ from tests.support.running import prepcli
 def test_archives_come_over_https() -> None:
     sets = [an4_set(), aishell_set(), ljspeech_set(100, 100, 1), *librispeech_sets("ALL", "wav")]
     sets += librispeech_sets("mini", "wav")
-    sets += [*libritts_sets("ALL", LIBRITTS), *libritts_sets("ALL", LIBRITTS_R)]
+    sets += [*libritts_sets("ALL", LIBRITTS), *libritts_sets("ALL", LIBRITTS_R), vctk_set("both")]
+    sets.append(mls_set("german", "flac"))
     archives = [one.archive for one in sets if one.archive is not None]
     assert len(archives) == len(sets) and all(archive.urls for archive in archives)
     plain = [url for archive in archives for url in archive.urls if not url.startswith("https://")]

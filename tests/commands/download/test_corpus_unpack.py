@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from prepcli.commands.download import corpus_unpack as unpacking
 from prepcli.commands.download.corpus_unpack import DamagedArchiveError, UnsafeArchiveError, unpack, unpack_checked
-from tests.commands.download.miniatures import tar, tar_gz
+from tests.commands.download.miniatures import tar, tar_gz, zipped
 from tests.conftest import tree
 
 FILES = {"corpus/a.txt": b"a" * 3000, "corpus/deep/er/b.txt": b"", "corpus/naïve 目录.txt": b"c" * 512}
@@ -48,6 +49,59 @@ def test_whole(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     unpack(archive, tmp_path / "out")
     assert tree(tmp_path / "out") == {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
     (tmp_path / "out/corpus/a.txt").write_text("the archive's read-only mode is not taken over")
+
+
+def zip_of(*members: tuple[str, int], data: bytes = b"x" * 3000) -> bytes:
+    """A zip of members, by name and mode of the file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, mode in members:
+            info = zipfile.ZipInfo(name)
+            info.external_attr, info.compress_type = mode << 16, zipfile.ZIP_DEFLATED
+            out.writestr(info, b"" if name.endswith("/") else data)
+    return buffer.getvalue()
+
+
+def test_a_whole_zip(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(zipped(FILES))
+    unpack(tmp_path / "a.zip", tmp_path / "out")
+    assert tree(tmp_path / "out") == {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "said"),
+    [
+        ("../evil", 0o100644, "would be outside"),
+        ("corpus/../../evil", 0o100644, "would be outside"),
+        ("/tmp/evil", 0, "would be outside"),
+        ("corpus/link", 0o120777, "is not a plain file"),
+        ("corpus/pipe", 0o010644, "is not a plain file"),
+        ("corpus/good/x", 0o100644, "cannot be unpacked"),
+    ],
+)
+def test_members_of_a_zip_that_reach_out_are_refused(name: str, mode: int, said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(zip_of(("corpus/", 0o040755), ("corpus/good", 0o100644), (name, mode)))
+    with pytest.raises(UnsafeArchiveError, match=f"a.zip is not to be trusted.*{said}"):
+        unpack(tmp_path / "a.zip", tmp_path / "out")
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} <= {"a.zip", "good"}
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "encrypted", "too large"])
+def test_a_damaged_zip(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytearray(zip_of(("corpus/a", 0o100644)))
+    if damage == "cut":
+        del data[-30:]
+    elif damage == "changed":
+        data[45] ^= 255
+    elif damage == "encrypted":
+        data[data.index(b"PK\1\2") + 8] |= 1
+        data[6] |= 1
+    else:
+        monkeypatch.setattr(unpacking, "MAX_SMALL", 100)
+        monkeypatch.setattr(unpacking, "MAX_RATIO", 2)
+    (tmp_path / "a.zip").write_bytes(data)
+    with pytest.raises(UnsafeArchiveError if damage == "too large" else DamagedArchiveError, match=r"a\.zip"):
+        unpack(tmp_path / "a.zip", tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from prepcli.commands.estimate_bins.nested import ascending_order, nested_bins, place
+from prepcli.commands.estimate_bins.nested import nested_bins, place
 from prepcli.errors import UsageError
 
 Array = npt.NDArray[Any]
@@ -183,12 +183,3 @@ def test_where_examples_go() -> None:
     tokens = np.array([5, 6, 11, 10, 11, 13, 1, 19])
     # A longer bucket is not for one that is too long in tokens for its own: it is left out.
     assert place(sizes, tokens, pairs).tolist() == [0, 1, -1, 1, 3, 4, -1, -1]
-
-
-@pytest.mark.parametrize("decimals", [0, 2, 15])
-@pytest.mark.parametrize("count", [0, 1, 7, 20_000])
-def test_ascending_order_is_that_of_a_stable_sort(count: int, decimals: int) -> None:
-    """Few and many equal sizes, and with 15 decimals such that only differ beyond the 32 bits it sorts by."""
-    sizes = np.random.default_rng(count).lognormal(1, 0.2, count).round(decimals) + 0.5
-    sizes[: count // 2] = 3 + np.arange(count // 2)[::-1] * 2.0**-50 * (decimals == 15)
-    assert ascending_order(sizes).tolist() == np.argsort(sizes, kind="stable").tolist()

@@ -181,13 +181,12 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
         assert f"cannot write to {out}" in done.error_line
 
 
-@pytest.mark.parametrize(
-    "given", ["set", "set/tarred_audio_manifest.json", "set/sharded_manifests/manifest_{0..1}.json"]
-)
-def test_a_tarred_set_as_input(given: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", ["set/tarred_audio_manifest.json", "set/sharded_manifests/manifest_{0..1}.json"])
+def test_the_manifest_of_a_tarred_set_as_input(given: str, tmp_path: Path) -> None:
     make_set("manifest-to-tarred", SHORT_CORPUS / "manifest.json", tmp_path / "set", "--num-shards", 2)
     before = sorted(tmp_path.iterdir())
     done = prepcli("manifest-to-tarred", tmp_path / given, tmp_path / "out", "--num-shards", 2)
     assert done.code == 2
-    assert f"{tmp_path}/set is a tarred set already, and its tars cannot be taken apart; give" in done.error_line
+    assert f"the audio of {tmp_path}/set is in tars" in done.error_line
+    assert "give the folder itself" in done.error_line
     assert sorted(tmp_path.iterdir()) == before

@@ -65,7 +65,7 @@ def no_array(content: Members) -> None:
     ("tar", "change", "message"),
     [
         (TARGET, swap, f"{TARGET}: array 1 is "),
-        (CONTEXT, drop, f"{CONTEXT}: 23 arrays, but there are 24 cuts"),
+        (CONTEXT, drop, f"{CONTEXT}: 23 arrays, but cuts.000000.jsonl.gz has 24 cuts"),
         (TARGET, shorten, "20 frames of 0.01 s, but the audio lasts "),
         (CONTEXT, shorten, "20 frames of 0.01 s, but the audio lasts "),
         (TARGET, other_shape, "its manifest says "),

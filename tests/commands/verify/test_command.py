@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prepcli.audio import segments
-from prepcli.commands.verify import tarred
+from prepcli.commands.verify import shards
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.engine.run.test_crashes import die
 from tests.support.audio_files import write_short_corpus
@@ -42,14 +42,14 @@ pytestmark = pytest.mark.usefixtures("forking")
 
 def let_audio_crash(monkeypatch: pytest.MonkeyPatch, fatal: bytes = b"") -> None:
     """Let the decoder die of the audio of one record, or of the audio `fatal`."""
-    real: Any = vars(tarred)["probe_bytes"]
+    real: Any = vars(shards)["probe_bytes"]
 
     def probe(data: bytes, name: str) -> Any:
         if data == fatal if fatal else "s03_u3" in name:
             die(signal.SIGSEGV)
         return real(data, name)
 
-    monkeypatch.setattr(tarred, "probe_bytes", probe)
+    monkeypatch.setattr(shards, "probe_bytes", probe)
 
 
 @pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), ("tarred", 2), ("shar", 2)])
@@ -81,7 +81,7 @@ def test_the_context_of_a_crashing_target_is_checked(tmp_path: Path, monkeypatch
 def test_a_killed_worker_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     assert prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", out, "--num-shards", 2).code == 0
-    monkeypatch.setattr(tarred, "probe_bytes", lambda *_: die(signal.SIGKILL))
+    monkeypatch.setattr(shards, "probe_bytes", lambda *_: die(signal.SIGKILL))
     done = prepcli("verify", out, "--num-workers", 2)
     assert done.code == 4
     assert "SIGKILL" in done.error_line

@@ -26,12 +26,12 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME, list_line
 from prepcli.formats.tensors import tensor_bytes
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.model_job import Begin, ModelJob, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
 from prepcli.jobs.record_job import RecordUnit, RecordWriter, each_record
 from prepcli.jobs.records import stem_of
 from prepcli.manifest.record import Record
-from prepcli.manifest.sources import expand_paths
 from prepcli.models.devices import to_device, use_full_float32
 from prepcli.models.ranks import run_on_devices
 from prepcli.storage.input_files import refuse_swapped
@@ -383,7 +383,7 @@ def manifest_to_mels(options: ManifestToMels) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     workspace = Workspace(options.out)
-    arguments = expand_paths(options.manifest), options
+    arguments = manifests_of(options.manifest, options), options
     job = MelsJob(*arguments, num_workers=engine.num_workers)
     if options.lists_only:
         return run_job(job, workspace, engine)

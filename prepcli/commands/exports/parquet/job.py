@@ -29,11 +29,12 @@ from prepcli.formats.parquet import (
     file_name,
     schema_of,
 )
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.record_job import RecordUnit, RecordWriter
 from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
-from prepcli.manifest.sources import check_file, expand_paths
+from prepcli.manifest.sources import check_file
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import size_of
@@ -272,6 +273,6 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
     check_installed()
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    job = ParquetJob(expand_paths(options.manifest), options, num_workers=engine.num_workers)
+    job = ParquetJob(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
     return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

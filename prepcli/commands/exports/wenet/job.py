@@ -30,9 +30,9 @@ from prepcli.formats.wenet import (
     seconds_at,
     shard_list,
 )
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.record_job import RecordUnit, RecordWriter
 from prepcli.manifest.record import Record
-from prepcli.manifest.sources import expand_paths
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import AnyPath
@@ -181,6 +181,6 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
     """
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    job = WenetJob(expand_paths(options.manifest), options, options.out, num_workers=engine.num_workers)
+    job = WenetJob(manifests_of(options.manifest, options), options, options.out, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
     return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

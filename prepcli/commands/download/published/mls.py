@@ -1,0 +1,106 @@
+"""Multilingual LibriSpeech (openslr.org/94): audio books in eight languages, FLAC or Opus, 16 kHz."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of
+from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.errors import RejectReason
+
+_CODES = {
+    "dutch": "nl",
+    "english": "en",
+    "french": "fr",
+    "german": "de",
+    "italian": "it",
+    "polish": "pl",
+    "portuguese": "pt",
+    "spanish": "es",
+}
+_HANDLES = "train/limited_supervision/{}/handles.txt"
+_SMALL = {"train_9hr": ("9hr",), "train_1hr": tuple(f"1hr/{number}" for number in range(6))}
+
+
+def data_set(language: str, archive_format: str) -> CorpusPart:
+    """A language, from the archive with `flac` or `opus`. The recordings are used unchanged."""
+    tree = f"mls_{language}{'_opus' if archive_format == 'opus' else ''}"
+    archive = f"{tree}.tar.gz"
+    return CorpusPart(
+        corpus="mls",
+        name=f"{language}_{archive_format}",
+        archive=Archive(archive, (f"https://dl.fbaipublicfiles.com/mls/{archive}",)),  # the address on openslr.org/94
+        trees=(tree,),
+        manifests=tuple(f"{tree}/{part}.json" for part in ("train", *_SMALL, "dev", "test")),
+        read=partial(_read, tree=tree, code=_CODES[language], suffix=archive_format),
+        settings={"language": language, "archive_format": archive_format},
+    )
+
+
+def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
+    """Read `train/transcripts.txt` with lines `id	text`; the small parts are lists of ids of the training part.
+
+    Recordings that no transcript names are left out: finding them would list millions of files.
+    """
+    genders = dict(_genders(root / tree / "metainfo.txt"))
+    listed = [
+        (part, subset, number, id)
+        for part, subsets in _SMALL.items()
+        for subset in subsets
+        for number, id in lines_of(root / tree / _HANDLES.format(subset))
+    ]
+    wanted = {id for *_, id in listed}
+    kept: dict[str, Utterance] = {}
+    for part in ("train", "dev", "test"):
+        folder = f"{tree}/{part}"
+        transcripts, segments = (lines_of(root / folder / f"{name}.txt") for name in ("transcripts", "segments"))
+        for (number, line), (_, segment) in zip_longest(transcripts, segments, fillvalue=(0, "")):
+            if not number:
+                break
+            id, _, text = (column.strip() for column in line.partition("\t"))
+            speaker, book, *_ = (*id.split("_"), "")
+            fields = {"text": text, "speaker": speaker_name(code, "MLS", speaker), "lang": code}
+            fields |= {"gender": genders[speaker]} if speaker in genders else {}
+            source = f"{folder}/audio/{speaker}/{book}/{id}.{suffix}"
+            utterance = Utterance(f"{folder}.json", source, fields, f"{folder}/transcripts.txt:{number}")
+            utterance.duration = _seconds(segment, id)
+            if not text:
+                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line is not an id and a text"
+            if part == "train" and id in wanted:
+                kept[id] = utterance
+            yield utterance
+        if part == "train":
+            yield from _small_parts(tree, listed, kept)
+
+
+def _small_parts(
+    tree: str, listed: list[tuple[str, str, int, str]], known: dict[str, Utterance]
+) -> Iterator[Utterance]:
+    for part, subset, number, id in listed:
+        manifest, where = f"{tree}/{part}.json", f"{tree}/{_HANDLES.format(subset)}:{number}"
+        if id in known:
+            fields = {**known[id].fields, "subset": subset}
+            yield replace(known[id], manifest=manifest, where=where, fields=fields)
+        else:
+            detail = f"{id} is not in train/transcripts.txt"
+            yield Utterance(manifest, "", {"subset": subset}, where, None, RejectReason.MISSING_FIELD, detail)
+
+
+def _seconds(segment: str, id: str) -> float | None:
+    """The published duration, from a line `id	url	begin	end` of `segments.txt`, if it is in the same order."""
+    try:
+        other, _, begin, end = segment.split("\t")
+        return float(end) - float(begin) if other == id else None
+    except ValueError:
+        return None
+
+
+def _genders(table: Path) -> Iterator[tuple[str, str]]:
+    """The gender of each speaker, from lines `12348 | F | train | 10.5 | …` below a line of titles."""
+    for number, line in lines_of(table):
+        speaker, gender, *_ = (*(column.strip() for column in line.split("|")), "")
+        if number > 1:
+            yield speaker, gender

@@ -1,0 +1,69 @@
+"""VCTK 0.92: 110 English speakers of many accents, newspaper sentences with two microphones, FLAC at 48 kHz."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
+from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.errors import RejectReason
+
+_TOP = "VCTK-Corpus-0.92"
+_AUDIO = "wav48_silence_trimmed"
+
+
+def data_set(mic: str) -> CorpusPart:
+    """The whole corpus with the recordings of `mic1`, `mic2` or `both`, which are used unchanged."""
+    mics = ("mic1", "mic2") if mic == "both" else (mic,)
+    return CorpusPart(
+        corpus="vctk",
+        name="vctk",
+        archive=Archive(
+            "VCTK-Corpus-0.92.zip",
+            ("https://datashare.ed.ac.uk/bitstream/handle/10283/3443/VCTK-Corpus-0.92.zip",),
+            11747302977,
+            # tensorflow/datasets, tensorflow_datasets/url_checksums/vctk.txt
+            "sha256:f96258be9fdc2cbff6559541aae7ea4f59df3fcaf5cf963aae5ca647357e359c",
+        ),
+        top=_TOP,
+        trees=(f"{_TOP}/{_AUDIO}", f"{_TOP}/txt"),
+        manifests=tuple(f"{_TOP}/{one}.json" for one in mics),
+        read=partial(_read, mics=mics),
+        settings={"mic": mic},
+    )
+
+
+def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
+    """`txt/p225/p225_001.txt` has the text of `wav48_silence_trimmed/p225/p225_001_mic{1,2}.flac` in its first line."""
+    speakers = dict(_speakers(root / "speaker-info.txt"))
+    for mic in mics:
+        manifest = f"{_TOP}/{mic}.json"
+        unseen = {path.name for path in (root / _AUDIO).glob(f"*/[!.]*_{mic}.flac")}
+        for path in sorted((root / "txt").glob("*/[!.]*.txt")):
+            speaker, id = path.parent.name, path.stem
+            name = f"{id}_{mic}.flac"
+            text = next((line for _, line in lines_of(path)), "")
+            fields = {"text": text, "speaker": speaker_name("en", "VCTK", speaker)} | speakers.get(speaker, {})
+            utterance = Utterance(manifest, f"{_AUDIO}/{speaker}/{name}", fields, f"txt/{speaker}/{path.name}:1")
+            if name not in unseen:
+                utterance.reason, utterance.detail = RejectReason.MISSING_AUDIO, f"there is no recording {name}"
+            elif not text:
+                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the file has no text"
+            unseen.discard(name)
+            yield utterance
+        yield from unmatched(manifest, (f"{_AUDIO}/{name.partition('_')[0]}/{name}" for name in sorted(unseen)))
+
+
+def _speakers(table: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Age, gender, accent and region of each speaker, from lines `p225  23  F  English  Southern  England`.
+
+    A remark in brackets can follow the last column. Some rows have fewer columns.
+    """
+    for number, line in lines_of(table):
+        if number > 1:
+            speaker, age, gender, accent, *region = (*line.partition("(")[0].split(), "", "", "", "")
+            about = {"age": int(age) if age.isdigit() else age, "gender": gender, "accent": accent}
+            about["region"] = " ".join(region).strip()
+            yield speaker, {name: value for name, value in about.items() if value != ""}

@@ -1,0 +1,118 @@
+"""The lines of a catalogue, and what all kinds of containers have in common."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.audio_names import AUDIO_SUFFIXES
+from prepcli.manifest.record import MAX_SECONDS
+from prepcli.storage.addresses import ByteRange
+from prepcli.storage.containers import UNUSABLE
+
+_BLOCK_BYTES = 256 << 10
+TEXT_NAMES = ("text", "sentence", "transcript", "transcription", "normalized_text", "raw_text", "raw_transcription")
+"""Names of the field with the text, in order of preference; others that are there stay fields of their own."""
+SPEAKER_NAMES = ("speaker", "speaker_id", "client_id")
+LANGUAGE_NAMES = ("lang", "language", "locale")
+DURATION_NAMES = ("duration", "audio_duration")
+ID_NAMES = ("id", "_id", "segment_id", "utt_id", "key", "__key__")
+_DIGITS = re.compile(r"(\d+)")
+_OWN = frozenset({"audio_filepath", "duration", "offset", "_skipme", UNUSABLE})
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The names of fields or columns that the user has given; None: they are found by their usual names."""
+
+    audio: str | None = None
+    text: str | None = None
+    speaker: str | None = None
+    id: str | None = None
+
+    def rename(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a record by the names of a NeMo manifest, without those that a catalogue writes itself.
+
+        Raises:
+            RecordRejected: MISSING_FIELD if a field that the user has named is not there.
+        """
+        wanted = (
+            ("text", self.text, TEXT_NAMES),
+            ("speaker", self.speaker, SPEAKER_NAMES),
+            ("lang", None, LANGUAGE_NAMES),
+            ("id", self.id, ID_NAMES),
+        )
+        found: dict[str, Any] = {}
+        taken = set()
+        for name, given, usual in wanted:
+            if given is not None and given not in fields:
+                raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {given}")
+            own = given or next((one for one in usual if fields.get(one) is not None), None)
+            if own is not None and fields[own] is not None:
+                found[name] = fields[own]
+                taken.add(own)
+        rest = {name: value for name, value in fields.items() if name not in taken and name not in _OWN}
+        return found | {name: value for name, value in rest.items() if name not in found and value is not None}
+
+
+def line(name: str, duration: float | None, fields: Mapping[str, Any], offset: float | None = None) -> bytes:
+    """A line of a catalogue: `name` is `FILE::MEMBER`; duration and offset in seconds."""
+    place: dict[str, Any] = {"audio_filepath": _text(name)}
+    if offset is not None:
+        place["offset"] = offset
+    return _encode(place | ({} if duration is None else {"duration": duration}) | dict(fields)) + b"\n"
+
+
+def unusable(name: str, rejected: RecordRejected, fields: Mapping[str, Any] | None = None) -> bytes:
+    """A line whose record is rejected for this reason."""
+    return line(name, None, {**(fields or {}), UNUSABLE: f"{rejected.reason.value}: {_text(rejected.detail)}"})
+
+
+def _text(value: str) -> str:
+    """The text without bytes that are not UTF-8."""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, many at once."""
+    pending: list[bytes] = []
+    size = 0
+    for one in lines:
+        pending.append(one)
+        size += len(one)
+        if size >= _BLOCK_BYTES:
+            yield b"".join(pending)
+            pending, size = [], 0
+    if pending:
+        yield b"".join(pending)
+
+
+def seconds_of(audio: ByteRange | bytes, name: str, stated: object = None) -> float:
+    """The duration of a record in seconds: the one that is stated, else the one in the header of its audio.
+
+    Raises:
+        RecordRejected: the audio cannot be read.
+    """
+    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 < stated <= MAX_SECONDS:
+        return float(stated)
+    return (probe_bytes(audio, name) if isinstance(audio, bytes) else probe_file(audio, name)).duration
+
+
+def stated_duration(fields: Mapping[str, Any]) -> object:
+    """The duration that a record states, if any."""
+    return next((fields[name] for name in DURATION_NAMES if fields.get(name) is not None), None)
+
+
+def is_audio_suffix(extension: str) -> bool:
+    """Whether an extension such as `48k.flac` is that of audio; `original` is lhotse's for audio of any format."""
+    return f".{extension.rpartition('.')[2].lower()}" in AUDIO_SUFFIXES or extension.endswith("original")
+
+
+def by_number(name: str) -> list[str | int]:
+    """The key that sorts names by the numbers in them: `a_2.tar` before `a_10.tar`."""
+    return [int(part) if part.isdigit() else part for part in _DIGITS.split(name)]

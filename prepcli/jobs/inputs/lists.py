@@ -1,0 +1,53 @@
+"""WeNet's raw data lists as inputs: JSON lines with `key`, `wav`, `txt` and, for a segment, `start` and `end`."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.probe import probe_file
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.jobs.inputs.lines import in_blocks, line, unusable
+from prepcli.manifest.scan import Range, lines_of
+
+
+class _Line(msgspec.Struct):
+    key: str
+    wav: str
+    txt: str = ""
+    start: float | None = None
+    end: float | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def raw_list_lines(path: str) -> Iterator[bytes]:
+    """The lines of a data list as those of a manifest; durations of whole files are measured."""
+    return in_blocks(_lines(path))
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    folder = os.path.dirname(path)
+    for text in lines_of(Range(path, 0, None)):
+        if not text.strip():
+            continue
+        try:
+            one = _decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            yield text + b"\n"  # its reader says why it cannot be used
+            continue
+        audio = one.wav if os.path.exists(one.wav) else os.path.join(folder, one.wav)
+        audio = os.path.abspath(audio)
+        fields: dict[str, Any] = {"text": one.txt, "id": one.key}
+        try:
+            if one.end is None:
+                offset, seconds = None, probe_file(audio).duration
+            else:
+                offset, seconds = one.start or 0.0, one.end - (one.start or 0.0)
+                if not seconds > 0:
+                    raise RecordRejected(RejectReason.BAD_DURATION, f"end {one.end} is not after start {one.start}")
+            yield line(audio, seconds, fields, offset)
+        except RecordRejected as rejected:
+            yield unusable(audio, rejected, fields)

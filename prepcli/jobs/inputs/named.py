@@ -1,0 +1,67 @@
+"""The inputs that a user names: manifests, or the containers of a data set."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+from prepcli.errors import UsageError, option
+from prepcli.interface.shared_options import SetInput
+from prepcli.manifest.sources import expand_paths
+from prepcli.storage.containers import Catalogue
+
+MANIFEST_SUFFIXES = (".json", ".jsonl", ".json.gz")
+"""Suffixes of files that are manifests for certain; cuts of a Lhotse Shar end with `.jsonl` or `.jsonl.gz`."""
+_FILES = {"webdataset": "tar", "Parquet": "file", "zip archive": "file", "WeNet list": "list"}
+
+
+def manifests_of(spec: str, options: SetInput) -> list[str]:
+    """The manifests that `spec` names (`expand_paths`), and for a data set the containers of its records.
+
+    A data set is a folder, a list of WeNet, or some of its files: tars, Parquet files, zip archives, cuts.
+
+    Raises:
+        UsageError: a file does not exist, or a folder is not a data set.
+    """
+    if options.input_format == "manifest":
+        return expand_paths(spec)
+    found: list[str] = []
+    for path in expand_paths(spec, of_folder=partial(_in_folder, options=options)):
+        found += [path] if isinstance(path, Catalogue) or _is_manifest(path) else _in_file(path, options)
+    return found
+
+
+def _is_manifest(path: str) -> bool:
+    return path.endswith(MANIFEST_SUFFIXES) and not path.rpartition("/")[2].startswith("cuts.")
+
+
+def _in_folder(folder: str, options: SetInput) -> list[str]:
+    from prepcli.jobs.inputs.sets import containers_in  # imported here, because most inputs are manifests
+
+    return containers_in(folder, options)
+
+
+def _in_file(path: str, options: SetInput) -> list[str]:
+    from prepcli.jobs.inputs.sets import containers_of_file
+
+    return containers_of_file(path, options)
+
+
+def describe(manifests: Sequence[str], num_records: int) -> list[str]:
+    """A sentence on what was recognized, such as "tarred set, 4 shards, 48 records"; nothing for manifests."""
+    kinds = Counter(one.kind for one in manifests if isinstance(one, Catalogue))
+    named = [f"{kind}, {count:,} {_FILES.get(kind, 'shard')}{'s' * (count != 1)}" for kind, count in kinds.items()]
+    if not named:
+        return []
+    others = len(manifests) - sum(kinds.values())
+    named += [f"{others:,} manifest{'s' * (others != 1)}"] if others else []
+    return [f"the input is read as: {', '.join(named)}, {num_records:,} records"]
+
+
+def refuse_one_pass(manifests: Sequence[str]) -> None:
+    """Raise `UsageError` if a container can only be read in the order of its members."""
+    for one in manifests:
+        if isinstance(one, Catalogue) and one.is_one_pass:
+            raise UsageError(
+                f"{one} is compressed and can only be read in its order: leave out {option('--shuffle')}, and shuffle "
+                "what you make of it in a second run"
+            )

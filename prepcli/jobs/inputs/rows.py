@@ -1,0 +1,107 @@
+"""Parquet files as inputs: a record for each row, with the audio in it, named `FILE::ROW`.
+
+The types of the column with audio are those that Hugging Face datasets casts to audio (features/audio.py), and the
+lists of bytes of omnilingual-asr. A path in a row is never followed.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.members import audio_column, audio_value, huggingface_features, open_parquet
+from prepcli.jobs.inputs.lines import Columns, in_blocks, line, seconds_of, stated_duration, unusable
+from prepcli.storage.containers import name_in
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_HIVE = re.compile(r"/([A-Za-z_]\w*)=([^/]+)(?=/)")
+_ROWS = 1024
+
+
+def row_lines(path: str, columns: Columns) -> Iterator[bytes]:
+    """A line for each row of a Parquet file; folders such as `language=deu_Latn` give fields.
+
+    The audio is decoded only as far as its header, and only if there is no column with durations.
+
+    Raises:
+        UsageError: the file is damaged, or has no column with audio.
+    """
+    return in_blocks(_lines(path, columns))
+
+
+def _lines(path: str, columns: Columns) -> Iterator[bytes]:
+    import pyarrow as pa
+
+    file = open_parquet(path)
+    schema = file.schema_arrow
+    audio = audio_column(schema, path, columns.audio)
+    plain = [name for name in schema.names if name != audio]
+    _check_named(path, plain, columns)
+    labels = _labels(schema)
+    folders = dict(_HIVE.findall(path))
+    row = 0
+    try:
+        for group in range(file.metadata.num_row_groups):
+            values = file.read_row_group(group, columns=plain, use_threads=False).to_pylist() if plain else []
+            num_rows = file.metadata.row_group(group).num_rows
+            sounds = None
+            for place in range(num_rows):
+                name = name_in(path, row)
+                fields: dict[str, Any] = {}
+                try:
+                    fields = columns.rename(folders | _named(values[place] if values else {}, labels))
+                    seconds = stated_duration(fields)
+                    if not isinstance(seconds, (int, float)) or not seconds > 0:
+                        if sounds is None:
+                            sounds = _column(file.read_row_group(group, columns=[audio], use_threads=False))
+                        seconds = seconds_of(audio_value(sounds, place, name), name)
+                    fields.pop("duration", None)
+                    yield line(name, float(seconds), fields)
+                except RecordRejected as rejected:
+                    yield unusable(name, rejected, {key: value for key, value in fields.items() if key != "duration"})
+                row += 1
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(
+            f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; copy it again, or leave it out"
+        ) from None
+
+
+def _column(table: "pyarrow.Table") -> "pyarrow.Array":
+    column = table.column(0)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _check_named(path: str, names: list[str], columns: Columns) -> None:
+    for flag, name in (
+        ("--text-column", columns.text),
+        ("--speaker-column", columns.speaker),
+        ("--id-column", columns.id),
+    ):
+        if name is not None and name not in names:
+            raise UsageError(f"{path} has no column {name} ({flag}); its columns are {', '.join(names)}")
+
+
+def _labels(schema: "pyarrow.Schema") -> dict[str, list[str]]:
+    """The names of the classes of each column that Hugging Face stores as numbers."""
+    found = {}
+    for name, feature in huggingface_features(schema).items():
+        if (
+            isinstance(feature, dict)
+            and feature.get("_type") == "ClassLabel"
+            and isinstance(feature.get("names"), list)
+        ):
+            found[name] = feature["names"]
+    return found
+
+
+def _named(row: Mapping[str, Any], labels: Mapping[str, list[str]]) -> dict[str, Any]:
+    """The values of a row without bytes, and with the names of classes."""
+    found = {}
+    for name, value in row.items():
+        if isinstance(value, bytes) or (isinstance(value, dict) and "bytes" in value):
+            continue
+        names = labels.get(name)
+        found[name] = names[value] if names and isinstance(value, int) and 0 <= value < len(names) else value
+    return found

@@ -1,0 +1,173 @@
+"""Tars of webdataset and WeNet, and zip archives, as inputs: the files with one key are a record.
+
+The keys of webdataset end at the first dot of a base name (webdataset/tariterators.py), those of WeNet at the last dot
+of a name (wenet/dataset/processor.py).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.members import ZipMembers, container, streamed_members, tar_members
+from prepcli.jobs.inputs.lines import Columns, in_blocks, is_audio_suffix, line, seconds_of, stated_duration, unusable
+from prepcli.storage.addresses import ByteRange
+from prepcli.storage.containers import ONE_PASS_SUFFIXES, name_in
+
+Keys = Literal["webdataset", "wenet"]
+_WEBDATASET_KEY = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
+_HIDDEN = re.compile(r"(^|/)(__[^/]*__($|/)|\._|\.DS_Store$)")
+_TEXTS = ("txt", "text", "transcript", "normalized.txt")
+_MAX_TEXT_BYTES = 16 << 20
+
+
+class Member(NamedTuple):
+    """A file in a container, and a function that returns its place or its bytes."""
+
+    name: str
+    size: int | None
+    audio: Callable[[], ByteRange | bytes]
+
+
+def sample_lines(path: str, keys: Keys, columns: Columns) -> Iterator[bytes]:
+    """A line for each sample of a tar or a zip archive, in the order of the audio.
+
+    Raises:
+        UsageError: the archive is damaged, or samples have several files of audio.
+    """
+    is_zip = path.lower().endswith(".zip")
+    members = (
+        _of_zip(path) if is_zip else _of_stream(path) if path.lower().endswith(ONE_PASS_SUFFIXES) else _of_tar(path)
+    )
+    return in_blocks(_lines(path, _samples(members, keys, is_sorted=not is_zip), columns))
+
+
+def _of_tar(path: str) -> Iterator[Member]:
+    for name, start, size in tar_members(path):
+        place = ByteRange(path, start, size)
+        yield Member(name, size, lambda place=place: place)  # type: ignore[misc]
+
+
+def _of_stream(path: str) -> Iterator[Member]:
+    for name, read in streamed_members(path):
+        data = read()
+        yield Member(name, len(data), lambda data=data: data)  # type: ignore[misc]
+
+
+def _of_zip(path: str) -> Iterator[Member]:
+    found = container(path)
+    assert isinstance(found, ZipMembers)
+    for name, info in found.members.items():
+        yield Member(name, info.file_size, lambda name=name: found.audio(name))  # type: ignore[misc]
+
+
+def _key_of(name: str, keys: Keys) -> tuple[str, str] | None:
+    """The key and the extension of a member; None if it belongs to no sample."""
+    if _HIDDEN.search(name):
+        return None
+    if keys == "wenet":
+        key, dot, extension = name.rpartition(".")
+        return (key, extension) if dot else None
+    found = _WEBDATASET_KEY.match(name)
+    return (found[1], found[2].lower()) if found else None
+
+
+def _samples(
+    members: Iterable[Member], keys: Keys, *, is_sorted: bool
+) -> Iterator[tuple[str, list[tuple[str, Member]]]]:
+    """The members of each sample with their extensions: neighbours in a tar, all of the same key in a zip archive."""
+    if is_sorted:
+        current: str | None = None
+        together: list[tuple[str, Member]] = []
+        for member in members:
+            found = _key_of(member.name, keys)
+            if found is None:
+                continue
+            if found[0] != current and together:
+                yield str(current), together
+                together = []
+            current = found[0]
+            together.append((found[1], member))
+        if together:
+            yield str(current), together
+        return
+    by_key: dict[str, list[tuple[str, Member]]] = {}
+    for member in members:
+        if (found := _key_of(member.name, keys)) is not None:
+            by_key.setdefault(found[0], []).append((found[1], member))
+    yield from by_key.items()
+
+
+def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], columns: Columns) -> Iterator[bytes]:
+    for key, members in samples:
+        audio = [(extension, one) for extension, one in members if _is_audio(extension, columns.audio)]
+        if len({extension for extension, _ in audio}) > 1:
+            names = " and ".join(one.name for _, one in audio[:2])
+            raise UsageError(
+                f"{path} has several files of audio in a sample, {names}: choose with "
+                f"{option('--audio-column', audio[0][0])}"
+            )
+        name = name_in(path, audio[0][1].name if audio else members[0][1].name)
+        fields: dict[str, Any] = {}
+        try:
+            if not audio:
+                if all(extension.endswith(("tsv", "csv", "yaml", "md", "list")) for extension, _ in members):
+                    continue  # a file about the set
+                raise RecordRejected(RejectReason.MISSING_AUDIO, f"the sample {key} has no audio")
+            if len(audio) > 1:
+                raise RecordRejected(RejectReason.BAD_FIELD, f"several samples in {path} have the key {key}")
+            fields = columns.rename(_fields(members))
+            fields.setdefault("id", key.rpartition("/")[2])
+            place = audio[0][1].audio()
+            yield line(name, seconds_of(place, name, stated_duration(fields)), _without_duration(fields))
+        except RecordRejected as rejected:
+            yield unusable(name, rejected, _without_duration(fields))
+
+
+def _without_duration(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "duration"}
+
+
+def _is_audio(extension: str, wanted: str | None) -> bool:
+    return extension == wanted.lstrip(".").lower() if wanted is not None else is_audio_suffix(extension)
+
+
+def _fields(members: Iterable[tuple[str, Member]]) -> dict[str, Any]:
+    """The fields of a sample: those of its JSON, and its text."""
+    fields: dict[str, Any] = {}
+    for extension, member in members:
+        if extension == "json":
+            content = _decoded(member)
+            fields |= content
+        elif extension in _TEXTS or extension == "lang":
+            fields.setdefault("lang" if extension == "lang" else "text", _text_of(member))
+        elif extension == "cls":
+            fields.setdefault("cls", _text_of(member))
+    return fields
+
+
+def _decoded(member: Member) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(_bytes_of(member))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordRejected(RejectReason.BROKEN_JSON, f"{member.name}: broken JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise RecordRejected(RejectReason.BROKEN_JSON, f"{member.name} is not a JSON object")
+    return found
+
+
+def _text_of(member: Member) -> str:
+    try:
+        return _bytes_of(member).decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise RecordRejected(RejectReason.NOT_UTF8, f"{member.name} is not UTF-8") from None
+
+
+def _bytes_of(member: Member) -> bytes:
+    from prepcli.audio.opening import read_whole
+
+    if (member.size or 0) > _MAX_TEXT_BYTES:
+        raise RecordRejected(RejectReason.BAD_FIELD, f"{member.name} has {member.size:,} bytes, too many for a text")
+    return read_whole(member.audio(), member.name)

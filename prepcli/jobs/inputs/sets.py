@@ -1,0 +1,272 @@
+"""Finds what an input is: manifests, or containers whose records are read through a catalogue."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from prepcli.errors import UsageError, option
+from prepcli.formats.folders import advice_on_audio, listing
+from prepcli.formats.sets import ParquetSet, SharSet, StoredSet, TarredSet, WenetSet, sets_in
+from prepcli.formats.shar import CUTS_FILE
+from prepcli.formats.tarred import SHARD_MANIFEST_FOLDER
+from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
+from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.lines import Columns, by_number
+from prepcli.jobs.inputs.lists import raw_list_lines
+from prepcli.jobs.inputs.rows import row_lines
+from prepcli.jobs.inputs.samples import Keys, sample_lines
+from prepcli.jobs.inputs.shar import shar_lines, target_of
+from prepcli.jobs.inputs.tarred import check_complete, tarred_lines
+from prepcli.manifest.sources import check_file
+from prepcli.storage.containers import ONE_PASS_SUFFIXES, Catalogue
+from prepcli.storage.paths import AnyPath, StorePath, absolute, path_of
+
+TARRED, SHAR, WENET = "tarred set", "Lhotse Shar", "WeNet shards"
+WEBDATASET, PARQUET, ZIP, LIST = "webdataset", "Parquet", "zip archive", "WeNet list"
+_TARS = (".tar", *ONE_PASS_SUFFIXES)
+_SPLIT_FILE = re.compile(r"(.+?)-(\d{5})-of-(\d{5})(?:-[0-9a-f]+)?\.parquet$")
+_SPLITS = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "dev", "val"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
+_WORD = re.compile(r"[A-Za-z]+")
+
+
+def columns_of(options: SetInput) -> Columns:
+    """The names of columns that the user has given."""
+    return Columns(options.audio_column, options.text_column, options.speaker_column, options.id_column)
+
+
+def containers_of_file(path: str, options: SetInput) -> list[str]:
+    """The containers of a file, or the file itself if it is a manifest."""
+    name, lower = os.path.basename(path), path.lower()
+    wanted = options.input_format
+    if lower.endswith(".parquet"):
+        return [_parquet(path, options)]
+    if lower.endswith(".zip"):
+        return [_zip(path, options)]
+    if lower.endswith(_TARS):
+        folder = path_of(path).parent
+        tarred = TarredSet(folder)
+        number = next((number for number, tar in tarred.shards.items() if tar.name == name), None)
+        if wanted in (None, "tarred") and number is not None:
+            if number in tarred.manifests:
+                return [_tarred(str(tarred.manifests[number]), {None: path})]
+            if tarred.whole.is_file():
+                raise UsageError(
+                    f"{path} belongs to a tarred set without manifests of shards; give its folder, {folder}"
+                )
+        if wanted == "tarred":
+            raise UsageError(f"{path} has no manifest beside it; give the folder of the tarred set")
+        return [_samples(path, "wenet" if wanted == "wenet" else "webdataset", options)]
+    if name == LIST_NAME or (wanted == "wenet" and name.endswith(".list") and name != RAW_LIST_NAME):
+        return _wenet(WenetSet(path_of(path), is_raw=False), options)
+    if name == RAW_LIST_NAME:
+        return _wenet(WenetSet(path_of(path), is_raw=True), options)
+    if (match := CUTS_FILE.match(name)) and wanted in (None, "shar"):
+        folder = path_of(path).parent
+        for one in (SharSet(folder, is_flat=True), SharSet(folder.parent)):
+            tars = {field: tars[int(match[1])] for field, tars in one.audio.items() if int(match[1]) in tars}
+            if tars:
+                return [_shar(path, tars)]
+    return [path]
+
+
+def containers_in(folder: str, options: SetInput) -> list[str]:
+    """The containers of the data set in a folder."""
+    wanted = options.input_format
+    top = path_of(folder)
+    if top.name == SHARD_MANIFEST_FOLDER:
+        top = top.parent
+    for one in sets_in(top):
+        if wanted is None or wanted == one.kind:
+            found = _of_set(one, options)
+            if found:
+                return found
+    names = listing(top).files
+    tars = sorted((name for name in names if name.lower().endswith(_TARS)), key=by_number)
+    if tars and wanted in (None, "webdataset", "wenet"):
+        keys: Keys = "wenet" if wanted == "wenet" else "webdataset"
+        return [_samples(str(top / name), keys, options) for name in _of_split(tars, options, folder)]
+    zips = sorted((name for name in names if name.lower().endswith(".zip")), key=by_number)
+    if zips and wanted in (None, "zip"):
+        return [_zip(str(top / name), options) for name in zips]
+    if wanted in (None, "parquet") and (below := _below(top, ".parquet")):
+        return [_parquet(path, options) for path in _one_split(below, top, options)]
+    what = "a data set" if wanted is None else f"a data set of the form {option('--input-format', wanted)}"
+    raise UsageError(
+        f"{folder} is not {what}: it holds no tarred set, Lhotse Shar, WeNet shards, tars, Parquet files or zip "
+        f"archives{advice_on_audio(top)}"
+    )
+
+
+def _of_set(one: StoredSet, options: SetInput) -> list[str]:
+    if isinstance(one, TarredSet):
+        one.check_parts()
+        return [found for part in one.sets for found in _of_tarred(part)]
+    if isinstance(one, SharSet):
+        if not one.audio:
+            raise UsageError(f"{one.folder} is a Lhotse Shar without audio: give the manifest that names its audio")
+        return [_of_shard(one, number, cuts) for number, cuts in one.cuts().items()]
+    if isinstance(one, WenetSet):
+        return _wenet(one, options)
+    if isinstance(one, ParquetSet):
+        return [
+            _parquet(path, options)
+            for path in _one_split(sorted(one.record_files(), key=by_number), one.folder, options)
+        ]
+    return []
+
+
+def _of_tarred(one: TarredSet) -> list[str]:
+    if not one.shards:
+        raise UsageError(f"{one.folder} holds manifests of a tarred set without its tars; bring them back")
+    if one.manifests:
+        check_complete(one.manifests, one.shards, one.folder)
+        return [_tarred(str(one.manifests[number]), {None: str(tar)}) for number, tar in one.shards.items()]
+    if not one.whole.is_file():
+        return []  # tars of another kind with such names
+    return [_tarred(str(one.whole), {number: str(tar) for number, tar in one.shards.items()})]
+
+
+def _tarred(manifest: str, tars: Mapping[int | None, str]) -> Catalogue:
+    places = {number: absolute(tar) for number, tar in tars.items()}
+    return Catalogue(
+        check_file(manifest),
+        partial(tarred_lines, tars=places),
+        tuple(places.values()),
+        f"tarred {sorted(places.values())}",
+        TARRED,
+    )
+
+
+def _of_shard(one: SharSet, number: int, cuts: AnyPath) -> Catalogue:
+    tars = {field: tars[number] for field, tars in one.audio.items() if number in tars}
+    missing = [field for field, tars in one.audio.items() if number not in tars]
+    if missing:
+        raise UsageError(f"{one.folder} lacks the tar of {missing[0]} of shard {number}; copy it again")
+    return _shar(str(cuts), tars)
+
+
+def _shar(cuts: str, tars: Mapping[str, AnyPath]) -> Catalogue:
+    places = {field: absolute(tar) for field, tar in tars.items()}
+    target_of(places)
+    return Catalogue(
+        check_file(cuts),
+        partial(shar_lines, tars=places),
+        tuple(places.values()),
+        f"shar {sorted(places.items())}",
+        SHAR,
+    )
+
+
+def _samples(path: str, keys: Keys, options: SetInput) -> Catalogue:
+    columns = columns_of(options)
+    kind = WENET if keys == "wenet" else WEBDATASET
+    return Catalogue(check_file(path), partial(sample_lines, keys=keys, columns=columns), (), f"{keys} {columns}", kind)
+
+
+def _zip(path: str, options: SetInput) -> Catalogue:
+    from prepcli.formats.members import ZipMembers
+
+    columns = columns_of(options)
+    read = partial(sample_lines, keys="webdataset", columns=columns)
+    found = Catalogue(check_file(path), read, (), f"zip {columns}", ZIP)
+    found.is_one_pass = ZipMembers(path).is_deflated
+    return found
+
+
+def _parquet(path: str, options: SetInput) -> Catalogue:
+    columns = columns_of(options)
+    return Catalogue(check_file(path), partial(row_lines, columns=columns), (), f"parquet {columns}", PARQUET)
+
+
+def _wenet(one: WenetSet, options: SetInput) -> list[str]:
+    if one.is_raw:
+        return [Catalogue(check_file(str(one.list)), raw_list_lines, (), "wenet list", LIST)]
+    return [_samples(str(tar), "wenet", options) for tar in one.tars]
+
+
+def _below(folder: AnyPath, suffix: str) -> list[str]:
+    """The files with a suffix in a folder and all folders in it, sorted by the numbers in their names."""
+    if isinstance(folder, StorePath):
+        names = [str(folder / name) for name in folder.sizes() if name.endswith(suffix)]
+    else:
+        names = [
+            os.path.join(place, name)
+            for place, _, files in os.walk(folder)
+            for name in files
+            if name.endswith(suffix) and not name.startswith(".")
+        ]
+    return sorted(names, key=by_number)
+
+
+def _of_split(names: Sequence[str], options: SetInput, folder: str) -> list[str]:
+    """The names that belong to `--split`; all without it."""
+    if options.split is None:
+        return list(names)
+    found = [name for name in names if split_of(name) == _canonical(options.split)]
+    if not found:
+        raise UsageError(f"no file in {folder} is named after the split {options.split}; leave out {option('--split')}")
+    return found
+
+
+def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list[str]:
+    """The Parquet files of one split and one configuration.
+
+    Raises:
+        UsageError: there are several, or files of the split are missing.
+    """
+    below = {path: path[len(str(folder)) :].lstrip("/") for path in paths}
+    splits = {path: split_of(name) for path, name in below.items()}
+    names = sorted(set(splits.values()))
+    if options.split is not None:
+        chosen = [path for path in paths if splits[path] in (options.split, _canonical(options.split))]
+        if not chosen:
+            raise UsageError(f"{folder} has no split {options.split}; it has {', '.join(names)}")
+    elif len(names) > 1:
+        raise UsageError(f"{folder} has several splits, {', '.join(names)}: choose one with {option('--split')}")
+    else:
+        chosen = list(paths)
+    configs = sorted({_config_of(below[path]) for path in chosen})
+    if len(configs) > 1:
+        raise UsageError(f"{folder} has several data sets, {', '.join(configs[:4])}: give the folder of one of them")
+    _check_numbers(chosen)
+    return chosen
+
+
+def split_of(name: str) -> str:
+    """The split that a file belongs to, by the rules of Hugging Face datasets (data_files.py)."""
+    if found := re.search(r"(?:^|/)split=([^/]+)/", name):
+        return found[1]
+    if found := _SPLIT_FILE.match(name.rpartition("/")[2]):
+        return found[1]
+    for part in (*name.split("/")[:-1], name.rpartition("/")[2].rpartition(".")[0]):
+        for word in _WORD.findall(part.lower()):
+            if (split := _canonical(word)) in _SPLITS:
+                return split
+    return "train"
+
+
+def _canonical(word: str) -> str:
+    return next((split for split, words in _SPLITS.items() if word.lower() in words), word)
+
+
+def _config_of(name: str) -> str:
+    """The folders of a file without those of a split, `data`, and keys such as `language=deu_Latn`."""
+    parts = name.split("/")[:-1]
+    plain = [part for part in parts if "=" not in part and part != "data" and _canonical(part) not in _SPLITS]
+    return "/".join(part for part in plain if not any(_canonical(word) in _SPLITS for word in _WORD.findall(part)))
+
+
+def _check_numbers(paths: Sequence[str]) -> None:
+    """Raise `UsageError` if one of the files `...-00000-of-00018.parquet` is missing."""
+    counts: dict[tuple[str, int], set[int]] = {}
+    for path in paths:
+        if found := _SPLIT_FILE.match(path):
+            counts.setdefault((found[1], int(found[3])), set()).add(int(found[2]))
+    for (stem, count), numbers in counts.items():
+        if missing := sorted(set(range(count)) - numbers):
+            raise UsageError(f"{stem}-{missing[0]:05d}-of-{count:05d}.parquet is missing; download it too")

@@ -1,0 +1,126 @@
+"""Lhotse Shar as input: a record for each supervision of a cut, with the audio of its pair in the tar of a field."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, repeat
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.probe import probe_file
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.formats.members import TarMembers, container
+from prepcli.formats.pairs import UnpairedError, is_placeholder, pair_members
+from prepcli.formats.shar import CONTEXT, TARGET
+from prepcli.jobs.inputs.lines import in_blocks, line, unusable
+from prepcli.manifest.scan import Range, lines_of
+from prepcli.storage.addresses import ByteRange
+from prepcli.storage.containers import name_in
+
+_SAME = 1e-3
+"""Seconds by which a supervision may differ from its cut and still cover it."""
+_NAMES = (("text", "text"), ("speaker", "speaker"), ("language", "lang"), ("gender", "gender"))
+_OF_CONTEXT = ("context_audio_offset", "context_audio_duration", "context_recording_id")
+
+
+class _Supervision(msgspec.Struct):
+    start: float = 0.0
+    duration: float = 0.0
+    channel: Any = 0
+    text: str | None = None
+    speaker: str | None = None
+    language: str | None = None
+    gender: str | None = None
+    custom: dict[str, Any] | None = None
+
+
+class _Cut(msgspec.Struct):
+    id: str
+    type: str = ""
+    start: float = 0.0
+    duration: float = 0.0
+    supervisions: list[_Supervision] = []
+
+
+_decode = msgspec.json.Decoder(_Cut).decode
+
+
+def shar_lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
+    """The lines of a shard: for each cut one for each supervision, or one without a text.
+
+    Args:
+        cuts: the cuts of the shard.
+        tars: the tar of each field of audio: the target's, and `context_audio` if there is one.
+
+    Raises:
+        UsageError: a file is damaged, or their numbers of items differ.
+    """
+    return in_blocks(_lines(cuts, tars))
+
+
+def target_of(fields: Mapping[str, object]) -> str:
+    """The field with the audio of the cuts themselves: `recording`, or `target_audio` of Magpie-TTS."""
+    found = next((name for name in ("recording", TARGET) if name in fields), None)
+    return found or next(name for name in sorted(fields) if name != CONTEXT)
+
+
+def _lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
+    target = tars[target_of(tars)]
+    context = tars.get(CONTEXT)
+    pairs = [_pairs(tar) for tar in (target, *([context] if context else []))]
+    lines = (text for text in lines_of(Range(cuts, 0, None)) if text.strip())
+    texts: Iterator[bytes | None] = iter(lines)
+    for number, text in enumerate(chain(texts, repeat(None)), 1):
+        items = [next(one, None) for one in pairs]
+        if text is None and not any(items):
+            return
+        if text is None or items[0] is None or items[-1] is None:
+            raise UsageError(f"{cuts} and its tars have different numbers of items; copy the shard again")
+        try:
+            cut = _decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UsageError(f"{cuts}:{number} is not a cut: {error}; repair the set first") from None
+        yield from _of_cut(cut, target, context, items[0], items[-1])
+
+
+def _pairs(tar: str) -> Iterator[str]:
+    """The name of the data of each pair."""
+    members = container(tar)
+    assert isinstance(members, TarMembers)
+    try:
+        for data, _ in pair_members(iter(members.members), str):
+            yield data
+    except UnpairedError as error:
+        raise UsageError(f"{tar}: {error}; copy the shard again") from None
+
+
+def _of_cut(cut: _Cut, target: str, context: str | None, member: str, other: str) -> Iterator[bytes]:
+    name = name_in(target, member)
+    try:
+        if is_placeholder(member):
+            raise RecordRejected(RejectReason.MISSING_AUDIO, f"the cut {cut.id} has no audio")
+        if cut.type not in ("MonoCut", "MultiCut", ""):
+            raise RecordRejected(RejectReason.BAD_FIELD, f"{cut.id} is a {cut.type}; only single cuts are read")
+        if not cut.duration > 0:
+            raise RecordRejected(RejectReason.BAD_DURATION, f"the cut {cut.id} has no duration above 0")
+        of_context = {} if context is None or is_placeholder(other) else _context(context, other)
+    except RecordRejected as rejected:
+        yield unusable(name, rejected, {"id": cut.id})
+        return
+    for number, one in enumerate(cut.supervisions or [_Supervision(duration=cut.duration)]):
+        fields: dict[str, Any] = {"id": cut.id if not number else f"{cut.id}-{number + 1}"}
+        fields |= {field: value for own, field in _NAMES if (value := getattr(one, own)) is not None}
+        fields |= {name: value for name, value in (one.custom or {}).items() if name not in (*fields, *_OF_CONTEXT)}
+        covers = abs(one.start) <= _SAME and abs(one.duration - cut.duration) <= _SAME
+        if cut.type == "MultiCut" and type(one.channel) is int:
+            fields["channel"] = one.channel
+        # The audio in the tar begins with the cut.
+        offset = None if covers else max(one.start, 0.0)
+        yield line(name, cut.duration if covers else one.duration, fields | of_context, offset)
+
+
+def _context(tar: str, member: str) -> dict[str, Any]:
+    name = name_in(tar, member)
+    members = container(tar)
+    assert isinstance(members, TarMembers)
+    place: ByteRange = members.audio(member)
+    return {"context_audio_filepath": name, "context_audio_duration": probe_file(place, name).duration}

@@ -1,0 +1,131 @@
+"""NeMo's tarred sets as inputs: each line of a manifest, with the member of the tar that holds its audio.
+
+The rules are those of LazyNeMoTarredIterator (nemo/collections/common/data/lhotse/nemo_adapters.py).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.probe import probe_file
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.formats.members import TarMembers, container
+from prepcli.jobs.inputs.lines import in_blocks, unusable
+from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
+from prepcli.manifest.record import fields_to_json, number_of
+from prepcli.manifest.scan import Range, lines_of
+from prepcli.storage.containers import name_in
+
+_SUB = re.compile(r"^(.+)(-sub\d+)(\.\w+)?$")
+_WHOLE_SECONDS = 0.2
+"""NeMo's loader takes a member as a whole, whatever the offset, if it is no longer than this beyond the duration."""
+
+
+def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:
+    """The lines of a manifest of a tarred set, then those of members that no line names.
+
+    Args:
+        manifest: the manifest of a shard, or of the whole set.
+        tars: the tar of each shard by the `shard_id` of the lines; by None that of a shard's own manifest.
+
+    Raises:
+        UsageError: a tar is damaged.
+    """
+    return in_blocks(_lines(manifest, tars))
+
+
+def _lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:
+    used: dict[str, set[str]] = {tar: set() for tar in tars.values()}
+    for text in lines_of(Range(manifest, 0, None)):
+        try:
+            fields = parse_fields(text) if text.strip() else None
+        except RecordRejected:
+            fields = None
+        if fields is None or "audio_filepath" not in fields or is_skipped(fields):
+            yield text + b"\n"  # its reader says why it cannot be used
+            _note_skipped(fields, tars, used)
+            continue
+        tar = tars.get(None) or tars.get(_shard_of(fields))
+        path = decode_value(fields["audio_filepath"])
+        if tar is None or not isinstance(path, str):
+            yield _refused(fields, RejectReason.BAD_FIELD, "shard_id names no tar of the set")
+            continue
+        members = _members(tar)
+        member = _member_of(path, members)
+        if member is None:
+            yield _refused(fields, RejectReason.MISSING_AUDIO, f"{tar} has no member {path}")
+            continue
+        used[tar].add(member)
+        try:
+            yield _line(fields, tar, member, members)
+        except RecordRejected as rejected:
+            yield unusable(name_in(tar, member), rejected, _without_path(fields))
+    for tar, names in used.items():
+        for member in _members(tar).members:
+            if member not in names and not member.endswith((".json", ".txt")):
+                detail = f"no line of {manifest} names this member of {tar}"
+                yield unusable(name_in(tar, member), RecordRejected(RejectReason.MISSING_FIELD, detail))
+
+
+def _members(tar: str) -> TarMembers:
+    found = container(tar)
+    assert isinstance(found, TarMembers)
+    return found
+
+
+def _note_skipped(
+    fields: Mapping[str, msgspec.Raw] | None, tars: Mapping[int | None, str], used: Mapping[str, set[str]]
+) -> None:
+    """Note that a line with a true `_skipme` names its member."""
+    tar = tars.get(None) or (tars.get(_shard_of(fields)) if fields else None)
+    path = decode_value(fields["audio_filepath"]) if fields and "audio_filepath" in fields else None
+    if tar is not None and isinstance(path, str) and (member := _member_of(path, _members(tar))) is not None:
+        used[tar].add(member)
+
+
+def _shard_of(fields: Mapping[str, msgspec.Raw]) -> int | None:
+    shard = decode_value(fields["shard_id"]) if "shard_id" in fields else None
+    return shard if type(shard) is int else None
+
+
+def _member_of(path: str, tar: TarMembers) -> str | None:
+    """The member that a line names, also for later segments of a file, `x-sub1.wav` for `x.wav`."""
+    if path in tar.members:
+        return path
+    found = _SUB.match(path)
+    plain = f"{found[1]}{found[3] or ''}" if found else path
+    return plain if plain in tar.members else None
+
+
+def _line(fields: Mapping[str, msgspec.Raw], tar: str, member: str, members: TarMembers) -> bytes:
+    changes: dict[str, Any] = {"audio_filepath": name_in(tar, member)}
+    remove = ["shard_id"]
+    offset = number_of(fields["offset"]) if "offset" in fields else None
+    duration = number_of(fields["duration"]) if "duration" in fields else None
+    if offset or duration is None:
+        stored = probe_file(members.audio(member), name_in(tar, member)).duration
+        if duration is None:
+            changes["duration"] = stored - (offset or 0.0)
+        elif abs(duration - stored) < _WHOLE_SECONDS:
+            remove.append("offset")
+    return fields_to_json(fields, changes, remove) + b"\n"
+
+
+def _without_path(fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    return {name: raw for name, raw in fields.items() if name not in ("audio_filepath", "duration", "offset")}
+
+
+def _refused(fields: Mapping[str, msgspec.Raw], reason: RejectReason, detail: str) -> bytes:
+    path = decode_value(fields["audio_filepath"])
+    return unusable(str(path), RecordRejected(reason, detail), _without_path(fields))
+
+
+def check_complete(manifests: Mapping[int, object], tars: Mapping[int, object], folder: object) -> None:
+    """Raise `UsageError` if a shard has a tar and no manifest, or the other way round."""
+    only_tars, only_manifests = sorted(set(tars) - set(manifests)), sorted(set(manifests) - set(tars))
+    if only_manifests:
+        raise UsageError(f"{folder} lacks the tar of shard {only_manifests[0]}; copy it again")
+    if only_tars:
+        raise UsageError(f"{folder} lacks the manifest of shard {only_tars[0]}; copy it again")

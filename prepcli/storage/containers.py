@@ -1,0 +1,97 @@
+"""Names of records in containers, `FILE::MEMBER`, and containers whose records are read as lines of a manifest."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+SEPARATOR = "::"
+"""The text between the path of a container and the name of a member in it, or the number of a row."""
+_SUFFIXES = r"tar|tar\.gz|tgz|zip|parquet|ark"
+_NAME = re.compile(rf"(.+?\.(?:{_SUFFIXES}))::(.+)", re.DOTALL | re.IGNORECASE)
+ONE_PASS_SUFFIXES = (".tar.gz", ".tgz")
+"""Suffixes of containers that can only be read from their start."""
+UNUSABLE = "_unusable"
+"""The field of a line of a catalogue that says why its record cannot be used, as `reason: detail`."""
+SHARD, MEMBER, ROW = PLACE_FIELDS = ("shard", "member", "row")
+"""The fields of a reject that say where its record lies: a container, and a member or a row in it."""
+
+
+class Place(NamedTuple):
+    """A record in a container: the path of the container, and the name of a member or the number of a row."""
+
+    path: str
+    member: str
+
+    @property
+    def is_row(self) -> bool:
+        """Whether `member` is the number of a row of a Parquet file, counted from 0 through the whole file."""
+        return self.path.lower().endswith(".parquet") and self.member.isdecimal()
+
+    def fields(self) -> dict[str, str | int]:
+        """The fields that say in a reject where the record lies."""
+        row_or_member: tuple[str, str | int] = (ROW, int(self.member)) if self.is_row else (MEMBER, self.member)
+        return dict([(SHARD, self.path), row_or_member])
+
+    @property
+    def stem(self) -> str:
+        """A name for the record outside of the container: the member, or `<name of the file>_<row>`."""
+        if not self.is_row and not self.path.lower().endswith(".ark"):
+            return self.member
+        file = self.path.rpartition("/")[2]
+        return f"{file.rpartition('.')[0]}_{self.member}"
+
+
+def place_of(path: str) -> Place | None:
+    """The container and the member that a path names; None for the path of a file.
+
+    Only files with a suffix of a container have members, so that other files may have `::` in their names.
+    """
+    if SEPARATOR not in path:
+        return None
+    found = _NAME.fullmatch(path)
+    return Place(found[1], found[2]) if found else None
+
+
+def own_name(path: str) -> str:
+    """The name of a record without its container, from which names in an output are made; other paths as they are."""
+    if SEPARATOR not in path:
+        return path
+    place = place_of(path)
+    return path if place is None else place.stem
+
+
+def name_in(path: str, member: str | int) -> str:
+    """The name of a member or a row of a container."""
+    return f"{path}{SEPARATOR}{member}"
+
+
+class Catalogue(str):
+    """The path of a container whose records are read as lines of a manifest; the lines are its uncompressed content.
+
+    Attributes:
+        read: returns the lines, in blocks of bytes; a function that can be pickled.
+        others: the other files that the lines depend on, such as the manifest of a shard.
+        how: everything else that shapes the lines, as a text.
+        is_one_pass: whether members can only be read in their order.
+        kind: the kind of data set, for people.
+    """
+
+    read: Callable[[str], Iterator[bytes]]
+    others: tuple[str, ...]
+    how: str
+    is_one_pass: bool
+    kind: str
+
+    def __new__(
+        cls,
+        path: str,
+        read: Callable[[str], Iterator[bytes]] = lambda _: iter(()),
+        others: tuple[str, ...] = (),
+        how: str = "",
+        kind: str = "",
+    ) -> "Catalogue":
+        """Mark a path as a container, which `read` lists."""
+        self = super().__new__(cls, path)
+        self.read, self.others, self.how, self.kind = read, others, how, kind
+        self.is_one_pass = path.lower().endswith(ONE_PASS_SUFFIXES)
+        return self
