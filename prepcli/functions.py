@@ -1251,6 +1251,12 @@ def extend_codec_codes(
     audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     num_codebooks: int | None = None,
     batch_duration: float = 120.0,
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
@@ -1288,7 +1294,8 @@ def extend_codec_codes(
 
     Args:
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
-            commas, or a brace pattern. Or a list of paths.
+            commas, or a brace pattern; or another data set (tarred, WeNet, webdataset, Parquet, zip). Or a list of
+            paths.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
             Face: a folder, or a name such as kyutai/mimi (extra models).
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
@@ -1296,6 +1303,12 @@ def extend_codec_codes(
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         num_codebooks: Use the first codebooks of Mimi, DAC or EnCodec. Default: all.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
