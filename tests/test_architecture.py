@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
+
 import prepcli
 from prepcli.interface.commands import COMMANDS
 
@@ -36,8 +38,8 @@ LAYERS = (
 `prepcli` is `prepcli/__init__.py`. It and `functions` know commands by name only, and load a command when it is called.
 """
 _PUBLISHED = "prepcli.commands.download.published."
-_OF_SETS = re.compile(r"""bucket(\*|\[0|\(?\\d)|["']type["']\]?(:| =) ["'](nemo_tarred|lhotse_shar)""")
-"""A pattern for the folders of buckets, or the node of a set in an `input_cfg`."""
+_BUCKETS = re.compile(r"bucket(\*|\[0|\(?\\d)")
+_ENTRY = re.compile(r"""["']type["']\]?(:| =) ["'](nemo_tarred|lhotse_shar)""")
 SPEECH = {"audio", "formats", "manifest", "models", "tokenizers"}
 
 
@@ -82,9 +84,11 @@ def test_the_published_corpora_are_imported_by_their_commands_only() -> None:
     assert importing == {"prepcli.commands.download.job"}
 
 
-def test_one_module_finds_the_parts_of_sets_and_makes_their_nodes() -> None:
-    found = {module for module, path in modules().items() if _OF_SETS.search(path.read_text())}
-    assert found == {"prepcli.formats.sets"}
+@pytest.mark.parametrize(
+    ("pattern", "module"), [(_BUCKETS, "prepcli.formats.tarred"), (_ENTRY, "prepcli.formats.training_config")]
+)
+def test_one_module_names_the_folders_of_buckets_and_one_makes_entries(pattern: re.Pattern[str], module: str) -> None:
+    assert [name for name, path in modules().items() if pattern.search(path.read_text())] == [module]
 
 
 def test_nemo_is_imported_in_models_only() -> None:

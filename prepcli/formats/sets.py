@@ -18,6 +18,7 @@ from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.parquet import DATA_FILE
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, TARGET
 from prepcli.formats.tarred import (
+    BUCKET,
     SHARD_MANIFEST_FILE,
     SHARD_MANIFEST_FOLDER,
     TAR_FILE,
@@ -26,14 +27,13 @@ from prepcli.formats.tarred import (
     newest_version,
     read_metadata,
 )
+from prepcli.formats.training_config import shar_entry, tarred_entry
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, read_shard_list
 from prepcli.storage.paths import AnyPath, StorePath, path_of
 
 Shards = dict[int, AnyPath]
 """One file of each shard, in the order of their numbers."""
 
-BUCKET = re.compile(r"bucket(\d+)")
-"""The name of a folder of static buckets."""
 _WHOLE_MANIFEST = re.compile(r"tarred_audio_manifest(_version_\d+)?\.json$")
 _FLAT_FIELD = re.compile(r"(?P<field>.+)\.(?P<number>\d+)\.tar(\.gz)?$")
 _LISTS = "filelists"
@@ -407,16 +407,6 @@ def refusal_of_tarred(folder: AnyPath) -> str | None:
     return (
         f"the audio of {one.folder} is in tars; the commands that write data sets read it if you give the folder itself"
     )
-
-
-def tarred_entry(manifests: Any, tars: Any) -> dict[str, Any]:
-    """The entry of a tarred set with these manifests and tars: a path, a pattern of paths, or a list."""
-    return {"type": "nemo_tarred", "manifest_filepath": manifests, "tarred_audio_filepaths": tars}
-
-
-def shar_entry(fields: Any) -> dict[str, Any]:
-    """The entry of a Shar set with these files by field, or with any other value of a `shar_path`."""
-    return {"type": "lhotse_shar", "shar_path": fields}
 
 
 def pattern(files: Mapping[int, AnyPath]) -> str | list[str]:

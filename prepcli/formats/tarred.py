@@ -29,6 +29,8 @@ OUTPUT_PATTERNS = (
     f"metadata_version_{NUMBER}.yaml",
 )
 TAR_FILE = re.compile(r"audio_(\d+)\.tar$")
+BUCKET = re.compile(r"bucket(\d+)")
+"""The name of a folder of static buckets."""
 OWN_CONFIG = "prepcli"
 """The key of `own_config` in the metadata."""
 _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")

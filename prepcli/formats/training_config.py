@@ -1,4 +1,4 @@
-"""Text to paste into the config of a training run that resumes by index."""
+"""Entries of an `input_cfg`, and text to paste into the config of a training run that resumes by index."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,11 +6,20 @@ from typing import Any
 
 from prepcli.formats.indexes import MIRROR
 from prepcli.formats.names import absolute_folder
-from prepcli.formats.sets import shar_entry
 from prepcli.storage.paths import AnyPath
 
 INDEXED_CONFIG = "config_with_indexes"
 """The key of this text in the details of a report."""
+
+
+def tarred_entry(manifests: Any, tars: Any) -> dict[str, Any]:
+    """The entry of a tarred set with these manifests and tars: a path, a pattern of paths, or a list."""
+    return {"type": "nemo_tarred", "manifest_filepath": manifests, "tarred_audio_filepaths": tars}
+
+
+def shar_entry(fields: Any) -> dict[str, Any]:
+    """The entry of a Shar set with these files by field, or with any other value of a `shar_path`."""
+    return {"type": "lhotse_shar", "shar_path": fields}
 
 
 def indexed_config(entries: Sequence[dict[str, Any]], indexes_root: Path | str | None = None) -> str:

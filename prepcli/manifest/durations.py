@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +10,6 @@ from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.index import check_is_manifest, scan_files
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.parts import Columns, Floats, Numbers, Part
-from prepcli.manifest.scan import scan_all
-from prepcli.manifest.sources import Reader
 
 # For fewer examples than this, one process is faster than starting workers.
 _FEW_EXAMPLES = 200_000
@@ -45,15 +42,6 @@ class Durations:
         if part.problems and self.first_rejected is None:
             problem = part.problems[0]
             self.first_rejected = f"{path}:{lines_before + problem.line + 1}: {problem.detail}"
-
-
-def duration_pieces(path: str, file: BinaryIO) -> Iterator[Floats]:
-    """Seconds of the usable records of an open manifest, read once from start to end, in pieces of bounded size."""
-    num_bytes = 0
-    for part in scan_all(Reader(path, file), Columns(spans=False, digest=False)):
-        num_bytes += part.num_bytes
-        check_is_manifest(path, part, num_bytes)
-        yield part.duration
 
 
 def read_input(

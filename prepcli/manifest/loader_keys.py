@@ -73,7 +73,7 @@ def entries_in(section: dict[str, Any]) -> Any:
     """The `input_cfg` of a section, or one entry for the data that the section names."""
     if is_given(section.get("input_cfg")):
         return section["input_cfg"]
-    from prepcli.formats.sets import shar_entry, tarred_entry  # imported here, because it needs NumPy
+    from prepcli.formats.training_config import shar_entry, tarred_entry  # imported here, because it needs NumPy
 
     key = next(key for key in ("shar_path", "cuts_path", "manifest_filepath") if is_given(section.get(key)))
     if key == "shar_path":

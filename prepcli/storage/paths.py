@@ -138,8 +138,7 @@ def globbed(folder: AnyPath, pattern: str) -> Iterator[AnyPath]:
     """The sorted result of `folder.glob(pattern)`; the pattern may contain `NUMBER`."""
     found: list[AnyPath] = sorted(folder.glob(pattern))
     if NUMBER in pattern:
-        matcher = _matcher(pattern)
-        found = [path for path in found if matcher.fullmatch(path.relative_to(folder).as_posix())]
+        found = [path for path in found if _matcher(pattern).fullmatch(path.relative_to(folder).as_posix())]
     yield from found
 
 

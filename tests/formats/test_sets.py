@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.errors import UsageError
-from prepcli.formats.sets import CodesSet, MelSet, ParquetSet, SharSet, TarredSet, WenetSet, open_set, pattern, sets_in
+from prepcli.formats.sets import CodesSet, MelSet, ParquetSet, SharSet, TarredSet, WenetSet, open_set, sets_in
 
 TARRED = ("audio_0.tar", "audio_1.tar", "sharded_manifests/manifest_0.json", "sharded_manifests/manifest_1.json")
 SHAR = ("cuts/cuts.000000.jsonl", "target_audio/recording.000000.tar", "codes_x/target_codes/codes.000000.tar")
@@ -93,20 +92,6 @@ def test_the_entry_of_a_shar_set(tmp_path: Path) -> None:
     assert len(list(one.files())) == 4
 
 
-def test_shards_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    names = [f"audio_{number}.tar" for number in (10, 9, 2)]
-    assert list(TarredSet(make(tmp_path, *names)).shards) == [2, 9, 10]
-    assert pattern(TarredSet(tmp_path).shards) == [f"{tmp_path}/{name}" for name in reversed(names)]
-
-
-def test_two_files_of_a_shard(tmp_path: Path) -> None:
-    """The set is found, and whoever asks for its shards gets the error."""
-    one = open_set(make(tmp_path, "cuts/cuts.000000.jsonl", "cuts/cuts.000000.jsonl.gz"))
-    assert one is not None
-    with pytest.raises(UsageError, match="two files of the same shard"):
-        one.shards  # noqa: B018
-
-
 def test_tars_of_an_addition_that_is_not_complete(tmp_path: Path) -> None:
     folder = make(tmp_path / "out", *TARRED, "audio_2.tar", "sharded_manifests/manifest_2.json")
     (folder / "metadata.yaml").write_text("dataset_config:\n  num_shards: 2\n")
@@ -115,12 +100,3 @@ def test_tars_of_an_addition_that_is_not_complete(tmp_path: Path) -> None:
     assert list(one.shards) == list(one.manifests) == [0, 1]
     make(tmp_path, "out.prepcli/version_1/done/finish.json")
     assert list(TarredSet(folder).shards) == [0, 1, 2]
-
-
-def test_missing_buckets(tmp_path: Path) -> None:
-    one = open_set(make(tmp_path, "bucket1/audio_0.tar", "bucket10/audio_0.tar", "bucket2/notes.txt"))
-    assert isinstance(one, TarredSet)
-    assert list(one.parts) == [1, 2, 10]
-    assert [part.folder.name for part in one.sets] == ["bucket1", "bucket10"]
-    with pytest.raises(UsageError, match="holds bucket10, but not bucket2, bucket3, "):
-        one.check_parts()

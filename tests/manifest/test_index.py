@@ -1,23 +1,17 @@
 import gzip
 import hashlib
 import json
-import os
-import pickle
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest import index as index_module
 from prepcli.manifest import scan
-from prepcli.manifest.fields import is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex, index_manifests
 from prepcli.manifest.parts import FieldKey, KeyFunction
-from prepcli.manifest.reader import LineReader
-from prepcli.manifest.record import Record
 
 GOOD = [
     b'{"audio_filepath": "a.wav", "duration": 1.5, "text": "hello"}',
@@ -79,51 +73,9 @@ def parent(path: str) -> str:
     return str(Path(path).parent)
 
 
-def judge(line: bytes) -> object:
-    """What `Record` says of one line: the record, why not, or that it is skipped."""
-    if not line.strip():
-        return "blank"
-    try:
-        if is_skipped(parse_fields(line)):
-            return "skipped"
-        return Record.parse(line)
-    except RecordRejected as rejected:
-        return rejected
-
-
 def hash64(key: str) -> int:
     """What the index keeps of a key. Plans, and so names in finished outputs, depend on it: it must never change."""
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
-
-
-def check_against_records(index: ManifestIndex, sources: list[list[bytes]]) -> None:
-    """Every line of every source stands in the index exactly as `Record` judges it."""
-    record_number = problem_number = skipped = 0
-    with LineReader(index) as reader:
-        for source, lines in enumerate(sources):
-            assert index.first[source] == record_number
-            assert index.sources[source].num_lines == len(lines)
-            for number, line in enumerate(lines, start=1):
-                judged = judge(line)
-                if isinstance(judged, Record):
-                    i, record_number = record_number, record_number + 1
-                    assert index.duration[i] == judged.duration
-                    assert index.offset[i] == judged.offset
-                    assert (index.source_of(i), index.line_number(i)) == (source, number)
-                    assert Record.parse(reader.line(i)).to_json({}) == judged.to_json({})
-                    if index.keys:
-                        assert index.keys["stem"][i] == hash64(stem(judged.audio_filepath))
-                        assert index.keys["parent"][i] == hash64(parent(judged.audio_filepath))
-                elif isinstance(judged, RecordRejected):
-                    problem = index.problems[problem_number]
-                    problem_number += 1
-                    assert (problem.source, problem.line) == (source, number)
-                    assert (problem.reason, problem.detail) == (judged.reason, judged.detail)
-                    assert reader.problem_line(problem) == line.rstrip(b"\r")
-                else:
-                    skipped += judged == "skipped"
-    assert len(index) == record_number == len(index.duration)
-    assert (len(index.problems), index.num_skipped) == (problem_number, skipped)
 
 
 def same(a: ManifestIndex, b: ManifestIndex) -> bool:
@@ -136,72 +88,6 @@ def same(a: ManifestIndex, b: ManifestIndex) -> bool:
         and a.keys.keys() == b.keys.keys()
         and all(np.array_equal(a.keys[name], b.keys[name]) for name in a.keys)
     )
-
-
-@pytest.mark.parametrize("line", ALL)
-def test_the_table_above_is_sorted_right(line: bytes) -> None:
-    judged = judge(line)
-    expected = next(name for name in ("GOOD", "SKIPPED", "BLANK", "BAD") if line in globals()[name])
-    kind = {Record: "GOOD", RecordRejected: "BAD"}.get(type(judged)) or str(judged).upper()
-    assert kind == expected
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_index_and_the_record_never_disagree(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(seed)
-    # Ranges and blocks from a few bytes to larger than the file, so that boundaries fall everywhere.
-    monkeypatch.setattr(scan, "RANGE_BYTES", rng.choice([7, 64, 1000, 5000, 1 << 20]))
-    monkeypatch.setattr(scan, "_BLOCK_BYTES", rng.choice([1, 5, 50, 700, 1 << 18]))
-    odd = rng.choice([0.02, 0.3, 1.0])
-    sources: list[list[bytes]] = []
-    paths = []
-    for source in range(3):
-        lines = [rng.choice(ALL) if rng.random() < odd else GOOD[0] for _ in range(rng.randrange(120))]
-        path = tmp_path / f"{source}.json"
-        path.write_bytes(b"".join(line + b"\n" for line in lines))
-        if lines and rng.random() < 0.5 and lines[-1]:
-            path.write_bytes(path.read_bytes()[:-1])  # no newline at the end
-        sources.append(lines)
-        paths.append(str(path))
-    index = index_manifests(paths, keys={"stem": stem, "parent": parent})
-    check_against_records(index, sources)
-
-
-def test_as_many_objects_as_lines_but_not_one_in_each(tmp_path: Path) -> None:
-    lines = [
-        GOOD[0] + GOOD[0],
-        b'{"audio_filepath": "a.wav",',
-        b'"duration": 1}',
-        GOOD[0],
-        GOOD[0] + b" " + GOOD[0],
-        b"{",
-        GOOD[0][1:],
-    ]
-    path = tmp_path / "m.json"
-    path.write_bytes(b"".join(line + b"\n" for line in lines))
-    index = index_manifests([str(path)])
-    check_against_records(index, [lines])
-    assert [problem.line for problem in index.problems] == [1, 2, 3, 5, 6, 7]
-
-
-def test_broken_bytes_in_random_places(tmp_path: Path) -> None:
-    rng = random.Random(5)
-    lines = []
-    for _ in range(3000):
-        line = bytearray(rng.choice(GOOD))
-        for _ in range(rng.randrange(3)):
-            line[rng.randrange(len(line))] = rng.choice(b'"{}[],:0019.eE-+\\ \x00\xff\xc3tnu')
-        lines.append(bytes(line))
-    path = tmp_path / "m.json"
-    path.write_bytes(b"\n".join(lines) + b"\n")
-    index = index_manifests([str(path)])
-    check_against_records(index, [lines])
-    assert {p.reason for p in index.problems} >= {
-        RejectReason.NOT_UTF8,
-        RejectReason.BROKEN_JSON,
-        RejectReason.MISSING_FIELD,
-        RejectReason.BAD_DURATION,
-    }
 
 
 def manifest(path: Path, count: int, seed: int = 0) -> Path:
@@ -264,23 +150,6 @@ def test_an_empty_manifest(tmp_path: Path) -> None:
     assert len(index_manifests([])) == 0
 
 
-def test_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
-    path = tmp_path / "m.json"
-    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join([GOOD[0], b"", GOOD[1]]) + b"\r\n")
-    index = index_manifests([str(path)])
-    assert (len(index), index.problems, index.line_number(1)) == (2, [], 3)
-    with LineReader(index) as reader:
-        assert (reader.line(0), reader.line(1)) == (GOOD[0], GOOD[1])
-
-
-def test_utf_16_is_a_problem_in_every_line_and_no_crash(tmp_path: Path) -> None:
-    path = tmp_path / "m.json"
-    path.write_bytes("\n".join([GOOD[0].decode()] * 5).encode("utf-16"))
-    index = index_manifests([str(path)])
-    assert (len(index), [p.line for p in index.problems]) == (0, [1, 2, 3, 4, 5])
-    assert index.problems[0].reason is RejectReason.NOT_UTF8
-
-
 def test_another_kind_of_file_is_refused_early(tmp_path: Path) -> None:
     path = tmp_path / "audio.tar"
     path.write_bytes(b"no JSON here\n" * 2000)
@@ -288,118 +157,9 @@ def test_another_kind_of_file_is_refused_early(tmp_path: Path) -> None:
         index_manifests([str(path)])
 
 
-def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "MAX_LINE_BYTES", 1000)
-    monkeypatch.setattr(scan, "_BLOCK_BYTES", 100)
-    path = tmp_path / "m.json"
-    path.write_bytes(GOOD[0] + b"\n" + b"x" * 1500)
-    with pytest.raises(UsageError, match=rf"line at byte {len(GOOD[0]) + 1} is longer"):
-        index_manifests([str(path)])
-    monkeypatch.setattr(scan, "RANGE_BYTES", 500)  # the same when the line is finished beyond its range
-    with pytest.raises(UsageError, match="is longer"):
-        index_manifests([str(path)])
-
-
-@pytest.mark.parametrize("spool", [True, False])
-def test_a_compressed_manifest(tmp_path: Path, spool: bool) -> None:
-    plain = manifest(tmp_path / "m.json", 500)
-    packed = tmp_path / "m.json.gz"
-    # Two members, as `cat a.gz b.gz` makes them.
-    half = len(plain.read_bytes()) // 2
-    packed.write_bytes(gzip.compress(plain.read_bytes()[:half]) + gzip.compress(plain.read_bytes()[half:]))
-    spool_dir = tmp_path / "spool dir" if spool else None
-    expected = index_manifests([str(plain)])
-    for _ in range(2):
-        index = index_manifests([str(packed)], spool_dir=spool_dir)
-        assert same(index, expected)
-        assert index.sources[0].path == str(packed)
-    if spool_dir:
-        (unpacked,) = spool_dir.iterdir()
-        assert unpacked.read_bytes() == plain.read_bytes()
-        packed.unlink()
-    with LineReader(index) as reader:
-        assert reader.line(499) == plain.read_bytes().splitlines()[499]
-
-
-def test_a_copy_that_another_rank_makes_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both may find none, and the later one puts the same content into the place of the earlier one's."""
-    packed = tmp_path / "m.json.gz"
-    packed.write_bytes(gzip.compress(b'{"audio_filepath": "a.wav", "duration": 1.0}\n' * 5))
-    spool = tmp_path / "spool"
-    real_scan = scan.scan
-
-    def scan_while_replaced(*arguments: Any) -> Any:
-        yield from real_scan(*arguments)
-        (copy,) = spool.iterdir()
-        other = tmp_path / "other"
-        other.write_bytes(copy.read_bytes())
-        os.utime(other, ns=(1, 1))
-        other.replace(copy)
-
-    monkeypatch.setattr(index_module, "scan", scan_while_replaced)
-    monkeypatch.setattr(index_module, "_read_here", lambda one, num_bytes: True)
-    assert len(index_manifests([str(packed)], spool_dir=spool)) == 5
-
-
-def test_spooling_again_uses_what_is_there(tmp_path: Path) -> None:
-    packed = tmp_path / "m.json.gz"
-    packed.write_bytes(gzip.compress(GOOD[0]))
-    index_manifests([str(packed)], spool_dir=tmp_path / "spool")
-    (unpacked,) = (tmp_path / "spool").iterdir()
-    before = unpacked.stat().st_mtime_ns
-    index_manifests([str(packed)], spool_dir=tmp_path / "spool")
-    assert unpacked.stat().st_mtime_ns == before
-
-
-def test_a_copy_that_was_emptied(tmp_path: Path) -> None:
-    """Who reads it is told, and the next run makes it again."""
-    packed, spool = tmp_path / "m.json.gz", tmp_path / "spool"
-    packed.write_bytes(gzip.compress(b"\n".join(GOOD)))
-    index = index_manifests([str(packed)], spool_dir=spool)
-    (unpacked,) = spool.iterdir()
-    os.truncate(unpacked, 0)
-    with LineReader(index) as reader, pytest.raises(InputChangedError) as raised:
-        reader.line(0)
-    assert f"{unpacked}, the copy of {packed}, has become shorter" in str(raised.value)
-    with LineReader(index_manifests([str(packed)], spool_dir=spool)) as reader:
-        assert reader.line(0) == GOOD[0]
-    assert list(spool.iterdir()) == [unpacked]
-
-
-@pytest.mark.parametrize("spool", [True, False])
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda data: data[:-20], "cut short"),
-        (lambda data: b"plain text", "not a gzip file"),
-        (lambda data: data[:200] + bytes(50) + data[250:], "damaged"),
-    ],
-)
-def test_damaged_compressed_manifests(tmp_path: Path, spool: bool, damage, words: str) -> None:  # type: ignore[no-untyped-def]
-    plain = manifest(tmp_path / "m.json", 500)
-    packed = tmp_path / "m.json.gz"
-    packed.write_bytes(damage(gzip.compress(plain.read_bytes())))
-    with pytest.raises(UsageError, match=rf"m\.json\.gz is .*{words}"):
-        index_manifests([str(packed)], spool_dir=tmp_path / "spool" if spool else None)
-    assert not list((tmp_path / "spool").glob("*")) if spool else True
-
-
 def test_a_missing_manifest(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not found"):
         index_manifests([str(tmp_path / "no.json")])
-
-
-def test_a_reader_travels_and_notices_a_file_that_changed(tmp_path: Path) -> None:
-    path = manifest(tmp_path / "m.json", 20)
-    reader = LineReader(index_manifests([str(path)]))
-    first = reader.line(3)
-    assert pickle.loads(pickle.dumps(reader)).line(3) == first
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputChangedError, match="was changed during the run"):
-        reader.line(0)
-    path.unlink()
-    with pytest.raises(InputChangedError, match="was removed"):
-        pickle.loads(pickle.dumps(reader)).line(0)
 
 
 def test_memory_grows_by_the_columns_alone(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.inputs import resolve_input
-from tests.manifest.test_inputs import CFG, files, write, write_cuts
+from tests.manifest.conftest import write
+from tests.manifest.test_datasets import write_cuts
+from tests.manifest.test_input_cfg import CFG
 
 pytestmark = pytest.mark.nemo
-__all__ = ["files"]
 
 
 def nemo_cuts(spec: str) -> Any:

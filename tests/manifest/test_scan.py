@@ -2,13 +2,11 @@
 
 import gzip
 import json
-import os
 import random
 from pathlib import Path
 
 import pytest
 
-from prepcli.errors import InputChangedError
 from prepcli.manifest import scan
 from prepcli.manifest.index import index_manifests
 from prepcli.manifest.lines import read_line
@@ -51,16 +49,3 @@ def test_lines_for_a_command_without_a_job(
     usable = read_line(lines[3], cuts=False)
     assert usable is not None and usable.duration == 2.5
     assert [read_line(lines[number], cuts=False) for number in (1, 2, 4)] == [None] * 3
-
-
-def test_a_change_is_noticed_with_the_next_block(tmp_path: Path) -> None:
-    """Lines of a block were read before the change, so they are correct."""
-    path = tmp_path / "a.json"
-    lines = write_manifest(path, 400)
-    with LineReader(index_manifests([str(path)])) as reader:
-        assert [reader.line(number) for number in range(3)] == lines[:3]
-        path.write_bytes(path.read_bytes().replace(b"word", b"WORD"))
-        os.utime(path, ns=(1, 1))
-        with pytest.raises(InputChangedError):
-            for number in range(3, 400):
-                assert reader.line(number) == lines[number]

@@ -5,7 +5,6 @@ import gzip
 import json
 import os
 import random
-import re
 import resource
 import shutil
 import time
@@ -251,13 +250,6 @@ def test_workers_of_one_rank(tmp_path: Path) -> None:
     assert_same(make(tmp_path, paths, workers=2), index_manifests(paths, keys=KEYS))
 
 
-def test_columns_are_mapped_and_cannot_be_written(tmp_path: Path) -> None:
-    found = make(tmp_path, one_large(tmp_path))
-    assert isinstance(found.duration.base, np.memmap)
-    with pytest.raises(ValueError, match="read-only"):
-        found.duration[0] = 1
-
-
 def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the manifests are read again")
@@ -321,14 +313,6 @@ def test_verify_inputs_reads_what_looks_unchanged(tmp_path: Path, monkeypatch: p
     assert read == paths
 
 
-def test_other_keys_have_an_index_of_their_own(tmp_path: Path) -> None:
-    paths = one_large(tmp_path)
-    make(tmp_path, paths)
-    keys = {"speaker": FieldKey("speaker", partial(re.sub, re.compile("s"), "t"))}
-    found = shared_index.shared_index(paths, workspace(tmp_path), keys=keys)
-    assert_same(found, index_manifests(paths, keys=keys))
-
-
 def test_a_dry_run_uses_the_index_and_writes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from prepcli.engine.run.run import temporary_workspace
 
@@ -341,17 +325,6 @@ def test_a_dry_run_uses_the_index_and_writes_none(tmp_path: Path, monkeypatch: p
     refuse_to_read(monkeypatch)
     with temporary_workspace(tmp_path / "out") as scratch:
         assert_same(shared_index.shared_index(paths, scratch, keys=KEYS), expected)
-
-
-def test_damaged_columns_are_made_again(tmp_path: Path) -> None:
-    paths = one_large(tmp_path)
-    expected = index_manifests(paths, keys=KEYS)
-    make(tmp_path, paths)
-    folder = next((tmp_path / "out.prepcli" / "index").iterdir())
-    os.truncate(folder / "start.npy", 200)
-    assert_same(make(tmp_path, paths), expected)
-    (folder / "key.name.npy").unlink()
-    assert_same(make(tmp_path, paths), expected)
 
 
 @pytest.mark.parametrize("size", [None, 0, 1000])

@@ -24,7 +24,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.models import ranks
-from prepcli.models.in_flight import InFlight, crashed_notes, noting_in_flight
+from prepcli.models.in_flight import crashed_notes, noting_in_flight
 from prepcli.processes.workers import LIFELINE
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
 from tests.engine.run.test_crashes import die
@@ -204,16 +204,6 @@ def test_a_model_that_crashes_over_everything_ends_the_run(shar: Path, monkeypat
         (notes / f"{number}.crashed").write_text("Fatal Python error: Segmentation fault")
     with pytest.raises(PrepcliError, match="most likely the cause is not the audio"):
         run(shar)
-
-
-def test_which_segments_are_suspects() -> None:
-    notes = InFlight(None, [["a", "b"], ["b", "c"], ["d"], ["d"], ["c"]])
-    assert notes.refused == {"d", "c"}
-    assert notes.is_suspect(["x", "b"])
-    assert not notes.is_suspect(["d", "x"])
-    rejected: dict[int, Any] = {}
-    assert notes.reject(["x", "c", "a"], rejected) == [1]
-    assert list(rejected) == [1]
 
 
 def test_faults_are_shown_on_stderr_again_afterwards(tmp_path: Path) -> None:

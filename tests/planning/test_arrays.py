@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections import Counter
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,43 +11,14 @@ import pytest
 
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
-from prepcli.planning import arrays, hashing
 from prepcli.planning.arrays import Scratch, Values, plan_once
-from prepcli.planning.hashing import Hashes, groups_of, have_several, mix64, num_distinct, occurrences
+from prepcli.planning.hashing import Hashes, mix64
 from prepcli.planning.split import by_seconds, gathered, in_order, selected, shuffled
 from prepcli.processes.ranks import Rank
 
 
-@pytest.fixture
-def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups and pieces are small, and every array is in a file."""
-    monkeypatch.setattr(hashing, "GROUP_SIZE", 16)
-    monkeypatch.setattr(hashing, "CHUNK_SIZE", 7)
-    monkeypatch.setattr(arrays, "_MIN_BYTES", 1)
-
-
 def keys_of(draw: random.Random, count: int, distinct: int) -> Hashes:
     return mix64(np.array([draw.randrange(distinct) for _ in range(count)], np.uint64))
-
-
-@pytest.mark.usefixtures("in_pieces")
-@pytest.mark.parametrize("count", [0, 1, 16, 17, 333])
-@pytest.mark.parametrize("distinct", [1, 9, 10_000])
-def test_keys_are_compared_in_groups(count: int, distinct: int, draw: random.Random) -> None:
-    keys = keys_of(draw, count, distinct)
-    values = np.array([draw.randrange(3) for _ in range(count)], np.int32)
-    assert sorted(np.concatenate([[], *groups_of(keys)]).tolist()) == list(range(count))
-    if count == 333 and distinct > 9:
-        assert len([group for group in groups_of(keys) if len(group)]) > 4
-    several = Counter(key for key, _ in set(zip(keys.tolist(), values.tolist(), strict=True)))
-    assert have_several(keys, values).tolist() == [several[key] > 1 for key in keys.tolist()]
-    seen: Counter[int] = Counter()
-    expected = []
-    for key in keys.tolist():
-        expected.append(seen[key])
-        seen[key] += 1
-    assert occurrences(keys).tolist() == expected
-    assert num_distinct(keys) == len(seen)
 
 
 @pytest.mark.usefixtures("in_pieces")

@@ -1,88 +1,14 @@
-import errno
-import os
 import platform
-import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from prepcli.errors import IncompleteError, UsageError
-from prepcli.processes.pools import map_in_order
+from prepcli.errors import IncompleteError
 from prepcli.processes.workers import interrupt, no_interruption
 from tests.support.running import HANG_SECONDS
-
-
-def slow_double(number: int) -> tuple[int, int]:
-    time.sleep(0.02 * (number % 3))
-    return 2 * number, os.getpid()
-
-
-def die(number: int) -> int:
-    if number == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-def complain(number: int) -> int:
-    raise UsageError(f"no {number}")
-
-
-def test_results_come_in_order_from_several_processes() -> None:
-    results = list(map_in_order(slow_double, range(20), 2))
-    assert [value for value, _ in results] == [2 * number for number in range(20)]
-    processes = {process for _, process in results}
-    assert os.getpid() not in processes
-    assert len(processes) == 2
-
-
-def test_one_worker_is_this_process() -> None:
-    assert list(map_in_order(slow_double, [1], 4)) == [(2, os.getpid())]
-
-
-def test_a_killed_worker_is_an_error_and_no_hang() -> None:
-    with pytest.raises(IncompleteError, match=r"worker process was killed \(SIGKILL\)"):
-        list(map_in_order(die, range(8), 2))
-
-
-def test_a_folder_for_locks_that_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in some containers; a mount would need more permissions than tests have."""
-
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr("_multiprocessing.SemLock", refuse)
-    with pytest.raises(OSError, match="Read-only file system: '/dev/shm'"):
-        list(map_in_order(slow_double, range(3), 2))
-
-
-def test_errors_of_workers_arrive() -> None:
-    with pytest.raises(UsageError, match="no 0"):
-        list(map_in_order(complain, range(8), 2))
-
-
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks into /proc")
-def test_workers_do_not_outlive_a_killed_parent() -> None:
-    code = (
-        "from tests.processes.test_workers import slow_double; from prepcli.processes.pools import map_in_order\n"
-        "results = map_in_order(slow_double, range(1000), 2)\n"
-        "pids = {next(results)[1] for _ in range(20)}\n"
-        "print(*pids, flush=True)\n"
-        "import time; time.sleep(60)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        workers = [int(pid) for pid in parent.stdout.readline().split()]
-        assert workers
-        parent.kill()
-    deadline = time.monotonic() + HANG_SECONDS
-    while any(Path(f"/proc/{pid}/cmdline").exists() and _lives(pid) for pid in workers):
-        assert time.monotonic() < deadline, "a worker is still there"
-        time.sleep(0.1)
 
 
 def test_another_thread_that_must_not_be_interrupted_holds_no_signal_back() -> None:
@@ -104,13 +30,6 @@ def test_another_thread_that_must_not_be_interrupted_holds_no_signal_back() -> N
         finally:
             leave.set()
         assert future.result() == "published"
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep memory in their own ways")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.storage.addresses import join
 from prepcli.storage.paths import StorePath, path_of
 from tests.conftest import read_lines, write_lines
 from tests.storage.buckets import Bucket
@@ -95,20 +94,3 @@ def test_markers_of_folders_are_ignored(
     out = path_of(bucket / "out")
     assert {path.name for path in out.iterdir()} == {*names, "metadata.yaml", "tarred_audio_manifest.json"}
     assert "sharded_manifests" not in StorePath(out).sizes()
-
-
-@pytest.mark.parametrize(
-    ("folder", "name", "expected"),
-    [
-        ("s3://b/m", "./a", "s3://b/m/a"),
-        ("s3://b/m/", "../x/./a", "s3://b/x/a"),
-        ("s3://b/m", "a//b", "s3://b/m/a//b"),
-        ("s3://b", "../a", "s3://b/../a"),
-        ("s3://b/m", "..a/.b", "s3://b/m/..a/.b"),
-        ("/x/", "../a", "/x/../a"),
-        ("/", "a", "/a"),
-        ("s3://b/m", "s3://c/d//e", "s3://c/d//e"),
-    ],
-)
-def test_joined_addresses(folder: str, name: str, expected: str) -> None:
-    assert join(folder, name) == expected

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import pytest
 
-from prepcli.errors import UsageError
 from prepcli.interface.options import Option, declared
-from prepcli.storage.addresses import Address, names_addresses, other_scheme, parse_address
-from prepcli.storage.paths import AnyPath, StorePath, path_of
+from prepcli.storage.addresses import other_scheme
+from prepcli.storage.paths import AnyPath
 from tests.conftest import read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
@@ -76,49 +75,6 @@ def test_the_status_of_a_run_whose_records_are_elsewhere(tmp_path: Path) -> None
     assert (done.code, "give with --work-dir the folder" in done.error_line) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("text", "parsed"),
-    [
-        ("s3://bucket/a/b.wav", Address("s3", "bucket", "a/b.wav")),
-        ("s3://bucket/a/b/", Address("s3", "bucket", "a/b")),
-        ("s3://bucket", Address("s3", "bucket", "")),
-        ("ais://bucket/a", Address("ais", "bucket", "a")),
-    ],
-)
-def test_addresses(text: str, parsed: Address) -> None:
-    assert parse_address(text) == parsed
-    assert parse_address(str(parsed)) == parsed
-
-
-@pytest.mark.parametrize("text", ["s3://", "s3:///a", "s3://a", "gs://bucket/a"])
-def test_no_addresses(text: str) -> None:
-    with pytest.raises(UsageError, match="address"):
-        parse_address(text)
-
-
-def test_credentials_in_an_address_are_refused_and_not_repeated() -> None:
-    with pytest.raises(UsageError, match="AWS_ACCESS_KEY_ID") as caught:
-        parse_address("s3://KEY:SECRET@bucket/a")
-    assert "SECRET@" not in str(caught.value)
-
-
-def test_paths_of_addresses() -> None:
-    path = path_of(Path("s3://bucket/a"))  # as typer gives it
-    assert isinstance(path, StorePath)
-    assert str(path / "b" / "c.tar") == "s3://bucket/a/b/c.tar"
-    assert (path / "b").parent == path
-    assert str((path / "b").relative_to(path)) == "b"
-    assert path.absolute() == path
-    assert path_of("a/b") == Path("a/b")
-    assert type(path_of("a/b")) is type(Path("a"))
-
-
-def test_addresses_within_a_text() -> None:
-    assert names_addresses("[[s3://b/m.json,0.7],[n.json,0.3]]")
-    assert names_addresses("manifest_filepath=s3://b/m.json")
-    assert not names_addresses("reads s3 things://")
-
-
 @pytest.mark.parametrize("command", ["manifest-to-tarred", "manifest-to-shar", "manifest-to-wenet", "fix-durations"])
 def test_a_record_whose_address_is_none(command: str, tmp_path: Path) -> None:
     """It is a reject like others that are wrong, and does not stop the run."""
@@ -136,14 +92,6 @@ def test_a_record_whose_address_is_none(command: str, tmp_path: Path) -> None:
     assert [reject["manifest_line"] for reject in rejects] == [1, 2, 4, 5, 6]
     assert rejects[0]["reject_detail"].startswith("audio_filepath: s3:///./x.wav does not name a bucket")
     assert "sesame" not in rejects[1]["reject_detail"]
-
-
-def test_a_path_in_a_store_has_only_what_a_store_can_do() -> None:
-    path = path_of("s3://bucket/a/b.json")
-    assert not isinstance(path, Path)
-    missing = ("rename", "replace", "mkdir", "rmdir", "touch", "write_bytes", "write_text", "lstat", "chmod", "link_to")
-    assert [name for name in missing if hasattr(path, name)] == []
-    assert str(path.parent / path.name) == "s3://bucket/a/b.json"
 
 
 def test_the_type_of_an_option_says_whether_it_takes_an_address() -> None:

@@ -23,8 +23,7 @@ from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
-from prepcli.formats.sets import BUCKET
-from prepcli.formats.tarred import ExistingSet, names_in_config, names_of_version, newest_version, read_existing
+from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
 from prepcli.formats.train_ds import main_file, name_earlier, name_version
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.manifest.index import content_digest

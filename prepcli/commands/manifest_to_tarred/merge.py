@@ -12,7 +12,6 @@ from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.formats.indexes import INDEX_SUFFIX, LineOffsets
 from prepcli.formats.names import absolute_folder
-from prepcli.formats.sets import tarred_entry
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_NAME,
     ExistingSet,
@@ -21,8 +20,11 @@ from prepcli.formats.tarred import (
     metadata_yaml,
     names_in_config,
 )
-from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config
-from prepcli.manifest.durations import duration_pieces
+from prepcli.formats.training_config import INDEXED_CONFIG, indexed_config, tarred_entry
+from prepcli.manifest.index import check_is_manifest
+from prepcli.manifest.parts import Columns
+from prepcli.manifest.scan import scan_all
+from prepcli.manifest.sources import Reader
 from prepcli.planning.arrays import Growing
 from prepcli.planning.cut_points import duration_bins
 from prepcli.storage.ahead import files_ahead
@@ -111,8 +113,11 @@ def _join(target: OutputFile, parts: Sequence[AnyPath], index: Growing | None, d
     for part in files_ahead(parts, str):
         with part.open("rb") as file:
             source = _Copied(file, copy)
-            for piece in duration_pieces(str(part), cast(BinaryIO, source)):
-                durations.append(piece)
+            num_bytes = 0
+            for piece in scan_all(Reader(str(part), cast(BinaryIO, source)), Columns(spans=False, digest=False)):
+                num_bytes += piece.num_bytes
+                check_is_manifest(str(part), piece, num_bytes)
+                durations.append(piece.duration)
         if not source.last.endswith(b"\n"):  # manifests of other programs may lack the last line end
             copy(b"\n")
     if index is not None:

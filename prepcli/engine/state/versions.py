@@ -55,6 +55,6 @@ def _root(out: AnyPath) -> Path | None:
 
 
 def _numbered(root: Path, prefix: str) -> list[Path]:
-    pattern = re.compile(rf"{prefix}version_[0-9]{{1,9}}")
-    found = [path for path in root.glob(f"{prefix}version_*") if pattern.fullmatch(path.name)]
+    pattern = rf"{prefix}version_[0-9]{{1,9}}"
+    found = [path for path in root.glob(f"{prefix}version_*") if re.fullmatch(pattern, path.name)]
     return sorted(found, key=version_of)

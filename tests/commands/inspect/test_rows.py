@@ -9,7 +9,8 @@ from prepcli.commands.inspect.rows import read_rows
 from prepcli.errors import RecordRejected
 from tests.commands.inspect.conftest import look
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
-from tests.manifest.test_index import ALL, GOOD, SKIPPED, judge
+from tests.manifest.test_columns import judge
+from tests.manifest.test_index import ALL, GOOD, SKIPPED
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects
 from prepcli.engine.run.report import Report, summary_lines
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.running import Outcome, prepcli
@@ -86,17 +85,6 @@ def test_filters_end_a_run_with_0(tmp_path: Path) -> None:
     assert "records that your settings leave out do not count" in text
 
 
-def test_rejects_are_in_the_order_of_the_manifests_and_lines(tmp_path: Path) -> None:
-    def line(manifest: str, number: int) -> bytes:
-        return b'{"manifest_line":%d,"manifest_filepath":"%s"}\n' % (number, manifest.encode())
-
-    planned = [line("b.json", 2), line("b.json", 4), line("a.json", 1)]
-    for name, lines in (("u1", [line("a.json", 3), line("b.json", 3)]), ("u2", [line("a.json", 2), line("b.json", 1)])):
-        (tmp_path / name).write_bytes(b"".join(lines))
-    merged = list(merge_rejects(planned, [tmp_path / "u1", tmp_path / "u2"], ["b.json", "a.json", "b.json"]))
-    assert merged == [line("b.json", n) for n in (1, 2, 3, 4)] + [line("a.json", n) for n in (1, 2, 3)]
-
-
 def test_telemetry_only_with_verbose() -> None:
     one = report(
         details={"waited_for_audio": 0.004, "manifest": "out/m.json"},
@@ -133,30 +121,6 @@ def test_the_first_of_rejects_that_are_all_alike(corpus: Path) -> None:
     assert "first reject" not in mixed.out
 
 
-def test_the_first_reject_is_not_one_that_was_asked_for(tmp_path: Path) -> None:
-    def reject(reason: str, number: int) -> dict[str, object]:
-        return {"reject_reason": reason, "reject_detail": f"detail {number}", "manifest_line": number}
-
-    listed = write_lines(
-        tmp_path / "rejects.jsonl", [reject("below_min_duration", 1), reject("bad_field", 2), reject("bad_field", 3)]
-    )
-    assert first_if_all_alike({"below_min_duration": 1, "bad_field": 2}, str(listed)) == "line 2: detail 2"
-    assert first_if_all_alike({"below_min_duration": 1}, str(listed)) == ""
-
-
-def test_status_tells_the_share_of_rejects_and_that_they_are_too_many(corpus: Path) -> None:
-    assert tarred(corpus).code == 3
-    status = prepcli("status", corpus.parent / "out")
-    assert "manifest-to-tarred, finished with too many rejects" in status.out
-    words = "  rejects  5, 41.7% of the records, more than --max-rejects allows (5.0% of the records): 5 missing_audio"
-    assert words in status.out.splitlines()
-    assert tarred(corpus, "--max-rejects", 5).code == 0  # nothing is done, but this is what is asked for now
-    status = prepcli("status", corpus.parent / "out")
-    assert "  rejects  5, 41.7% of the records: 5 missing_audio" in status.out.splitlines()
-    assert "too many" not in status.out
-    assert prepcli("status", corpus.parent / "out", "--json").json["too_many_rejects"] is False
-
-
 def test_status_names_the_three_commonest_reasons(corpus: Path) -> None:
     lines = [*corpus.read_text().splitlines(), "[]", "[]", '{"text": 1}', '{"audio_filepath": "x", "duration": -1}']
     corpus.write_text("\n".join(lines) + "\n")
@@ -188,3 +152,16 @@ def test_mended_files_are_tried_again_with_the_command_that_is_printed(corpus: P
     assert again.code == 0
     assert "retry with" not in again.out
     assert prepcli("verify", folder / "out").code == 0
+
+
+def test_status_tells_the_share_of_rejects_and_that_they_are_too_many(corpus: Path) -> None:
+    assert tarred(corpus).code == 3
+    status = prepcli("status", corpus.parent / "out")
+    assert "manifest-to-tarred, finished with too many rejects" in status.out
+    words = "  rejects  5, 41.7% of the records, more than --max-rejects allows (5.0% of the records): 5 missing_audio"
+    assert words in status.out.splitlines()
+    assert tarred(corpus, "--max-rejects", 5).code == 0  # nothing is done, but this is what is asked for now
+    status = prepcli("status", corpus.parent / "out")
+    assert "  rejects  5, 41.7% of the records: 5 missing_audio" in status.out.splitlines()
+    assert "too many" not in status.out
+    assert prepcli("status", corpus.parent / "out", "--json").json["too_many_rejects"] is False
