@@ -1691,7 +1691,7 @@ def make_manifest(
     source: str | PathLike[str],
     out: str | PathLike[str],
     *,
-    format: Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse"] = "auto",
+    format: Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse", "set"] = "auto",
     audio_base_dir: str | PathLike[str] | None = None,
     text_suffix: str | None = None,
     transcripts: str | PathLike[str] | None = None,
@@ -1718,9 +1718,10 @@ def make_manifest(
     """Make a NeMo manifest of your own audio, with durations as measured.
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), or lhotse cuts
-    (.jsonl). Records are in the order of the source, those of a folder sorted by path. Audio that cannot be read,
-    and records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
+    audiofolder (metadata.csv or metadata.jsonl), a data set (tarred, Shar, WeNet, webdataset, Parquet, zip; audio
+    is named FILE::MEMBER), a file list (path|text or path|text|speaker), or lhotse cuts (.jsonl). Records are in
+    the order of the source, those of a folder sorted by path. Audio that cannot be read, and records whose
+    transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
 
     Run the same call again to continue after an interruption.
 

@@ -24,6 +24,7 @@ from prepcli.commands.make_manifest.columns import (
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
 from prepcli.commands.make_manifest.options import MakeManifest
+from prepcli.commands.make_manifest.sets import is_set, set_source
 from prepcli.commands.make_manifest.source import EntrySource, stem_of, text_lines
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
@@ -259,11 +260,11 @@ def source_of(options: MakeManifest) -> EntrySource:
     if not os.path.exists(path):
         raise UsageError(f"there is no file or folder {path}" + ("" if os.path.isabs(path) else f" in {Path.cwd()}"))
     kind, how = _kind_of(path) if options.format == "auto" else (options.format, "--format")
-    if os.path.isdir(path) == (kind in _FILES):
+    if kind != "set" and os.path.isdir(path) == (kind in _FILES):
         wanted = "a file" if kind in _FILES else "a folder"
         raise UsageError(f"{option('--format', kind)} reads {wanted}, and {path} is not one")
     columns = ColumnNames(options.audio_column, options.text_column, options.speaker_column)
-    if columns != ColumnNames() and kind not in ("csv", "audiofolder"):
+    if columns != ColumnNames() and kind not in ("csv", "audiofolder", "set"):
         raise UsageError(
             f"{option('--audio-column')}, {option('--text-column')} and {option('--speaker-column')} are for tables; "
             f"{path} is read as {kind}"
@@ -283,6 +284,8 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
     given = options.audio_base_dir
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
     base = absolute_folder(str(given or ("." if kind in ("kaldi", "lhotse") else own)))
+    if kind == "set":
+        return set_source(path, how, columns)
     if kind == "kaldi":
         if not os.path.isfile(os.path.join(path, WAV_SCP)):
             raise UsageError(f"{path} is not a Kaldi data directory: it has no {WAV_SCP}")
@@ -336,14 +339,18 @@ def _kind_of(path: str) -> tuple[str, str]:
             return "kaldi", f"it holds {WAV_SCP}"
         if names := metadata_files(path):
             return "audiofolder", f"it holds {names[0]}"
+        if is_set(path):
+            return "set", "it is a data set with audio in containers"
         return "folder", f"it is a folder without {WAV_SCP} and {' or '.join(METADATA)}"
     name = os.path.basename(path).removesuffix(".gz")
     if name in (WAV_SCP, "segments"):
         raise UsageError(f"{path} is a file of a Kaldi data directory; give the directory")
     if name == "metadata.jsonl":
         raise UsageError(f"{path} is the metadata of a Hugging Face audiofolder; give its folder")
-    if name.endswith((".parquet", ".arrow")):
-        raise UsageError(f"{path}: Parquet and Arrow are not read; export the table as CSV")
+    if is_set(path):
+        return "set", "it is a container of audio, or a list of such"
+    if name.endswith(".arrow"):
+        raise UsageError(f"{path}: Arrow is not read; export the table as Parquet or CSV")
     lines = [line for _, line in islice(text_lines(path), 100)]
     if not lines:
         raise UsageError(f"{path} is empty")

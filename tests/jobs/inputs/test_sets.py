@@ -94,7 +94,7 @@ def test_fields_of_a_shar_and_its_contexts_survive(tmp_path: Path) -> None:
 def _members(folder: Path, field: str) -> dict[Path, bytes]:
     import tarfile
 
-    found = {}
+    found: dict[Path, bytes] = {}
     for path in sorted((folder / field).glob("*.tar")):
         with tarfile.open(path) as tar:
             found |= {
@@ -162,3 +162,18 @@ def test_workers_ranks_and_shuffling_give_the_same_bytes(source: str, tmp_path: 
         assert prepcli("manifest-to-tarred", made, tmp_path / "ranks", *options, *ranks).code in (0, 4)
     assert prepcli("manifest-to-tarred", made, tmp_path / "ranks", *options).code == 0
     assert tree(tmp_path / "one") == tree(tmp_path / "two") == tree(tmp_path / "ranks")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_make_manifest_names_members(source: str, tmp_path: Path) -> None:
+    manifest = write_short_corpus(tmp_path / "corpus", 4)
+    (tmp_path / "source").mkdir()
+    made = SOURCES[source](manifest, tmp_path / "source")
+    words = ["--format", "set"] if source.startswith("parquet of") else []
+    done = prepcli("make-manifest", made, tmp_path / "out" / "m.json", *words)
+    assert done.code == 0, done.err
+    lines = read_lines(tmp_path / "out" / "m.json")
+    assert sorted(one["text"] for one in lines) == sorted(one["text"] for one in read_lines(manifest))
+    assert all(one["duration"] > 0 for one in lines)
+    again = prepcli("manifest-to-wenet", tmp_path / "out" / "m.json", tmp_path / "wenet", "--json")
+    assert (again.json["records_out"], again.json["rejects"]) == (4, 0)
