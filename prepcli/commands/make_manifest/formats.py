@@ -121,9 +121,9 @@ class Walk:
                 suffix = name[dot:] if dot > 0 else ""
                 if suffix not in is_audio:
                     is_audio[suffix] = suffix.lower() in AUDIO_SUFFIXES
-                if is_audio[suffix] and not entry.is_dir():
+                if is_audio[suffix] and not _is_folder(entry):
                     names.append(name)
-                elif entry.is_dir():
+                elif _is_folder(entry):
                     if suffix != _WORK:
                         names.append(name + "/")
                 elif suffix != self.used_suffix:
@@ -140,6 +140,13 @@ class Walk:
         finally:
             for piece in pieces:
                 piece.close()
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _spill(names: list[str]) -> IO[bytes]:
