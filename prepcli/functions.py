@@ -514,6 +514,80 @@ def download_fisher(
     return call("download_fisher", locals())
 
 
+def download_hifitts(
+    data_root: str | PathLike[str],
+    *,
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch Hi-Fi TTS and make NeMo manifests of it.
+
+    Writes D/hi_fi_tts_v0/audio/{clean,other}_{train,dev,test}.json with audio_filepath, duration, text, speaker
+    (reader and quality, such as 9136_other), normalized_text and the other published fields. The recordings (44.1
+    kHz FLAC) stay unchanged. Paths are relative to the manifest, as the group_by preset hifitts of extend-context-
+    audio needs them; for a copy, that is data_root DIR extracted DIR. Each reader is in all three parts.
+
+    The publisher gives no checksum: length, CRC and the end of the tar are checked; checksums adds your own.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_hifitts("data")
+        >>> report.outputs["clean_train"]
+        '/.../data/hi_fi_tts_v0/audio/clean_train.json'
+    """
+    return call("download_hifitts", locals())
+
+
 def download_hub5(
     data_root: str | PathLike[str] | Sequence[str | PathLike[str]],
     dest_root: str | PathLike[str],
@@ -1692,7 +1766,7 @@ def filter(
         >>> import prepcli
         >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
         >>> report.records_out, report.details["rules"][0]["alone"]["records"]
-        (20, 10)
+        (20, 7)
     """
     return call("filter", locals())
 
