@@ -183,7 +183,8 @@ def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ShardRepo
 def _find_omnilingual(one: OmnilingualSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
     """The files of all partitions to check."""
     check_installed()
-    return [CheckedFile(path, sha256(str(path.relative_to(one.folder)))) for path in one.shards.values()], []
+    start = len(f"{one.folder}/")
+    return [CheckedFile(path, sha256(str(path)[start:])) for path in one.shards.values()], []
 
 
 def _check_omnilingual(file: CheckedFile) -> ShardReport:
