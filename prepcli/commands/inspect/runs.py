@@ -11,7 +11,7 @@ from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.stored_units import find_plan
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError
-from prepcli.jobs.records import AUDIO_BASE_DIRS
+from prepcli.jobs.records import AUDIO_BASE_DIRS, OWN_AUDIO
 from prepcli.storage.paths import AnyPath
 
 
@@ -67,7 +67,7 @@ def _facts(workspace: Workspace, plan: StoredPlan) -> RunFacts:
         finished=_when(workspace.report_file) if finished else None,
         prepcli=report.prepcli if report else None,
         rejects_file=str(workspace.rejects_file),
-        audio_base_dirs=plan.settings.get(AUDIO_BASE_DIRS) or [],
+        audio_base_dirs=[] if plan.settings.get(OWN_AUDIO) else plan.settings.get(AUDIO_BASE_DIRS) or [],
     )
 
 
