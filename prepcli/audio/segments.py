@@ -176,8 +176,30 @@ SHAR_CODES = Policy(
     Again.NOTHING,
     "the codes are as long as what lhotse reads",
 )
+DUPLICATES = Policy(
+    "find-duplicates --by audio",
+    Samples.NEARLY,
+    Channels.NAMED,
+    "the file's",
+    Again.NOTHING,
+    "a duration that was rounded does not hide a copy",
+)
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
-POLICIES = (TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, MELS, CONVERT, CONTEXT, CODES, SHAR_CODES, PAGE)
+POLICIES = (
+    TARRED,
+    TARRED_SLICES,
+    SHAR,
+    WENET,
+    WENET_RAW,
+    PARQUET,
+    MELS,
+    CONVERT,
+    CONTEXT,
+    CODES,
+    SHAR_CODES,
+    DUPLICATES,
+    PAGE,
+)
 """The policies of all commands; `docs/formats.md` has the table."""
 
 
