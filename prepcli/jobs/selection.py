@@ -90,7 +90,7 @@ class SelectionContents(LineContents):
     facts: dict[str, Any]
 
     def without_record(self, unit: SelectedSlice) -> tuple[frozenset[int], dict[int, Problem]]:
-        """The numbers of the unit's lines without a usable record, and those that are unusable."""
+        """The numbers of lines without a usable record, and the unusable lines: those of the unit, and later ones."""
         first, end = unit.first_line, unit.first_line + unit.length  # a line has a byte at least
         gaps = self.gaps[unit.source]
         here = gaps[slice(*np.searchsorted(gaps, (first, end)))]

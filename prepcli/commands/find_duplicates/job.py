@@ -48,6 +48,7 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
     """Writes one file. A unit computes the keys of its records; equal keys are found at the end."""
 
     command: ClassVar[str] = "find-duplicates"
+    telemetry = ("between",)
 
     def __init__(self, inputs: Sequence[Sequence[str]], options: FindDuplicates, num_workers: int) -> None:
         """`inputs`: the manifests of each input."""
