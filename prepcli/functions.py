@@ -2217,8 +2217,12 @@ def manifest_to_parquet(
     *,
     shard_size: int = 1000,
     audio_base_dir: str | PathLike[str] | None = None,
+    form: Literal["hf", "omnilingual"] = "hf",
+    corpus: str | None = None,
+    set_split: str | None = None,
+    set_lang: str | None = None,
     row_group_size: int = 200,
-    force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
+    force_codec: Literal["flac", "wav", "opus", "mp3", "ogg"] | None = None,
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
@@ -2250,6 +2254,10 @@ def manifest_to_parquet(
     text. Files that need no change are stored byte for byte; segments are cut exactly. Needs pyarrow (the extra
     parquet).
 
+    With form omnilingual, as omnilingual-asr reads them: OUT/corpus=C/split=S/language=L/data-{000000}.parquet with
+    the columns text, audio_bytes and audio_size, and OUT/_language_distribution.tsv with the hours of each
+    language.
+
     Run the same call again to continue after an interruption.
 
     Args:
@@ -2258,8 +2266,13 @@ def manifest_to_parquet(
         out: Directory for the Parquet files.
         shard_size: Maximum number of records per shard.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        form: hf: for Hugging Face datasets and NeMo; omnilingual: for omnilingual-asr, mono FLAC at 16 kHz in
+            folders by corpus, split and language.
+        corpus: With form omnilingual: the corpus of records without the field corpus.
+        set_split: With form omnilingual: the split of records without the field split, such as train.
+        set_lang: With form omnilingual: the language of records without the field lang, such as de.
         row_group_size: Maximum number of records per row group; a reader holds a whole row group.
-        force_codec: Encode audio to this format. Default: unchanged.
+        force_codec: Encode audio to this format; ogg is Vorbis. Default: unchanged; omnilingual: flac.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.

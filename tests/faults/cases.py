@@ -163,6 +163,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "shar": _export("manifest-to-shar", "--shard-size", 3, "--indexed"),
     "wenet": _export("manifest-to-wenet", "--shard-size", 3),
     "parquet": _export("manifest-to-parquet", "--shard-size", 3),
+    "omnilingual": _export("manifest-to-parquet", "--form", "omnilingual", "--corpus", "c", "--set-split", "train"),
     "mels": _mels,
     "convert": _export("convert-audio", "--force-codec", "flac"),
     "codes": _codes,

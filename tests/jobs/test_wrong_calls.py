@@ -108,6 +108,16 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI OUT --prefix a/b": "--prefix 'a/b' must be of letters",
         "MINI OUT --target-sample-rate 10": "--target-sample-rate 10 is not a sampling rate",
     },
+    "manifest-to-parquet": {
+        "MINI OUT --corpus c": "--corpus has no effect without --form: give both, or leave --corpus out",
+        "MINI OUT --form omnilingual": "no record has the field corpus, which names its folder: give --corpus",
+        "MINI OUT --form omnilingual --corpus c": "no record has the field split, which names its folder: give",
+        "MINI OUT --form omnilingual --corpus 2024": "--corpus 2024 must begin with a letter",
+        "MINI OUT --form omnilingual --corpus c --set-split a_b": "--set-split a_b must begin with a letter, and have",
+        "MINI OUT --form omnilingual --set-lang klingon": "--set-lang klingon is not known; write it as deu_Latn",
+        "MINI OUT --form omnilingual --force-codec wav": "--force-codec wav: omnilingual-asr has flac or ogg",
+        "MINI OUT --form omnilingual --target-sample-rate 8000": "--target-sample-rate has no effect with --form",
+    },
     "convert-audio": {
         "nowhere.json OUT": "manifest not found: nowhere.json",
         "MINI OUT --channel 1.5": "--channel 1.5 must be mix, or the number of a channel",
