@@ -187,12 +187,7 @@ SHAR_CODES = Policy(
     "the codes are as long as what lhotse reads",
 )
 DUPLICATES = Policy(
-    "find-duplicates --by audio",
-    Samples.NEARLY,
-    Channels.NAMED,
-    "the file's",
-    Again.NOTHING,
-    "a duration that was rounded does not hide a copy",
+    "find-duplicates", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration hides no copy"
 )
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
 POLICIES = (
