@@ -78,6 +78,7 @@ def test_leaks_between_inputs(audio: Path) -> None:
         {"audio_filepath": "../a.flac", "duration": 0.5, "text": "other", "speaker": "7"},
         {"audio_filepath": "../near.wav", "duration": 0.5, "text": "hello world", "speaker": "z"},
         {"audio_filepath": "../rate.wav", "duration": 0.25, "text": None},
+        {"audio_filepath": "../long.wav", "duration": 1.0, "text": "?!"},  # nothing is left, as of a missing text
     ]
     inputs = [write_lines(audio / "test.json", test), write_lines(audio / "train/m.json", train)]
     by = ("--by", "audio,text,speaker")
@@ -99,7 +100,7 @@ def test_leaks_between_inputs(audio: Path) -> None:
     assert groups(audio / "all.jsonl")["text", 3] == ["b.wav", "b.wav"]
     cleaned = prepcli("filter", inputs[1], audio / "train/kept.json", "--drop-listed", audio / "out.jsonl")
     assert cleaned.code == 0, cleaned.err
-    assert [r["audio_filepath"] for r in read_lines(audio / "train/kept.json")] == ["../rate.wav"]
+    assert [r["audio_filepath"] for r in read_lines(audio / "train/kept.json")] == ["../rate.wav", "../long.wav"]
     kept = audio / "train/kept.json"
     clean = prepcli("find-duplicates", inputs[0], kept, audio / "none.jsonl", *by, "--between")
     assert clean.code == 0, clean.out
