@@ -53,7 +53,7 @@ class Command:
 
 
 def _of_corpus(corpus: Corpus) -> Command:
-    report = Command.report if corpus.is_sliced else "commands.download.job.DownloadReport"
+    report = Command.report if corpus.is_sliced else "commands.download.report.DownloadReport"
     return Command(f"download {corpus.name}", "download", corpus.options, corpus.summary, report)
 
 
