@@ -1482,6 +1482,12 @@ def extend_codec_codes(
     audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     num_codebooks: int | None = None,
     batch_duration: float = 120.0,
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
@@ -1519,7 +1525,8 @@ def extend_codec_codes(
 
     Args:
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
-            commas, or a brace pattern. Or a list of paths.
+            commas, or a brace pattern; or another data set (tarred, WeNet, webdataset, Parquet, zip). Or a list of
+            paths.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
             Face: a folder, or a name such as kyutai/mimi (extra models).
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
@@ -1527,6 +1534,12 @@ def extend_codec_codes(
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         num_codebooks: Use the first codebooks of Mimi, DAC or EnCodec. Default: all.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
@@ -1997,7 +2010,7 @@ def make_manifest(
     source: str | PathLike[str],
     out: str | PathLike[str],
     *,
-    format: Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse"] = "auto",
+    format: Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse", "set"] = "auto",
     audio_base_dir: str | PathLike[str] | None = None,
     text_suffix: str | None = None,
     transcripts: str | PathLike[str] | None = None,
@@ -2025,9 +2038,10 @@ def make_manifest(
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
     audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts
-    (.jsonl), or recordings and supervisions of lhotse: their folder, one of both files, or RECORDINGS,SUPERVISIONS.
-    Records are in the order of the source, those of a folder of audio sorted by path. Audio that cannot be read,
-    and records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
+    (.jsonl), recordings and supervisions of lhotse (their folder, one of both files, or RECORDINGS,SUPERVISIONS),
+    or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip; audio is then named FILE::MEMBER). Records are in
+    the order of the source, those of a folder of audio sorted by path. Audio that cannot be read, and records whose
+    transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
 
     Run the same call again to continue after an interruption.
 

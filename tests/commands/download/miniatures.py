@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import soundfile
 import soxr
+from numpy.typing import NDArray
 
 from tests.support import sphere_files
 
@@ -270,11 +271,12 @@ def hifitts() -> Files:
 @lru_cache
 def chapter(*paths: Path) -> tuple[bytes, list[tuple[float, float]]]:
     """A chapter as MP3 with two channels at 44.1 kHz, and the offset and duration of each recording in it."""
-    parts, spans = [], []
+    parts: list[NDArray[np.float32]] = []
+    spans: list[tuple[float, float]] = []
     for path in paths:
         samples, rate = soundfile.read(path, dtype="float32")
         samples = soxr.resample(samples, rate, 44100)
-        spans.append((round(sum(map(len, parts)) / 44100 + 0.01, 2), round(len(samples) / 44100 - 0.02, 2)))
+        spans.append((round(sum(len(one) for one in parts) / 44100 + 0.01, 2), round(len(samples) / 44100 - 0.02, 2)))
         parts.append(samples)
     buffer = io.BytesIO()
     both = np.concatenate(parts)
