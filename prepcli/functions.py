@@ -1679,7 +1679,7 @@ def filter(
         >>> import prepcli
         >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
         >>> report.records_out, report.details["rules"][0]["alone"]["records"]
-        (20, 10)
+        (20, 7)
     """
     return call("filter", locals())
 
