@@ -73,6 +73,13 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Keep the records that fulfil rules, and merge manifests",
             "commands.filter.report.FilterReport",
         ),
+        Command(
+            "split",
+            "split",
+            "Split",
+            "Divide records into parts, no speaker in two of them",
+            "commands.split.report.SplitReport",
+        ),
     ),
     "Prepare training data from manifests": (
         Command(

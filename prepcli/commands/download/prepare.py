@@ -275,7 +275,7 @@ def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool)
     if read_document(workspace.plan_file, StoredPlan) is not None:
         return
     trees = () if overwrite else (*data_set.trees, *data_set.converted)
-    foreign = next(workspace.outputs((*trees, *data_set.manifests, *data_set.derived)), None)
+    foreign = next(workspace.found.matching((*trees, *data_set.manifests, *data_set.derived)), None)
     if foreign is not None:
         raise UsageError(
             f"{foreign} exists, but {workspace.root} does not show that prepcli made it; choose another "
