@@ -54,7 +54,7 @@ class Command(NamedTuple):
 
 
 def _of_corpus(corpus: Corpus) -> Command:
-    report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.job.DownloadReport"
+    report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.report.DownloadReport"
     return Command(f"download {corpus.name}", "download", corpus.options, corpus.summary, report)
 
 
@@ -72,6 +72,13 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Filter",
             "Keep the records that fulfil rules, and merge manifests",
             "commands.filter.report.FilterReport",
+        ),
+        Command(
+            "split",
+            "split",
+            "Split",
+            "Divide records into parts, no speaker in two of them",
+            "commands.split.report.SplitReport",
         ),
     ),
     "Prepare training data from manifests": (
