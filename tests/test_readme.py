@@ -5,6 +5,7 @@ import os
 import re
 import runpy
 import shlex
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -74,6 +75,9 @@ def test_all_commands_of_the_readme_in_their_order_and_what_trainers_read_then(t
         done = run(command, tmp_path)
         assert done.code == 0, (command, done.err)
         assert done.out.startswith(output), (command, done.out)
+    made = {path.name for path in tmp_path.iterdir()} - {"tests", "recipes", "scripts", "python"}
+    ignored = subprocess.run(["git", "-C", ROOT, "check-ignore", *made], capture_output=True, text=True).stdout
+    assert made == set(ignored.split())
     texts = sorted(record["text"] for record in read_lines(MINI_CORPUS / "manifest.json"))
     seen = [(text, len(audio)) for batch in tarred_batches(tmp_path / "own", 22050) for text, audio in batch]
     assert sorted(text for text, _ in seen) == texts

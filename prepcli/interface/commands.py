@@ -54,7 +54,7 @@ class Command(NamedTuple):
 
 
 def _of_corpus(corpus: Corpus) -> Command:
-    report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.job.DownloadReport"
+    report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.report.DownloadReport"
     return Command(f"download {corpus.name}", "download", corpus.options, corpus.summary, report)
 
 
