@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
     from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
+    from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.index.command import IndexReport as IndexReport
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
@@ -76,6 +77,92 @@ def blend(
         [('a', 48, 0.7), ('b', 6, 0.3)]
     """
     return call("blend", locals())
+
+
+def convert_audio(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    audio_base_dir: str | PathLike[str] | None = None,
+    force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
+    target_sample_rate: int | None = None,
+    channel: str | None = None,
+    check_audio: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "Report":
+    """Cut, resample, downmix or unpack the audio of NeMo manifests into plain files, with a manifest of them.
+
+    Writes a file OUT/PATH.flac (or .wav, ...) for each record, where PATH is that of the record's audio, and
+    OUT/manifest.json: the records in their order with all of their fields, and paths relative to OUT. Without
+    options files are copied byte for byte, and segments are cut exactly. Records of the same segment share a file;
+    different segments of a file get names with offset and duration, such as talk@1_5_2_0.flac.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Directory for the files and the manifest.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        force_codec: Encode audio to this format. Default: unchanged.
+        target_sample_rate: Resample to this rate (Hz). Default: unchanged.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+        check_audio: Decode copied files as well, to find damage.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest of the files.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.convert_audio("manifest.json", "converted", target_sample_rate=8000)
+        >>> report.records_out
+        48
+        >>> report.outputs["manifest"]
+        '/.../converted/manifest.json'
+    """
+    return call("convert_audio", locals())
 
 
 def download_aishell(
@@ -1509,6 +1596,94 @@ def extend_text_context(
     return call("extend_text_context", locals())
 
 
+def filter(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    keep: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    audio_base_dir: str | PathLike[str] | None = None,
+    preset: Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
+    | Sequence[
+        Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
+    ] = (),
+    unique: str | None = None,
+    sample: float | None = None,
+    seed: int = 0,
+    drop_listed: str | PathLike[str] | None = None,
+    skipme: bool = False,
+    html: str | PathLike[str] | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "FilterReport":
+    """Keep the records of manifests that fulfil rules, and merge manifests.
+
+    Before anything is written, a table shows the records and hours that each rule drops: alone, last (what all
+    others keep), and together; dry_run prints only that. A dropped line is listed with its rule, and does not count
+    for max_rejects. Lines stay as they are; only paths change if they start from another folder than that of
+    OUT.json.
+
+    Rules are expressions over the fields of a record: == != < <= > >= in, not in, and, or, not; missing(x), len(x),
+    lower(x), matches(x, "regex"), quantile(x, 0.99), chars_per_second, words_per_second. A comparison with a
+    missing value is neither true nor false: such a record is not kept by keep, and not dropped by drop.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Manifest to write.
+        keep: Keep only records for which this is true.
+        drop: Drop the records for which this is true.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        preset: Apply the thresholds of a published pipeline; all fields that it needs must be there.
+        unique: Keep the first of the records that are equal in these fields.
+        sample: Keep a random share (below 1) or number of the records that the other rules keep.
+        seed: Seed of sample; a record's place in the input has no effect on it.
+        drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
+        skipme: Write all records, and set _skipme to the rule in those that a rule would drop.
+        html: Write the table as a page; open it in a browser.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `details["rules"]` has what each rule drops, `outputs["manifest"]` the manifest.
+
+    Raises:
+        UsageError: an expression is wrong, a field does not exist, no record is left, or a manifest cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
+        >>> report.records_out, report.details["rules"][0]["alone"]["records"]
+        (20, 10)
+    """
+    return call("filter", locals())
+
+
 def fix_durations(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
@@ -1705,8 +1880,9 @@ def make_manifest(
     """Make a NeMo manifest of your own audio, with durations as measured.
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), or lhotse cuts
-    (.jsonl). Records are in the order of the source, those of a folder sorted by path. Audio that cannot be read,
+    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts
+    (.jsonl), or recordings and supervisions of lhotse: their folder, one of both files, or RECORDINGS,SUPERVISIONS.
+    Records are in the order of the source, those of a folder of audio sorted by path. Audio that cannot be read,
     and records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
 
     Run the same call again to continue after an interruption.
@@ -1728,8 +1904,8 @@ def make_manifest(
         text_column: Column with the text. Default: by its name: text, sentence, ....
         speaker_column: Column with the speaker. Default: by its name: speaker, client_id, ....
         absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
-        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |), and write their audio to
-            OUT_audio/. Only for files that you trust.
+        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |) or of lhotse's recordings, and
+            write their audio to OUT_audio/. Only for files that you trust.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not

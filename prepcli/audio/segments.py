@@ -149,6 +149,14 @@ MELS = Policy(
     Again.NOTHING,
     "a mel belongs to a line of the list of audio, which names whole files; trainers read mono",
 )
+CONVERT = Policy(
+    "convert-audio",
+    Samples.NEARLY,
+    Channels.NAMED,
+    _ITS_OWN,
+    Again.LOSSLESS,
+    "files for any reader: a duration that was rounded need not change the file",
+)
 CONTEXT = Policy(
     "extend-context-audio", Samples.EXACT, Channels.ONE, "the model's", Again.NOTHING, "a voice is a mono segment"
 )
@@ -169,7 +177,7 @@ SHAR_CODES = Policy(
     "the codes are as long as what lhotse reads",
 )
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
-POLICIES = (TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, MELS, CONTEXT, CODES, SHAR_CODES, PAGE)
+POLICIES = (TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, MELS, CONVERT, CONTEXT, CODES, SHAR_CODES, PAGE)
 """The policies of all commands; `docs/formats.md` has the table."""
 
 

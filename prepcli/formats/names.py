@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 
 from prepcli.errors import UsageError
+from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.storage.addresses import is_absolute, is_address, join, parse_address, without_scheme
 from prepcli.storage.containers import SEPARATOR, name_in, own_name, place_of
 from prepcli.storage.paths import AnyPath
@@ -25,6 +26,9 @@ _MARK = rf"-(?:shard[0-9]+|[0-9a-f]{{{_TAG_CHARS}}})"
 _MARKS = re.compile(f"(?:{_MARK})+$")
 SLICE_SUFFIX = re.compile(r"_(\d+_\d+)_\d+_\d+$")
 """The end of the stem of a slice (`segment_suffix`); the group is its offset, as `decimal` writes it."""
+_MAX_TAIL = MAX_STEM_BYTES - _TAG_CHARS - 1
+_MAX_PATH_BYTES = 1000
+_FILE_SUFFIXES = AUDIO_SUFFIXES | {".json"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 # The texts that NeMo converts to braces anywhere in a path (expand_sharded_filepaths in audio_to_text.py).
@@ -90,9 +94,38 @@ def member_stem(audio_filepath: str) -> str:
     encoded = stem.encode("utf-8", errors="replace")
     if len(encoded) > MAX_STEM_BYTES:
         # The end of a path is the most informative part; the digest distinguishes long paths with equal ends.
-        tail = encoded[-(MAX_STEM_BYTES - 13) :].decode("utf-8", errors="ignore")
+        tail = encoded[-_MAX_TAIL:].decode("utf-8", errors="ignore")
         stem = f"{digest(normal_path(audio_filepath))}_{tail}"
     return stem
+
+
+@lru_cache(maxsize=64)
+def plain_stem(audio_filepath: str) -> str:
+    """The path of a plain file for a record's audio below a folder of the output, without its extension.
+
+    `/data/./spk 1/utt.3.wav` -> `data/spk 1/utt.3`. `..` and control characters are left out, long names are cut, and a
+    folder never has the name of a file. `@` is used only before suffixes that make names unique. Several files may
+    share a stem.
+    """
+    path = posixpath.splitext(without_scheme(normal_path(own_name(audio_filepath))))[0]
+    *folders, name = [part for part in path.split("/") if part not in ("", ".", "..")] or ["_"]
+    parts = [*map(_folder_name, folders), _short(name.replace("@", "_"))]
+    stem = _CONTROL.sub("_", "/".join(parts))
+    return stem if len(stem.encode("utf-8", errors="replace")) <= _MAX_PATH_BYTES else f"{digest(stem)}/{parts[-1]}"
+
+
+def _folder_name(name: str) -> str:
+    """The name of a folder, in which `_` replaces the dot of a suffix that a file next to it may have."""
+    stem, suffix = posixpath.splitext(_short(name))
+    return f"{stem}_{suffix[1:]}" if suffix.lower() in _FILE_SUFFIXES else stem + suffix
+
+
+def _short(name: str) -> str:
+    """The name, or a digest and the end of a long one."""
+    encoded = name.encode("utf-8", errors="replace")
+    if len(encoded) <= MAX_STEM_BYTES:
+        return name
+    return f"{digest(name)}_{encoded[-_MAX_TAIL:].decode('utf-8', errors='ignore')}"
 
 
 def marked_root(audio_filepath: str) -> str:

@@ -42,6 +42,8 @@ LeftOut = Sequence[tuple[RejectReason, Indices]]
 
 AUDIO_BASE_DIRS = "audio folders"
 """The setting that holds the folders of relative audio paths."""
+OWN_AUDIO = "audio in OUT"
+"""The setting of a run whose manifest names audio that it has written, by paths relative to OUT."""
 
 _DETAILS = {
     RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record",

@@ -90,7 +90,7 @@ def write_loader_config(
 
     Returns:
         A note for each key that changes, with old and new value; a note for each key that stays although the estimate
-        differs; and a note on the written file. Nothing if the file already has the options.
+        differs; and a note on the written file, or that it has the options already.
 
     Raises:
         UsageError: see `check_loader_config`; or the file cannot be edited in place or written.
@@ -109,7 +109,7 @@ def write_loader_config(
     notes = [f"{path}: {note}" for note in _notes(place, section, changed, unfit)]
     kept_notes = [f"{path}: {place}{'.' * bool(place)}{note}" for note in kept_notes]
     if not notes:
-        return kept_notes
+        return kept_notes or [f"{path} has these options already; it was not changed"]
     try:
         edited = config.yaml.edited(config.place, changed, unfit)
     except ValueError:

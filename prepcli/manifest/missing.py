@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from prepcli.errors import option
 from prepcli.formats.names import path_in
@@ -12,6 +13,7 @@ from prepcli.storage.paths import path_of
 
 SAMPLE_SIZE = 20
 """Maximum number of audio files in a sample."""
+_MAX_ABOVE = 4
 
 
 def spread_over(count: int) -> list[int]:
@@ -21,12 +23,15 @@ def spread_over(count: int) -> list[int]:
     return [number * (count - 1) // steps for number in range(steps + 1)] if steps > 0 else [0] * count
 
 
-def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manifest") -> str | None:
+def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manifest", near: str = "") -> str | None:
     """A message with a path that was tried if all audio files of a sample are missing; None if one exists.
+
+    If relative paths start from another folder nearby, the message names it.
 
     Args:
         sample: the absolute base folder of relative paths and the path of each audio file as `source` names it.
         source: name of the source for the message.
+        near: where to look for another base folder: the path of the source; by default the base folder.
     """
     tried = {path_in(base, path): (base, path) for base, path in sample if path}
     if not tried or any(map(_is_there, tried)):
@@ -42,16 +47,27 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
     example, (base, path) = next(iter(tried.items()))
     if not is_absolute(path) and (refusal := refusal_of_tarred(path_of(base))) is not None:
         return refusal
-    where = (
-        f"The path is absolute: is the folder mounted? If it was moved, correct the paths in {source}"
-        if is_absolute(path)
-        else f"Relative paths start from {base}: give the right folder with {option('--audio-base-dir')}, or mount it"
-    )
+    folder = None if is_absolute(path) else _folder_with(path, near or base)
+    if is_absolute(path):
+        where = f"The path is absolute: is the folder mounted? If it was moved, correct the paths in {source}"
+    elif folder is not None:
+        right = option("--audio-base-dir", folder)
+        where = f"Relative paths start from {base}, but {path} is in {folder}: give {right}"
+    else:
+        right = option("--audio-base-dir")
+        where = f"Relative paths start from {base}: give the right folder with {right}, or mount it"
     if any(map(os.path.exists, other_forms(example))):
         where = f"But {OTHER_FORM}: correct the paths in {source}, or rename the files"
     if len(tried) == 1:
         return f"the audio file {example} does not exist, and {source} names no other. {where}"
     return f"none of the {len(tried)} audio files looked for exists, such as {example}. {where}"
+
+
+def _folder_with(path: str, near: str) -> Path | None:
+    """The folder in which a relative path exists: the current folder, `near`, or one of the folders above it."""
+    here = Path(near).absolute()
+    folders = (Path.cwd(), here, *list(here.parents)[:_MAX_ABOVE])
+    return next((folder for folder in folders if os.path.exists(folder / path)), None)
 
 
 def _is_there(path: str) -> bool:

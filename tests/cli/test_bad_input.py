@@ -20,6 +20,7 @@ JOBS: dict[str, list[object]] = {
     "manifest-to-wenet": [],
     "manifest-to-mels": ["--lists-only"],
     "manifest-to-parquet": [],
+    "convert-audio": [],
     "prepare-texts": [],
 }
 """Commands that read a manifest and write an output, with the options that they need."""

@@ -68,6 +68,7 @@ COMMANDS: list[list[object]] = [
     ["manifest-to-wenet", "--raw"],
     ["manifest-to-mels", "--lists-only"],
     ["manifest-to-parquet"],
+    ["convert-audio"],
     ["fix-durations"],
     ["make-manifest"],
 ]

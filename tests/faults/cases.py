@@ -103,6 +103,11 @@ def _fix_durations(place: Place) -> list[object]:
     return ["fix-durations", place.manifest(), place.run / "out.json"]
 
 
+def _filter(place: Place) -> list[object]:
+    rules = ("--drop", "duration > quantile(duration, 0.8)", "--unique", "text")
+    return ["filter", place.manifest(count=24), place.run / "out.json", *rules]
+
+
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -150,11 +155,13 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "wenet": _export("manifest-to-wenet", "--shard-size", 3),
     "parquet": _export("manifest-to-parquet", "--shard-size", 3),
     "mels": _mels,
+    "convert": _export("convert-audio", "--force-codec", "flac"),
     "codes": _codes,
     "codes-of-files": _codes_of_files,
     "context": _context,
     "make-manifest": _make_manifest,
     "fix-durations": _fix_durations,
+    "filter": _filter,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,

@@ -187,6 +187,7 @@ SHARING: dict[str, tuple[object, ...]] = {
     "manifest-to-wenet": ("--shard-size", 6, "--shuffle"),
     "manifest-to-parquet": ("--shard-size", 6),
     "manifest-to-mels": ("--devices", "cpu"),
+    "convert-audio": (),
     "extend-context-audio": ("--speaker-model", "toy", "--context-min-ssim", 0, "--context-min-duration", 1),
     "extend-codec-codes": ("--codec-model", "toy", "--pool-duration", 5),
 }

@@ -78,6 +78,7 @@ def test_other_commands_read_from_the_store(
 ) -> None:
     """In processes that have PyTorch already: here, each later fork would be dearer."""
     commands: dict[str, list[object]] = {"fix-durations": ["m.json"], "manifest-to-mels": ["mels", "--max-rejects", 1]}
+    commands["convert-audio"] = ["files", "--target-sample-rate", 8000]
     for command, (out, *options) in commands.items():
         trees = []
         for folder, source in ((tmp_path / "here", mini_corpus), (tmp_path / "there", stored_corpus)):

@@ -94,6 +94,14 @@ def mels(folder: Path) -> Case:
     return undisturbed(Case("manifest-to-mels", manifest, ("--devices", "cpu"), 6, 3), folder)
 
 
+def converted(folder: Path) -> Case:
+    """Files that several records share, in units of 64 records, and three records without audio."""
+    records = [record for record in segments(4, 0, 1) for _ in range(2)]
+    manifest = write_lines(folder / "manifest.json", with_missing(records, 3, 60))
+    options = ("--target-sample-rate", 44100)
+    return undisturbed(Case("convert-audio", manifest, options, 7, 3, units="files_*"), folder)
+
+
 def make_manifest(folder: Path) -> Case:
     """The mini corpus ten times by links, and seven damaged files; the output is a file."""
     for turn in range(10):
@@ -109,6 +117,19 @@ def make_manifest(folder: Path) -> Case:
     case = undisturbed(Case("make-manifest", folder / "audio", options, 15, 7, **more), folder)
     assert [*case.undisturbed] == ["."]
     return case
+
+
+def filtered(folder: Path) -> Case:
+    """Lines of 3 MB in 64 units; the output is a file. A line without a duration is a reject."""
+    records = [
+        {"audio_filepath": f"/audio/{number}.wav", "duration": number % 20 + 0.5, "text": str(number) * 30}
+        for number in range(16_000)
+    ]
+    records[100] = {"audio_filepath": "/audio/x.wav"}
+    manifest = write_lines(folder / "manifest.json", records)
+    options = ("--drop", "duration > quantile(duration, 0.9)", "--unique", "text", "--max-rejects", 1)
+    more: dict[str, Any] = {"units": "lines_*", "verified": False}
+    return undisturbed(Case("filter", manifest, options, 64, 1601, **more), folder)
 
 
 def context(folder: Path) -> Case:
@@ -293,7 +314,9 @@ JOBS = {
     "wenet": Job(lambda folder: export(ListCase, "manifest-to-wenet", folder), ((kill_a_worker, 3, 5),), (), ()),
     "mels": Job(mels, ((kill_main, 3, 1), (kill_a_worker, 2, 5)), (), (USR1,)),
     "parquet": Job(lambda folder: export(Case, "manifest-to-parquet", folder), ((kill_main, 4, 1),), (), (INT,)),
+    "convert": Job(converted, ((kill_main, 0, 2), (kill_a_worker, 2, 1)), ()),
     "make-manifest": Job(make_manifest, ((kill_main, 5, 5), (kill_a_worker, 5, 2))),
+    "filter": Job(filtered, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "context": Job(
         context,
         ((kill_main, 2, 1), (kill_a_worker, 6, 5)),

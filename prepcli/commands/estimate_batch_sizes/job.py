@@ -355,8 +355,7 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
     if options.write_config is not None:
         from prepcli.manifest.loader_config import write_loader_config
 
-        unchanged = f"{options.write_config} has these options already; it was not changed"
-        for note in write_loader_config(options.write_config, loader_options(report.details)) or [unchanged]:
+        for note in write_loader_config(options.write_config, loader_options(report.details)):
             tell(f"prepcli: {note}")
     return report
 

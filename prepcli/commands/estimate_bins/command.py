@@ -148,8 +148,7 @@ def _conclude(
     if options.write_config is not None:
         from prepcli.manifest.loader_config import write_loader_config
 
-        unchanged = f"{options.write_config} has these options already; it was not changed"
-        for note in write_loader_config(options.write_config, config, limits, options.data) or [unchanged]:
+        for note in write_loader_config(options.write_config, config, limits, options.data):
             tell(f"prepcli: {note}")
     num_records = report.num_examples + report.num_discarded + report.num_rejected
     if budget.exceeded({RejectReason.BAD_FIELD.value: report.num_rejected}, num_records):

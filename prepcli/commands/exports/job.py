@@ -128,14 +128,8 @@ def plan_ids(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scra
 
 
 @dataclass(frozen=True, slots=True)
-class ExportContents(RecordContents):
-    """The records, their order, and their ids."""
-
-    ids: RecordIds
-
-    def id_of(self, number: int, record: Record) -> str:
-        """The id of record `number`."""
-        return self.ids.id_of(self.records, number, record)
+class AudioContents(RecordContents):
+    """The records, their order, and their audio."""
 
     def audio_path(self, number: int, record: Record) -> str:
         """Absolute path of the audio of record `number`."""
@@ -160,6 +154,17 @@ class ExportContents(RecordContents):
         """The audio of record `number`, and the file that stores it; for the arguments see `encoded`."""
         segment = self.segment(number, record, policy, is_stored=True)
         return segment, encoded(segment, target, policy, check=check)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportContents(AudioContents):
+    """The records, their order, their audio, and their ids."""
+
+    ids: RecordIds
+
+    def id_of(self, number: int, record: Record) -> str:
+        """The id of record `number`."""
+        return self.ids.id_of(self.records, number, record)
 
 
 ExportPlan = Plan[RecordUnit, ExportContents]

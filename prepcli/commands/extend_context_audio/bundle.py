@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.commands.extend_context_audio.bundle_lines import DIGITS, ContextLines, PartWriter
+from prepcli.commands.extend_context_audio.bundle_lines import COLUMNS, DIGITS, ContextLines
 from prepcli.commands.extend_context_audio.kept import KeptEmbeddings
 from prepcli.commands.extend_context_audio.options import ContextOptions
 from prepcli.commands.extend_context_audio.plan import ContextLayout
@@ -22,7 +22,7 @@ from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.run.unit import Advance
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.npy import npy_bytes
-from prepcli.jobs.line_job import LINES_NAME
+from prepcli.jobs.merging import PartWriter
 from prepcli.jobs.model_job import UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded
 from prepcli.jobs.record_job import each_record
@@ -204,7 +204,7 @@ def _first_of_greatest(
     return rows[first], columns[order][first], values[order][first]
 
 
-INDEX_NAME, BEST_NAME = "parts/{}.npy", "parts/{}.best.npy"
+BEST_NAME = "parts/{}.best.npy"
 EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
 
 COMPUTED, PADDED, BATCHES, WAITED = "computed_seconds", "padded_seconds", "batches", "waited_seconds"
@@ -396,7 +396,7 @@ class Bundle(UnitWork[int, Embedded]):
     def write(self, computed: Embedded, writer: UnitWriter) -> None:
         """Write the lines of the part, and its index; reject records without a context."""
         chosen = computed.chosen
-        part = PartWriter(writer.open_part(LINES_NAME.format(writer.unit.id)))
+        part = PartWriter(writer, *COLUMNS)
         lines = ContextLines(self._records)
         best: list[float] = []
         position_of = {number: position for position, number in enumerate(self.numbers.tolist())}
@@ -416,7 +416,7 @@ class Bundle(UnitWork[int, Embedded]):
             return float(self._durations[position])
 
         each_record(self._records, position_of, write, writer)
-        writer.open_part(INDEX_NAME.format(writer.unit.id)).write(part.index())
+        part.close()
         writer.open_part(BEST_NAME.format(writer.unit.id)).write(npy_bytes(np.array(best)))
         writer.extra.update(computed.extra)
         readable = self._is_readable(computed.rejects)

@@ -1,6 +1,6 @@
-"""The lines of records with contexts: written in parts, one per bundle, and merged in the order of the input."""
+"""The lines of records with contexts, and statistics of these contexts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.publishing.output_files import OutputFile
-from prepcli.formats.npy import npy_bytes
 from prepcli.jobs.records import Records
 from prepcli.manifest.record import Value
-from prepcli.storage.input_files import read_at
 
 FIELDS = {
     "offset": "context_audio_offset",
@@ -30,12 +27,8 @@ CONTEXT_CACHE_SIZE = 4096
 SIMILARITY_EDGES = np.round(np.linspace(-1, 1, 101), 2)
 OTHER_THRESHOLDS = (0.5, 0.6, 0.7, 0.8)
 """Minimum similarities for which the summary shows the number of records kept."""
-CHUNK_RECORDS = 1 << 16
-"""Number of records that are sorted at a time."""
-
-PART_DTYPE = np.dtype([("record", "<i8"), ("end", "<i8"), ("similarity", "<f4"), ("duration", "<f4")])
-"""The columns of a part's index, for each line: record number, end of the line in the part, similarity, seconds of
-context."""
+COLUMNS = (("similarity", "<f4"), ("duration", "<f4"))
+"""The further columns of a part's index: similarity, and seconds of context."""
 
 
 class ContextLines:
@@ -67,60 +60,12 @@ class ContextLines:
         return path, {target: added[target] for target in FIELDS.values() if target in added}
 
 
-class PartWriter:
-    """Collects the lines of a bundle in the order of the records, with the index for merging."""
-
-    def __init__(self, lines: OutputFile) -> None:
-        self._lines = lines
-        self._rows: list[tuple[int, int, float, float]] = []
-
-    def add(self, record: int, line: bytes, similarity: float, duration: float) -> None:
-        """Append a line; `duration` is that of the context in seconds."""
-        self._lines.write(line)
-        self._rows.append((record, self._lines.num_bytes, similarity, duration))
-
-    def index(self) -> bytes:
-        """The index of the part in the format `.npy`."""
-        return npy_bytes(np.array(self._rows, PART_DTYPE))
-
-
-def merged_lines(parts: Sequence[tuple[Path, Path]]) -> Iterator[bytes]:
-    """Blocks of lines of all parts (lines, index), in the order of the records.
-
-    Each part is already in this order, so the lines of a range of records are contiguous in each part. They are read
-    from all parts, and sorted together. Memory: 8 bytes per record, and the lines of `CHUNK_RECORDS` records.
-    """
-    indices = [np.load(index, mmap_mode="r") for _, index in parts]
-    numbers = [np.ascontiguousarray(index["record"]) for index in indices]
-    last = max((int(one[-1]) for one in numbers if len(one)), default=-1)
-    for start in range(0, last + 1, CHUNK_RECORDS):
-        found: dict[int, bytes] = {}
-        for (path, _), index, number in zip(parts, indices, numbers, strict=True):
-            lo, hi = np.searchsorted(number, (start, start + CHUNK_RECORDS))
-            if lo < hi:
-                found.update(_lines(path, index, int(lo), int(hi)))
-        if found:
-            yield b"".join(found[record] for record in sorted(found))
-
-
-def _lines(path: Path, index: NDArray[Any], lo: int, hi: int) -> Iterator[tuple[int, bytes]]:
-    ends = index["end"][lo:hi].tolist()
-    begin = int(index["end"][lo - 1]) if lo else 0
-    with path.open("rb") as file:
-        data = read_at(file.fileno(), ends[-1] - begin, begin)
-    at = 0
-    for record, end in zip(index["record"][lo:hi].tolist(), ends, strict=True):
-        yield record, data[at : end - begin]
-        at = end - begin
-
-
-def histograms(indices: Sequence[Path]) -> dict[str, Any]:
+def histograms(indexes: Iterable[NDArray[Any]]) -> dict[str, Any]:
     """Counts of similarities (steps of 0.02) and of context durations (steps of 1 s; the last step is above 30 s)."""
     duration_edges = np.arange(32.0)
     similarity = np.zeros(len(SIMILARITY_EDGES) - 1, np.int64)
     duration = np.zeros(31, np.int64)
-    for path in indices:
-        part = np.load(path)
+    for part in indexes:
         similarity += _counts_of(part["similarity"])
         duration += np.histogram(np.minimum(part["duration"], 30.5), duration_edges)[0]
     return {

@@ -12,13 +12,12 @@ from prepcli.commands.extend_context_audio.bundle import (
     BATCHES,
     BEST_NAME,
     COMPUTED,
-    INDEX_NAME,
     PADDED,
     REUSED,
     WAITED,
     Bundle,
 )
-from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at, merged_lines
+from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at
 from prepcli.commands.extend_context_audio.kept import (
     EmbeddingStore,
     KeptEmbeddings,
@@ -38,7 +37,7 @@ from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import check_plot, new_figure, save_figure
 from prepcli.jobs.inputs.named import manifests_of
-from prepcli.jobs.line_job import LINES_NAME
+from prepcli.jobs.merging import index_of, write_merged
 from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, units_of
@@ -203,10 +202,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the parts in the order of the input; returns counts by threshold, histograms, and statistics."""
         root, out = writer.workspace.root, writer.workspace.out
-        parts = [(root / LINES_NAME.format(marker.unit), root / INDEX_NAME.format(marker.unit)) for marker in markers]
-        merged = writer.open(self.manifest_name)
-        for block in merged_lines(parts):
-            merged.write(block)
+        write_merged(self.manifest_name, markers, writer)
         counts = totals(markers)
         wall = counts[WALL]
         embedded = counts[COMPUTED] - counts[PADDED]
@@ -221,7 +217,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
             "padding": round(counts[PADDED] / max(counts[COMPUTED], 1e-9), 4),
             "mean_batch_seconds": round(counts[COMPUTED] / max(counts[BATCHES], 1), 1),
             "waited_for_audio": round(counts[WAITED] / wall, 3) if wall else 0.0,
-            **histograms([index for _, index in parts]),
+            **histograms(index_of(root, marker) for marker in markers),
             "similarity_histogram_of_all": histogram_of_all(best),
         }
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,6 @@ from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.indexes import index_name, indexes_of
-from prepcli.formats.names import brace_text
 from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import (
     AUDIO_NAME,
@@ -30,6 +30,7 @@ from prepcli.formats.shar import (
     CutWriter,
     PlainCutWriter,
     decode_json,
+    shard_range,
     shard_text,
 )
 from prepcli.interface.options import settings_of, shown_defaults
@@ -65,10 +66,10 @@ def parse_suffix(suffix: str | None) -> Suffix:
     if suffix is None:
         return lambda supervision, custom: ""
     if suffix in PRESETS:
-        return _Pattern(PRESETS[suffix])
+        return partial(_part_of_id, PRESETS[suffix])
     kind, _, value = suffix.partition(":")
     if kind == "field" and value:
-        return _Field(value)
+        return partial(_field, value)
     if kind != "regex" or not value:
         raise UsageError(
             f"{option('--suffix', suffix)} is not known; give field:NAME, regex:PATTERN, or one of {', '.join(PRESETS)}"
@@ -79,31 +80,23 @@ def parse_suffix(suffix: str | None) -> Suffix:
         raise UsageError(f"{option('--suffix', suffix)}: {value} is not a regular expression: {error}") from None
     if not groups:
         raise UsageError(f"{option('--suffix', suffix)}: the pattern needs a group in parentheses, which is the suffix")
-    return _Pattern(value)
+    return partial(_part_of_id, value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    name: str
-
-    def __call__(self, supervision: Fields, custom: Fields) -> str:
-        found = _value(custom.get(self.name) or supervision.get(self.name))
-        if not isinstance(found, str | int) or found == "":
-            raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {self.name}, which --suffix names")
-        return str(found)
+def _field(name: str, supervision: Fields, custom: Fields) -> str:
+    found = _value(custom.get(name) or supervision.get(name))
+    if not isinstance(found, str | int) or found == "":
+        raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {name}, which --suffix names")
+    return str(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
-    pattern: str
-
-    def __call__(self, supervision: Fields, custom: Fields) -> str:
-        id = str(_value(supervision.get("id")))
-        match = re.search(self.pattern, id)
-        found = "_".join(filter(None, match.groups())) if match else ""
-        if not found:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"the id {id} of its supervision has no suffix (--suffix)")
-        return found
+def _part_of_id(pattern: str, supervision: Fields, custom: Fields) -> str:
+    id = str(_value(supervision.get("id")))
+    match = re.search(pattern, id)
+    found = "_".join(filter(None, match.groups())) if match else ""
+    if not found:
+        raise RecordRejected(RejectReason.BAD_FIELD, f"the id {id} of its supervision has no suffix (--suffix)")
+    return found
 
 
 def _value(raw: msgspec.Raw | None) -> Any:
@@ -264,9 +257,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
     def finish(self, plan: TextContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Return the paths to paste into a training config; there is nothing to merge."""
         out = writer.workspace.out
-        numbers = [unit.number for unit in plan.units]
-        whole = numbers[-1] - numbers[0] + 1 == len(numbers)
-        shards = brace_text(shard_text(numbers[0]), shard_text(numbers[-1])) if whole else "*"
+        shards = shard_range([unit.number for unit in plan.units])
         suffix = ".jsonl.gz" if plan.units[0].file.path.suffix == ".gz" else ".jsonl"
         details: dict[str, Any] = {"cuts": out / f"{TEXT_CONTEXT_CUTS}/cuts.{shards}{suffix}"}
         details[TARGET] = out / AUDIO_NAME.format(TARGET, shards)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -11,17 +11,12 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.segments import probe
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.names import path_in
 
 Value = TypeVar("Value", int, str)
 
 
-class Candidate(NamedTuple):
-    """An audio file that a record names, and the span of the record in it (seconds)."""
-
-    path: str
-    offset: float
-    duration: float
+NamedFile = tuple[str, float, float]
+"""An audio file that a record names, and the offset and the duration of the record in it (seconds)."""
 
 
 class AudioFacts(msgspec.Struct):
@@ -70,7 +65,7 @@ def _count(counts: dict[Value, int], value: Value) -> None:
     counts[value] = counts.get(value, 0) + 1
 
 
-def look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
+def look_at_files(sample: Sequence[NamedFile]) -> AudioFacts:
     """Open the files of a sample of records; a file that several records name is opened and counted once.
 
     A file that crashes the decoder counts as unreadable.
@@ -79,7 +74,7 @@ def look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
     return facts
 
 
-def _look_at_files(sample: Sequence[Candidate]) -> AudioFacts:
+def _look_at_files(sample: Sequence[NamedFile]) -> AudioFacts:
     facts = AudioFacts()
     found: dict[str, AudioInfo | None] = {}
     for path, offset, duration in sample:
@@ -101,12 +96,6 @@ def _look_at(path: str, facts: AudioFacts) -> AudioInfo | None:
         return None
     facts.add(info)
     return info
-
-
-def candidate(base_dir: str, named: tuple[str, float, float]) -> Candidate:
-    """The file that a record names; a relative path is relative to `base_dir`."""
-    path, offset, duration = named
-    return Candidate(path_in(base_dir, path), offset, duration)
 
 
 def most_common(counts: "dict[str, int] | Counter[str]", limit: int) -> list[tuple[str, int]]:

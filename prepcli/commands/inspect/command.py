@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from prepcli.commands.inspect.audio import Candidate, candidate, look_at_files
+from prepcli.commands.inspect.audio import look_at_files
 from prepcli.commands.inspect.clips import AudioClip, cut_clips
 from prepcli.commands.inspect.examples import Example, Examples
 from prepcli.commands.inspect.exports import look_at_export
@@ -22,12 +22,12 @@ from prepcli.commands.inspect.outputs import CSV, PAGE, check_output, write_outp
 from prepcli.commands.inspect.record import find_record
 from prepcli.commands.inspect.report import Inspection, PartOfMix, largest
 from prepcli.commands.inspect.runs import runs_of
-from prepcli.commands.inspect.sample import EvenSample
 from prepcli.commands.inspect.sections import MIN_HOURS, and_more, length, quantiles_of, sections_of
-from prepcli.commands.inspect.tally import Floats32, Share, Tally, column, tally_files
+from prepcli.commands.inspect.tally import COUNTS, NUMBERS, Floats32, Share, Tally, column, tally_files
 from prepcli.commands.inspect.tars import look_at_codes, look_at_tars
 from prepcli.commands.verify.shar import find_shards
 from prepcli.errors import UsageError, option
+from prepcli.formats.names import path_in
 from prepcli.formats.sets import SharSet, TarredSet
 from prepcli.formats.tarred import TAR_NAME, metadata_name, read_metadata
 from prepcli.interface.calls import command_line
@@ -64,7 +64,7 @@ def look_at(spec: str, options: InspectOptions | None = None) -> Inspection:
     if subject.data is not None:
         _read_lines(subject, options, found)
     if subject.kind == "audio":
-        found.audio = [look_at_files([Candidate(spec, 0.0, 0.0)])]
+        found.audio = [look_at_files([(spec, 0.0, 0.0)])]
     if subject.export is not None:
         look_at_export(subject.export, options.num_audio_files, found)
     for name, tars in subject.tars.items():
@@ -89,7 +89,6 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
     if len(kinds) > 1:
         raise UsageError(f"{found.path} mixes {' and '.join(sorted(kinds))}; inspect them one by one")
     total = Tally(kinds[0], options.num_audio_files)
-    files: EvenSample[Candidate] = EvenSample(options.num_audio_files)
     sizes: list[Share] = []
     num_workers = options.num_workers or available_processors()
     examples = Examples()
@@ -99,10 +98,8 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
         if tally.first_problem is not None and found.first_unusable is None:
             line, detail = tally.first_problem
             found.first_unusable = f"{path}:{line}: {detail}"
-        sizes.append(Share(tally.num_records, tally.seconds))
-        here = EvenSample(tally.named.wanted, [candidate(base, one) for one in tally.named.items], tally.named.stride)
-        here.num_seen = tally.named.num_seen
-        files.merge(here)
+        sizes.append(Share(tally.records, tally.seconds))
+        tally.named.items = [(path_in(base, path), at, seconds) for path, at, seconds in tally.named.items]
         examples.merge(tally.examples, file=path)
         total.merge(tally)
     found.files = len(paths)
@@ -111,11 +108,11 @@ def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) ->
         found.kind = kinds[0]
     _copy_counts(total, found)
     if found.kind != "rejects":
-        found.outliers, found.sample = examples.outliers(), examples.sampled()
-    if found.kind == "manifest" and total.num_records and total.fields["shard_id"] == total.num_records:
+        found.outliers, found.sample = examples.outliers(), examples.sample.chosen()
+    if found.kind == "manifest" and total.records and total.fields["shard_id"] == total.records:
         found.notes.append("its lines have a shard_id: their audio is in the tars of a tarred data set, not in files")
-    elif found.kind in ("manifest", "cuts") and options.num_audio_files and files.items:
-        found.audio = [look_at_files(files.chosen())]
+    elif found.kind in ("manifest", "cuts") and options.num_audio_files and total.named.items:
+        found.audio = [look_at_files(total.named.chosen())]
 
 
 def base_of_runs(found: Inspection) -> AnyPath | None:
@@ -125,29 +122,25 @@ def base_of_runs(found: Inspection) -> AnyPath | None:
 
 
 def _copy_counts(total: Tally, found: Inspection) -> None:
-    found.lines, found.records = total.num_lines, total.num_records
-    found.skipped, found.segments, found.without_text = total.num_skipped, total.num_segments, total.num_without_text
+    for name in NUMBERS:
+        setattr(found, name, getattr(total, name))
+    for name in COUNTS:
+        setattr(found, name, dict(getattr(total, name)))
     found.hours = total.seconds / 3600
-    pieces = (total.durations, total.speeds, total.similarities)
-    for name, own in zip(("duration", "chars_per_second", "context_similarity"), pieces, strict=True):
-        found.columns[name] = column(own)
-        own.clear()
+    for name, parts in total.columns.items():
+        found.columns[name] = column(parts)
+        parts.clear()
         found.columns[name].sort()
-    found.duration = percentiles(found.columns["duration"])
-    found.chars_per_second = percentiles(found.columns["chars_per_second"])
-    found.context_similarity = percentiles(found.columns["context_similarity"])
+        setattr(found, name, percentiles(found.columns[name]))
     found.with_context_similarity = len(found.columns["context_similarity"])
     if found.duration:
         speed = found.chars_per_second["p50"] if found.chars_per_second else None
         found.notes += notes_on_seconds(found.duration["p50"], speed)
-    found.fields, found.extensions = dict(total.fields), dict(total.extensions)
-    found.cut_sampling_rates = dict(total.sampling_rates)
     found.groups = groups_of(total.groups)
     speakers, languages = (shares_by(found.groups, name) for name in ("speaker", "language"))
     found.speakers, found.top_speakers = len(speakers), largest(speakers)
     found.num_languages, found.languages = len(languages), largest(languages)
-    found.reject_reasons, found.unusable = dict(total.reject_reasons), dict(total.problems)
-    found.first_records = total.first
+    found.first_records = total.first_records
 
 
 def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:

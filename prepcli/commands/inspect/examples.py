@@ -4,7 +4,7 @@ They are found while lines are counted, so that memory does not grow with the nu
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,15 +45,6 @@ class Example(msgspec.Struct):
     fields: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The fields of a record, and its line (from 1) in its file."""
-
-    fields: dict[str, Any]
-    line: int
-    file: str = ""
-
-
 Values = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]
 """The positions of rows that have a measure, and the values of the measure."""
 
@@ -62,18 +53,18 @@ Values = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]
 class Examples:
     """The examples of some lines.
 
-    `extremes`: for the name of each end of a measure, rows in ascending order of values.
+    `extremes`: for the name of each end of a measure, records in ascending order of values.
     """
 
-    sample: EvenSample[Row] = field(default_factory=lambda: EvenSample(NUM_SAMPLED))
-    extremes: dict[str, list[tuple[float, Row]]] = field(default_factory=dict)
+    sample: EvenSample[Example] = field(default_factory=lambda: EvenSample(NUM_SAMPLED))
+    extremes: dict[str, list[tuple[float, Example]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Sequence[dict[str, Any]], lines: Sequence[int], measured: Mapping[str, Values]) -> "Examples":
         """Return the examples among rows. `lines`: the line of each row; `measured`: measures by their name."""
 
-        def row(at: int) -> Row:
-            return Row(rows[at], lines[at])
+        def row(at: int) -> Example:
+            return Example([], "", lines[at], rows[at])
 
         numbers: EvenSample[int] = EvenSample(NUM_SAMPLED)
         numbers.add(range(len(rows)))
@@ -89,8 +80,8 @@ class Examples:
     def merge(self, later: "Examples", lines_before: int = 0, file: str = "") -> None:
         """Add later examples: `lines_before` lines of the same file precede them, or they are of `file`."""
 
-        def placed(row: Row) -> Row:
-            return replace(row, line=row.line + lines_before, file=file or row.file)
+        def placed(one: Example) -> Example:
+            return Example([], file or one.file, one.line + lines_before, one.fields)
 
         other = later.sample
         self.sample.merge(EvenSample(other.wanted, list(map(placed, other.items)), other.stride, other.num_seen))
@@ -99,22 +90,18 @@ class Examples:
                 found = [(value, placed(row)) for value, row in later.extremes.get(end, ())]
                 self._keep(end, sign, found)
 
-    def _keep(self, end: str, sign: int, found: list[tuple[float, Row]]) -> None:
+    def _keep(self, end: str, sign: int, found: list[tuple[float, Example]]) -> None:
         """Keep the most extreme records; among equal ones, the first."""
         if found:
             every = [*self.extremes.get(end, ()), *found]
             self.extremes[end] = sorted(every, key=lambda one: sign * one[0])[:NUM_EXTREME]
-
-    def sampled(self) -> list[Example]:
-        """Return an even sample of the records."""
-        return [Example([], row.file, row.line, row.fields) for row in self.sample.chosen()]
 
     def outliers(self) -> list[Example]:
         """Return the extreme records, each once with all its reasons; none if there are few records."""
         found: dict[tuple[str, int], Example] = {}
         for measure in MEASURES if self.sample.num_seen >= MIN_RECORDS else ():
             for end in filter(None, (measure.low, measure.high)):
-                for value, row in self.extremes.get(end, ()):
-                    one = found.setdefault((row.file, row.line), Example([], row.file, row.line, row.fields))
+                for value, example in self.extremes.get(end, ()):
+                    one = found.setdefault((example.file, example.line), example)
                     one.why.append(f"{end}: {value:,.2f} {measure.unit}")
         return list(found.values())

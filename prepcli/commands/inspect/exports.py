@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from prepcli.commands.inspect.audio import AudioFacts, Candidate, look_at_files
+from prepcli.commands.inspect.audio import AudioFacts, NamedFile, look_at_files
 from prepcli.commands.inspect.report import Inspection
 from prepcli.commands.inspect.sample import EvenSample, spread
 from prepcli.engine.run.crashes import map_refusing_crashes
@@ -73,14 +73,14 @@ def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> N
 def _look_at_lists(
     paths: list[AnyPath], read: Callable[[AnyPath], Iterator[str | None]], num_audio_files: int, found: Inspection
 ) -> None:
-    sample: EvenSample[Candidate] = EvenSample(num_audio_files)
+    sample: EvenSample[NamedFile] = EvenSample(num_audio_files)
     mels = [path for path in paths if f"_{MEL}_" in path.name]
     for path in paths:
         count = 0
         for audio in read(path):
             count += 1
             if audio is not None:
-                sample.add([Candidate(audio, 0.0, 0.0)])
+                sample.add([(audio, 0.0, 0.0)])
         found.records += count if not mels or path in mels else 0  # the list of audio has the same records
         found.notes.append(f"{path.name} has {count:,} lines")
     if num_audio_files and sample.items:

@@ -12,7 +12,6 @@ import numpy as np
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.segments import probe
-from prepcli.commands.inspect.audio import candidate
 from prepcli.commands.inspect.kinds import Subject, what_is
 from prepcli.commands.inspect.report import FoundAudio, FoundRecord
 from prepcli.engine.run.crashes import map_refusing_crashes
@@ -27,6 +26,7 @@ from prepcli.formats.indexes import (
     make_index,
     mirrored,
 )
+from prepcli.formats.names import path_in
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import is_placeholder
 from prepcli.formats.shar import decode_json
@@ -138,7 +138,7 @@ def named_audio(
         yield _of_tarred(path, at, fields, subject)
     elif "audio_filepath" in fields:
         (base,) = base_directories([str(path)], audio_base_dir)
-        name = candidate(base, (str(fields["audio_filepath"]), 0.0, 0.0)).path
+        name = path_in(base, str(fields["audio_filepath"]))
         yield Located(name, name)
 
 

@@ -11,7 +11,7 @@ from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.stored_units import find_plan
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError
-from prepcli.jobs.records import AUDIO_BASE_DIRS
+from prepcli.jobs.records import AUDIO_BASE_DIRS, OWN_AUDIO
 from prepcli.storage.paths import AnyPath
 
 
@@ -58,24 +58,16 @@ def _facts(workspace: Workspace, plan: StoredPlan) -> RunFacts:
     status = read_status(workspace)
     report = read_document(workspace.report_file, Report)
     finished = status.state == "finished"
+    shared = {name: getattr(status, name) for name in RunFacts.__struct_fields__ if hasattr(status, name)}
     return RunFacts(
-        command=status.command,
-        out=status.out,
-        part=status.part,
-        state=status.state,
+        **shared,
         run_with=plan.run_with,
         run_in=plan.run_in,
         planned=_when(workspace.plan_file),
         finished=_when(workspace.report_file) if finished else None,
         prepcli=report.prepcli if report else None,
-        units_done=status.units_done,
-        units=status.units,
-        records_in=status.records_in,
-        records_out=status.records_out,
-        rejects=status.rejects,
         rejects_file=str(workspace.rejects_file),
-        audio_base_dirs=plan.settings.get(AUDIO_BASE_DIRS) or [],
-        continue_with=status.continue_with,
+        audio_base_dirs=[] if plan.settings.get(OWN_AUDIO) else plan.settings.get(AUDIO_BASE_DIRS) or [],
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.commands.inspect.examples import Examples, Values
+from prepcli.commands.inspect.audio import NamedFile
+from prepcli.commands.inspect.examples import MEASURES, Examples, Values
 from prepcli.commands.inspect.rows import BlockRows, LineKind, Row, read_rows, texts
 from prepcli.commands.inspect.sample import EvenSample
 from prepcli.errors import UsageError
@@ -25,8 +26,8 @@ NUM_FIRST = 10
 
 _SIMILARITY = "context_speaker_similarity"
 Floats32 = npt.NDArray[np.float32]
-NamedFile = tuple[str, float, float]
-"""A record's audio file, offset and duration (seconds)."""
+NUMBERS = ("lines", "records", "skipped", "segments", "without_text")
+COUNTS = ("fields", "extensions", "cut_sampling_rates", "reject_reasons", "unusable")
 
 
 @dataclass(slots=True)
@@ -46,34 +47,31 @@ class Share:
 class Tally:
     """Counts and columns of some lines. `kind` is the kind of line, `wanted` the size of the sample of files.
 
-    Columns have one number per record that has the field: `durations` in seconds, `speeds` in characters of text per
-    second, `similarities` of the context.
+    `columns` have one number per record that has the measure, in parts. Other names are those of `Inspection`.
     """
 
     kind: LineKind
     wanted: int
-    num_lines: int = 0
-    num_records: int = 0
-    num_skipped: int = 0
-    num_segments: int = 0
+    lines: int = 0
+    records: int = 0
+    skipped: int = 0
+    segments: int = 0
     """Number of records with an offset above 0."""
-    num_without_text: int = 0
+    without_text: int = 0
     seconds: float = 0.0
     fields: Counter[str] = field(default_factory=Counter)
     extensions: Counter[str] = field(default_factory=Counter)
-    sampling_rates: Counter[int] = field(default_factory=Counter)
+    cut_sampling_rates: Counter[int] = field(default_factory=Counter)
     """Counts of sampling rates in the cuts (Hz)."""
     reject_reasons: Counter[str] = field(default_factory=Counter)
-    problems: Counter[str] = field(default_factory=Counter)
+    unusable: Counter[str] = field(default_factory=Counter)
     """Counts of unusable lines by reason."""
     first_problem: tuple[int, str] | None = None
     """The first unusable line, counted from 1, and its problem."""
     groups: dict[tuple[str, str], Share] = field(default_factory=dict)
     """Shares by language and speaker; either name may be empty."""
-    durations: list[Floats32] = field(default_factory=list)
-    speeds: list[Floats32] = field(default_factory=list)
-    similarities: list[Floats32] = field(default_factory=list)
-    first: list[Row] = field(default_factory=list)
+    columns: dict[str, list[Floats32]] = field(default_factory=lambda: {measure.name: [] for measure in MEASURES})
+    first_records: list[Row] = field(default_factory=list)
     examples: Examples = field(default_factory=Examples)
 
     def __post_init__(self) -> None:
@@ -84,63 +82,64 @@ class Tally:
         found = read_rows(data, self.kind)
         if found.problems and self.first_problem is None:
             line, rejected = found.problems[0]
-            self.first_problem = (self.num_lines + line, rejected.detail)
-        self.problems.update(rejected.reason.value for _, rejected in found.problems)
+            self.first_problem = (self.lines + line, rejected.detail)
+        self.unusable.update(rejected.reason.value for _, rejected in found.problems)
         self.reject_reasons.update(found.reject_reasons)
         self._add_rows(found)
-        self.num_lines += found.num_lines
-        self.num_skipped += found.num_skipped
+        self.lines += found.num_lines
+        self.skipped += found.num_skipped
 
     def _add_rows(self, found: BlockRows) -> None:
         rows = found.rows
-        self.num_records += len(rows)
+        self.records += len(rows)
         shown = found.rejects if self.kind == "rejects" else rows
-        self.first += shown[: max(NUM_FIRST - len(self.first), 0)]
+        self.first_records += shown[: max(NUM_FIRST - len(self.first_records), 0)]
         self.fields.update(chain.from_iterable(rows))
         durations = [row["duration"] for row in rows]
         seconds = np.array(durations, np.float64)
         self.seconds += float(seconds.sum())
-        self.durations.append(seconds.astype(np.float32))
-        measured = {"duration": (np.arange(len(rows)), seconds)} | self._add_texts(rows, seconds)
         if self.kind == "cuts":
-            self.sampling_rates.update(row["sampling_rate"] for row in rows if type(row.get("sampling_rate")) is int)
+            rates = (row.get("sampling_rate") for row in rows)
+            self.cut_sampling_rates.update(rate for rate in rates if type(rate) is int)
         self._add_files([row for row in rows if "audio_filepath" in row])
         _count(self.groups, zip(_languages(rows), texts(rows, "speaker"), strict=True), durations)
-        similar = [(at, row[_SIMILARITY]) for at, row in enumerate(rows) if _SIMILARITY in row]
-        similar = [(at, value) for at, value in similar if type(value) in (int, float) and abs(value) <= MAX_SECONDS]
-        self.similarities.append(np.array([value for _, value in similar], np.float32))
-        measured["context_similarity"] = (np.array([at for at, _ in similar], np.int64), self.similarities[-1])
-        self.examples.merge(Examples.of(rows, found.lines, measured), self.num_lines)
+        measured = {
+            "duration": (np.arange(len(rows)), seconds),
+            "chars_per_second": self._speeds(rows, seconds),
+            "context_similarity": _similarities(rows),
+        }
+        for name, (_, values) in measured.items():
+            self.columns[name].append(values.astype(np.float32))
+        self.examples.merge(Examples.of(rows, found.lines, measured), self.lines)
 
-    def _add_texts(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> dict[str, Values]:
+    def _speeds(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> Values:
         chars = np.array(list(map(len, texts(rows, "text"))), np.float64)
-        spoken = chars > 0
-        self.num_without_text += len(rows) - int(spoken.sum())
+        spoken = np.flatnonzero(chars)
+        self.without_text += len(rows) - len(spoken)
         with np.errstate(over="ignore"):  # overflows only for mistakes, such as a text in 1e-300 s; the table shows it
             speeds = chars[spoken] / seconds[spoken]
-        self.speeds.append(np.minimum(speeds, np.finfo(np.float32).max).astype(np.float32))
-        return {"chars_per_second": (np.flatnonzero(spoken), self.speeds[-1])}
+        return spoken, np.minimum(speeds, np.finfo(np.float32).max).astype(np.float32)
 
     def _add_files(self, rows: list[Row]) -> None:
         named = [(row["audio_filepath"], row.get("offset") or 0.0, row["duration"]) for row in rows]
         self.named.add(named)
-        self.num_segments += sum(offset > 0 for _, offset, _ in named)
+        self.segments += sum(offset > 0 for _, offset, _ in named)
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
         """Add the counts of later lines, of the same file or another one; examples are numbered as in the same file."""
-        self.examples.merge(other.examples, self.num_lines)
+        self.examples.merge(other.examples, self.lines)
         if self.first_problem is None and other.first_problem is not None:
-            self.first_problem = (self.num_lines + other.first_problem[0], other.first_problem[1])
-        for name in ("num_lines", "num_records", "num_skipped", "num_segments", "num_without_text", "seconds"):
+            self.first_problem = (self.lines + other.first_problem[0], other.first_problem[1])
+        for name in (*NUMBERS, "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("fields", "extensions", "sampling_rates", "reject_reasons", "problems"):
+        for name in COUNTS:
             getattr(self, name).update(getattr(other, name))
-        for name in ("durations", "speeds", "similarities"):
-            getattr(self, name).extend(getattr(other, name))
+        for name, parts in other.columns.items():
+            self.columns[name] += parts
         for key, share in other.groups.items():
             self.groups.setdefault(key, Share()).add(share)
-        self.first += other.first[: max(NUM_FIRST - len(self.first), 0)]
+        self.first_records += other.first_records[: max(NUM_FIRST - len(self.first_records), 0)]
         self.named.merge(other.named)
 
 
@@ -165,12 +164,17 @@ def _tally_range(part: Range, kind: LineKind, wanted: int) -> Tally:
     tally = Tally(kind, wanted)
     for data in blocks_of(part):
         tally.add_lines(data)
-        if not tally.num_records and tally.problems.total() > 10_000:
+        if not tally.records and tally.unusable.total() > 10_000:
             line, detail = tally.first_problem or (1, "")
             raise UsageError(f"{part.path} holds no records that can be used: line {line}: {detail}")
-    for name in ("durations", "speeds", "similarities"):
-        setattr(tally, name, [np.concatenate([np.empty(0, np.float32), *getattr(tally, name)])])
+    tally.columns = {name: [column(parts)] for name, parts in tally.columns.items()}
     return tally
+
+
+def _similarities(rows: list[Row]) -> Values:
+    found = [(at, row[_SIMILARITY]) for at, row in enumerate(rows) if _SIMILARITY in row]
+    found = [(at, value) for at, value in found if type(value) in (int, float) and abs(value) <= MAX_SECONDS]
+    return np.array([at for at, _ in found], np.int64), np.array([value for _, value in found], np.float32)
 
 
 def _count(groups: dict[tuple[str, str], Share], names: Iterable[tuple[str, str]], durations: Iterable[float]) -> None:

@@ -32,7 +32,9 @@ class SourceEntry(msgspec.Struct, array_like=True, gc=False):
 
     `path`: the audio file as the source names it. `line`: the number of the line (0: the catalog counts). `key`: the
     name by which tables of transcripts and speakers know the record. `offset` and `duration`, in seconds, describe a
-    segment of the file; a duration of 0 extends to its end. An entry with a `reason` is rejected.
+    segment of the file; a duration of 0 extends to its end. Without an offset, a duration is that of the whole file as
+    the source claims it: of a longer file it is a segment, and a shorter one is rejected. An entry with a `reason` is
+    rejected.
     """
 
     path: str

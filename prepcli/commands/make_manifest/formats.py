@@ -1,15 +1,13 @@
 """Finds the format of a source: the one that the user names, or the one that its content shows."""
 
-import heapq
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -23,16 +21,14 @@ from prepcli.commands.make_manifest.columns import (
 )
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
+from prepcli.commands.make_manifest.lhotse import files_at, files_in, files_named, lhotse_source
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource, stem_of, text_lines
-from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.manifest.fields import with_audio_filepath
 
-SORTED_IN_MEMORY = 200_000
-"""Maximum number of names of one folder that are sorted in memory; for a larger folder, sorted pieces on disk are
-merged."""
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
 
@@ -99,9 +95,8 @@ class Walk:
                 yield from self._below(path, (*above, identity))
         yield files
 
-    def _names(self, folder: str) -> Iterator[str]:
+    def _names(self, folder: str) -> list[str]:
         """Audio files, and folders with a slash at the end, so that they sort as the paths below them."""
-        pieces: list[IO[bytes]] = []
         names: list[str] = []
         try:
             entries = os.scandir(os.path.join(self.root, folder))
@@ -109,7 +104,7 @@ class Walk:
             if not folder:
                 raise
             self.unreadable.append(folder)
-            return
+            return names
         is_audio: dict[str, bool] = {}
         with entries:
             for entry in entries:
@@ -127,99 +122,8 @@ class Walk:
                         names.append(name + "/")
                 elif suffix != self.used_suffix:
                     self.left_out[suffix] += 1
-                if len(names) >= SORTED_IN_MEMORY:
-                    pieces.append(_spill(names))
-                    names = []
         names.sort()
-        if not pieces:
-            yield from names
-            return
-        try:
-            yield from heapq.merge(*map(_spilled, pieces), names)
-        finally:
-            for piece in pieces:
-                piece.close()
-
-
-def _spill(names: list[str]) -> IO[bytes]:
-    names.sort()
-    piece = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
-    for name in names:
-        piece.write(os.fsencode(name) + b"\0")
-    piece.seek(0)
-    return piece
-
-
-def _spilled(piece: IO[bytes]) -> Iterator[str]:
-    rest = b""
-    while block := piece.read(1 << 16):
-        *whole, rest = (rest + block).split(b"\0")
-        yield from map(os.fsdecode, whole)
-
-
-def entries_of_cuts(path: str) -> Iterator[SourceEntry]:
-    """The cuts (or recordings) of a `.jsonl` file, in order."""
-    for number, line in text_lines(path):
-        try:
-            cut = msgspec.json.decode(line.encode("utf-8", "surrogateescape"), type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, line)
-            continue
-        try:
-            yield _entry(cut, number)
-        except RecordRejected as rejected:
-            yield rejected_entry(rejected.reason, rejected.detail, number, line)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            yield rejected_entry(RejectReason.BAD_FIELD, "it is not a cut or a recording of lhotse", number, line)
-
-
-def _entry(cut: dict[str, Any], number: int) -> SourceEntry:
-    id = str(cut["id"])
-    if "sources" in cut:
-        return SourceEntry(_file_of(cut, None)[0], number, id, {"id": id})
-    kind = cut.get("type")
-    if kind != "MonoCut":
-        _refuse(f"it is a {kind}; only cuts of one channel of one recording (MonoCut) name a part of one file")
-    recording = cut.get("recording")
-    if not isinstance(recording, dict):
-        _refuse("the cut has no recording")
-    path, channel = _file_of(recording, cut.get("channel", 0))
-    supervisions = cut.get("supervisions") or []
-    if len(supervisions) > 1:
-        _refuse(f"the cut has {len(supervisions)} supervisions; cut it with lhotse's trim_to_supervisions first")
-    start, duration = float(cut["start"]), float(cut["duration"])
-    is_whole = start == 0 and abs(duration - float(recording["duration"])) < 1e-3
-    # A Shar that was made from a manifest keeps the id of the manifest in `custom`.
-    fields = {"id": id} | channel | (_fields(supervisions[0]) if supervisions else {})
-    if is_whole:
-        return SourceEntry(path, number, id, fields)
-    if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
-        raise RecordRejected(RejectReason.BAD_OFFSET, f"the cut begins at {start} s and lasts {duration} s")
-    return SourceEntry(path, number, id, fields, start, duration)
-
-
-def _file_of(recording: dict[str, Any], channel: int | None) -> tuple[str, dict[str, Any]]:
-    """The file of a recording with `channel` (None: all), and the field that names its place in a file with several."""
-    sources = [one for one in recording["sources"] if channel is None or channel in one.get("channels", [0])]
-    if len(sources) != 1:
-        _refuse(f"its audio is in {len(sources)} of the {len(recording['sources'])} files of its recording, not in one")
-    source = sources[0]
-    if source["type"] != "file":
-        _refuse(f"its recording is of type {source['type']}, not a file; save the audio first")
-    if recording.get("transforms"):
-        _refuse("its recording has transforms (resampling, speed, ...); save the audio first")
-    channels = source.get("channels", [0])
-    return str(source["source"]), {"channel": channels.index(channel)} if channel is not None and channels[1:] else {}
-
-
-def _fields(supervision: dict[str, Any]) -> dict[str, Any]:
-    names = (("text", "text"), ("speaker", "speaker"), ("language", "lang"), ("gender", "gender"))
-    fields = {name: supervision[own] for own, name in names if supervision.get(own) is not None}
-    return fields | {name: value for name, value in (supervision.get("custom") or {}).items() if name not in fields}
-
-
-def _refuse(detail: str) -> NoReturn:
-    raise RecordRejected(RejectReason.BAD_FIELD, detail)
+        return names
 
 
 def listed_paths(path: str) -> Iterator[SourceEntry]:
@@ -242,24 +146,23 @@ def file_list(path: str) -> Iterator[SourceEntry]:
         yield SourceEntry(parts[0].strip(), number, stem_of(parts[0].strip()), fields)
 
 
-_FILES = ("list", "csv", "filelist", "lhotse")
-_PROBED_PATHS = 20
-"""Number of relative paths that are checked before the work begins."""
-_MAX_ABOVE = 4
-"""Number of folders above a source in which its relative paths are searched for."""
+_FILES = ("list", "csv", "filelist")
 
 
-def source_of(options: MakeManifest) -> EntrySource:
-    """The source, with its format recognized.
+def source_of(options: MakeManifest, folder: Path) -> EntrySource:
+    """The source, with its format recognized; `folder` is for temporary files.
 
     Raises:
         UsageError: the source is missing, or has no known format or another one than the user says.
     """
     path = options.source
-    if not os.path.exists(path):
+    is_pair = "," in path and options.format in ("auto", "lhotse") and files_named(path) is not None
+    if not os.path.exists(path) and not is_pair:
         raise UsageError(f"there is no file or folder {path}" + ("" if os.path.isabs(path) else f" in {Path.cwd()}"))
-    kind, how = _kind_of(path) if options.format == "auto" else (options.format, "--format")
-    if os.path.isdir(path) == (kind in _FILES):
+    kind, how = ("lhotse", "it names two files") if is_pair else _kind_of(path)
+    if options.format != "auto":
+        kind, how = options.format, "--format"
+    if kind != "lhotse" and os.path.isdir(path) == (kind in _FILES):
         wanted = "a file" if kind in _FILES else "a folder"
         raise UsageError(f"{option('--format', kind)} reads {wanted}, and {path} is not one")
     columns = ColumnNames(options.audio_column, options.text_column, options.speaker_column)
@@ -268,18 +171,18 @@ def source_of(options: MakeManifest) -> EntrySource:
             f"{option('--audio-column')}, {option('--text-column')} and {option('--speaker-column')} are for tables; "
             f"{path} is read as {kind}"
         )
-    if options.run_commands and kind != "kaldi":
-        raise UsageError(f"{option('--run-commands')} is for the commands in Kaldi's wav.scp; {path} is read as {kind}")
+    if options.run_commands and kind not in ("kaldi", "lhotse"):
+        raise UsageError(
+            f"{option('--run-commands')} is for the commands of Kaldi and lhotse; {path} is read as {kind}"
+        )
     if options.audio_base_dir is not None and kind == "folder":
         raise UsageError(
             f"{option('--audio-base-dir')} is for sources that name their audio; {path} is a folder of audio"
         )
-    source = _open(path, kind, how, options, columns)
-    check_paths(source)
-    return source
+    return _open(path, kind, how, options, columns, folder)
 
 
-def _open(path: str, kind: str, how: str, options: MakeManifest, columns: ColumnNames) -> EntrySource:
+def _open(path: str, kind: str, how: str, options: MakeManifest, columns: ColumnNames, folder: Path) -> EntrySource:
     given = options.audio_base_dir
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
     base = absolute_folder(str(given or ("." if kind in ("kaldi", "lhotse") else own)))
@@ -294,17 +197,14 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
         )
     if kind == "audiofolder":
         return _audiofolder(path, how, base, columns)
+    if kind == "lhotse":
+        return lhotse_source(files_at(path), how, base, options.run_commands, folder)
     reader: Callable[[], Iterator[SourceEntry]]
     if kind == "csv":
         reader = partial(rows_of_csv, path, columns)
     else:
-        reader = partial({"list": listed_paths, "filelist": file_list, "lhotse": entries_of_cuts}[kind], path)
+        reader = partial({"list": listed_paths, "filelist": file_list}[kind], path)
     hint = f"relative paths start from the folder of SOURCE; name another one with {option('--audio-base-dir')}"
-    if kind == "lhotse":
-        hint = (
-            "lhotse's relative paths start from the working directory; name another folder with "
-            f"{option('--audio-base-dir')}"
-        )
     return EntrySource(path, kind, how, base, reader, (path,), hint=hint)
 
 
@@ -336,6 +236,8 @@ def _kind_of(path: str) -> tuple[str, str]:
             return "kaldi", f"it holds {WAV_SCP}"
         if names := metadata_files(path):
             return "audiofolder", f"it holds {names[0]}"
+        if any(part.recordings for part in files_in(path)):
+            return "lhotse", "it holds recordings and supervisions of lhotse"
         return "folder", f"it is a folder without {WAV_SCP} and {' or '.join(METADATA)}"
     name = os.path.basename(path).removesuffix(".gz")
     if name in (WAV_SCP, "segments"):
@@ -366,37 +268,9 @@ def _kind_of_json(path: str, line: str) -> tuple[str, str]:
         raise UsageError(f"{path} begins with {{, but its first line is not a JSON object") from None
     if "audio_filepath" in fields:
         raise UsageError(f"{path} is a NeMo manifest already; prepcli fix-durations measures its durations again")
-    if str(fields.get("type")).endswith("Cut") or "sources" in fields:
-        return "lhotse", "its first line is a cut or a recording of lhotse"
+    if str(fields.get("type")).endswith("Cut") or "sources" in fields or "recording_id" in fields:
+        return "lhotse", "its first line is a cut, a recording or a supervision of lhotse"
     raise UsageError(f"{path} has JSON lines of an unknown kind (keys {', '.join(fields)}); lhotse cuts are read")
-
-
-def check_paths(source: EntrySource) -> None:
-    """Check early whether relative paths resolve; if the first ones are in a folder nearby, the error names it.
-
-    Raises:
-        UsageError: none of the first relative paths exists below the base folder, but below another one.
-    """
-    if source.kind == "folder" or source.recordings is not None:
-        return
-    paths = [entry.path for entry in islice(source.entries(), _PROBED_PATHS) if entry.path]
-    paths = [path for path in paths if not os.path.isabs(path) and not is_command(path)]
-    if not paths or any(_exists(source.base, path) for path in paths):
-        return
-    here = Path(source.path).absolute()
-    for folder in dict.fromkeys((Path.cwd(), here, *list(here.parents)[:_MAX_ABOVE])):
-        if _exists(str(folder), paths[0]):
-            raise UsageError(
-                f"{paths[0]} and other relative paths in {source.path} do not exist in {source.base}, but in {folder}: "
-                f"give {option('--audio-base-dir', folder)}"
-            )
-
-
-def _exists(folder: str, path: str) -> bool:
-    try:
-        return os.path.exists(os.path.join(folder, path))
-    except ValueError:
-        return False
 
 
 def with_stems(entries: Iterator[SourceEntry]) -> Iterator[SourceEntry]:

@@ -43,6 +43,8 @@ from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import state_of
 from prepcli.storage.one_name import OTHER_FORM, other_forms
 
+_SAME_LENGTH = 1e-3
+"""Seconds by which lhotse rounds lengths at most."""
 _ODD = re.compile(r"[^\w.-]")
 
 
@@ -61,7 +63,7 @@ class Recordings:
         self._names = PathNames(options.out.parent, options.absolute_paths)
         self._measure = Probes(1)
         self._last: tuple[str, AudioInfo, str] | None = None
-        self._are_paths = source.kind != "kaldi"
+        self._has_commands = source.has_commands
         self._base = source.base.rstrip("/") + "/"
 
     def measure(self, entry: SourceEntry) -> tuple[dict[str, Any], float]:
@@ -70,21 +72,22 @@ class Recordings:
         Raises:
             RecordRejected: the audio is missing or unreadable, or does not contain the segment.
         """
-        if entry.offset is None and self._are_paths:
+        if entry.offset is None and not self._has_commands:
             path = self._base + entry.path if entry.path[:1] != "/" else entry.path
             seconds = plain_wav_seconds(path)
-            if seconds is not None:
+            if seconds is not None and _is_whole(entry, seconds):
                 return {"audio_filepath": self._names.name(path), "duration": seconds}, seconds
         if self._last is None or self._last[0] != entry.path:
             self._last = (entry.path, *self._probe(entry))
         _, info, name = self._last
-        if entry.offset is None:
+        if entry.offset is None and _is_whole(entry, info.duration):
             return {"audio_filepath": name, "duration": info.duration}, info.duration
-        start, length = segment_samples(info, entry.offset, entry.duration or None)
+        offset = entry.offset or 0.0
+        start, length = segment_samples(info, offset, entry.duration or None)
         duration = entry.duration
         if not duration or start + length == info.num_samples:
-            duration = min(duration or info.duration, info.num_samples / info.sampling_rate - entry.offset)
-        return {"audio_filepath": name, "duration": duration, "offset": entry.offset}, duration
+            duration = min(duration or info.duration, info.num_samples / info.sampling_rate - offset)
+        return {"audio_filepath": name, "duration": duration, "offset": offset}, duration
 
     def path(self, entry: SourceEntry) -> str:
         """The absolute path of the audio.
@@ -111,7 +114,7 @@ class Recordings:
     def _probe(self, entry: SourceEntry) -> tuple[AudioInfo, str]:
         value = self._value(entry)
         path = os.path.join(self._source.base, value)
-        if self._source.kind == "kaldi":
+        if self._has_commands:
             if is_command(value):
                 return self._run(entry, value)
             if in_archive(value):
@@ -141,6 +144,11 @@ class Recordings:
         self._writer.add(name, done.stdout)
         made = Path(self._options.out.parent, name)
         return info, str(made.absolute()) if self._options.absolute_paths else name
+
+
+def _is_whole(entry: SourceEntry, seconds: float) -> bool:
+    """Whether an entry without an offset is a whole file of this length, which it may claim to know."""
+    return not entry.duration or abs(seconds - entry.duration) < _SAME_LENGTH
 
 
 NAMED_FIELDS = ("text", "speaker", "lang")
@@ -279,7 +287,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
     def plan(self, workspace: Workspace) -> MakePlan:
         """Read the source, and store its entries in a catalog."""
         options = self.options
-        source = source_of(options)
+        source = source_of(options, workspace.root)
         transcripts = self._transcripts(source)
         by_key = transcripts is not None or source.needs_unique_keys or options.text_suffix is not None
         entries = source.entries()
@@ -317,11 +325,10 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
 
         The digest of the entries stands for its content.
         """
-        inputs = [InputFile(source.path, sha256, None if not source.files else state_of(source.files[0]))]
-        if source.files[:1] != (source.path,):
-            inputs[0] = InputFile(source.path, sha256)
-            empty = hashlib.sha256().hexdigest()  # the digest of the entries stands for their content
-            inputs += [InputFile(path, empty, state_of(path)) for path in source.files]
+        is_file = source.files[:1] == (source.path,)
+        inputs = [InputFile(source.path, sha256, state_of(source.path) if is_file else None)]
+        empty = hashlib.sha256().hexdigest()  # the digest of the entries stands for their content
+        inputs += [InputFile(path, empty, state_of(path)) for path in source.files[is_file:]]
         tables = [*source.tables.values(), *([source.recordings] if source.recordings else [])]
         by_path = {table.path: table for table in tables}
         return inputs + [InputFile(table.path, table.sha256, table.state) for table in by_path.values()]
@@ -368,7 +375,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
                 paths += filter(None, [None if one.reason else source.audio_of(one)])
         if any(is_command(path) or in_archive(path) for path in paths):
             return None
-        return explain_missing([(source.base, path) for path in paths], source.path)
+        return explain_missing([(source.base, path) for path in paths], source.path, near=source.path)
 
     def check_done(self, done: Sequence[LineSlice], workspace: Workspace) -> None:
         """Refuse to continue if transcripts next to the audio have changed."""

@@ -44,6 +44,7 @@ def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> Entry
         files=(main,),
         tables=tables,
         recordings=read_table(Path(scp), WAV_SCP, by_white_space) if has_segments else None,
+        has_commands=True,
         needs_unique_keys=True,
         notes=lambda: iter(notes),
         hint=f"Kaldi's relative paths start from the folder in which its recipe ran, mostly two above the data "

@@ -20,9 +20,10 @@ class MakeManifest(JobOptions):
     """Make a NeMo manifest of your own audio, with durations as measured.
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), or lhotse cuts
-    (.jsonl). Records are in the order of the source, those of a folder sorted by path. Audio that cannot be read, and
-    records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
+    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts (.jsonl), or
+    recordings and supervisions of lhotse: their folder, one of both files, or RECORDINGS,SUPERVISIONS. Records are in
+    the order of the source, those of a folder of audio sorted by path. Audio that cannot be read, and records whose
+    transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
 
     Run the same command again to continue after an interruption.
 
@@ -88,8 +89,8 @@ class MakeManifest(JobOptions):
     run_commands: Annotated[
         bool,
         Option(
-            "Run the commands in Kaldi's wav.scp (entries that end in |), and write their audio to OUT_audio/. Only "
-            "for files that you trust."
+            "Run the commands in Kaldi's wav.scp (entries that end in |) or of lhotse's recordings, and write their "
+            "audio to OUT_audio/. Only for files that you trust."
         ),
     ] = False
 
@@ -149,7 +150,7 @@ class MakeManifest(JobOptions):
                 f"give {option('--speaker-pattern')} or {option('--set')} speaker=..., not both: a record has one "
                 "speaker"
             )
-        if self.out.is_dir() and not os.path.exists(self.source):
+        if self.out.is_dir() and not os.path.exists(self.source) and "," not in self.source:
             raise UsageError(
                 f"SOURCE {self.source} is not there, and OUT.json {self.out} is a folder; SOURCE comes first: "
                 f"{shlex.join(['prepcli', 'make-manifest', str(self.out), self.source])}"

@@ -27,6 +27,7 @@ class EntrySource:
         files: the files that hold the entries; none for a folder of audio.
         tables: for each field from a table, the table with its values by the entries' keys.
         recordings: for segments, the audio by the name of the recording; the `path` of an entry is then this name.
+        has_commands: whether an entry may name a command instead of a file, `command |`.
         needs_unique_keys: whether entries with the same key are ambiguous.
         notes: returns notes for the user, once the entries have been read.
         hint: advice for the error if relative paths do not resolve.
@@ -40,6 +41,7 @@ class EntrySource:
     files: tuple[str, ...] = ()
     tables: dict[str, Table] = field(default_factory=dict)
     recordings: Table | None = None
+    has_commands: bool = False
     needs_unique_keys: bool = False
     notes: Callable[[], Iterator[str]] = lambda: iter(())
     hint: str = ""

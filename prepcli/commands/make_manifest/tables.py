@@ -2,15 +2,16 @@
 
 import hashlib
 import os
+import tempfile
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.storage.input_files import FileState, read_at, state_of
 
@@ -130,6 +131,29 @@ def read_table(path: Path, what: str, split: Split) -> Table:
                 places.append(place)
             place += len(line)
     table.sha256 = digest.hexdigest()
+    table.hashes, table.places = _sorted_by_first(hashes, places)
+    return table
+
+
+def spool_table(path: str, rows: Iterator[tuple[str, bytes]], split: Split, folder: Path) -> Table:
+    """Index keys and lines that were made from a file, in a temporary file in `folder`.
+
+    Args:
+        path: the file, for messages.
+        rows: a key and its line, without line end.
+        split: returns the key and the value of such a line.
+        folder: made if it does not exist.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    hashes, places, place = array("q"), array("q"), 0
+    table = Table(path, split)
+    with naming(folder), tempfile.TemporaryFile(dir=folder) as file:
+        for key, line in rows:
+            hashes.append(hash(key))
+            places.append(place)
+            place += file.write(line + b"\n")
+        file.flush()
+        table._file = os.dup(file.fileno())
     table.hashes, table.places = _sorted_by_first(hashes, places)
     return table
 

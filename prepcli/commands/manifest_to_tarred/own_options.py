@@ -1,7 +1,7 @@
 """The options that a set was made with, which are the defaults for additions."""
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -10,44 +10,13 @@ from prepcli.errors import UsageError, option
 from prepcli.formats.tarred import ExistingSet, metadata_name
 from prepcli.interface.options import declared
 
-
-class _OwnOptions(msgspec.Struct, frozen=True):
-    """The options of a set that apply to additions; None if the set was made without a value.
-
-    Options in `NEEDS_EQUAL` shape the audio, the lines and the files of all shards of a set. Other options shape the
-    order of the added records, and may differ from addition to addition.
-    """
-
-    min_duration: float | None = None
-    max_duration: float | None = None
-    force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None
-    target_sample_rate: int | None = None
-    channel: str | None = None
-    slice_with_offset: bool | None = None
-    shard_manifests: bool | None = None
-    index: bool | None = None
-    only_manifests: bool | None = None
-    shuffle: bool | None = None
-    shuffle_seed: int | None = None
-    sort_in_shards: bool | None = None
-    keep_files_together: bool | None = None
-    remainder: Literal["spread", "drop"] | None = None
-    dynamic_buckets_num: int | None = None
-
-
-NEEDS_EQUAL = frozenset(
-    [
-        "min_duration",
-        "max_duration",
-        "force_codec",
-        "target_sample_rate",
-        "channel",
-        "slice_with_offset",
-        "shard_manifests",
-        "index",
-        "only_manifests",
-    ]
+_ALIKE = (
+    *("min_duration", "max_duration", "force_codec", "target_sample_rate", "channel", "slice_with_offset"),
+    *("shard_manifests", "index", "only_manifests"),
 )
+"""Options that shape the audio, the lines and the files of all shards of a set."""
+_OF_ADDITION = ("shuffle", "shuffle_seed", "sort_in_shards", "keep_files_together", "remainder", "dynamic_buckets_num")
+"""Options that shape the order of the added records, and may differ from addition to addition."""
 
 
 def own_config(options: TarredOptions) -> dict[str, Any]:
@@ -73,12 +42,12 @@ def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions
     folder = base.manifest.parent
     taken: dict[str, Any] = {}
     for one in declared(TarredOptions):
-        value, theirs = getattr(options, one.name), getattr(own, one.name, None)
+        value, theirs = getattr(options, one.name), own.get(one.name)
         if theirs is None or value == theirs:
             continue
         if value is None or value == one.default:
             taken[one.name] = theirs
-        elif one.name in NEEDS_EQUAL:
+        elif one.name in _ALIKE:
             made = f"with {option(*one.words(theirs))}" if one.words(theirs) else f"without {option(one.long_name)}"
             raise UsageError(
                 f"{folder} was made {made}, and now {option(*one.words(value))} is given: leave it out, so that all "
@@ -94,12 +63,16 @@ def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions
     return replace(options, **taken)
 
 
-def _own_options(base: ExistingSet) -> _OwnOptions:
-    """The options in the metadata of a set, and options that its files show."""
+def _own_options(base: ExistingSet) -> dict[str, Any]:
+    """The options in the metadata of a set, and options that its files show; None if it was made without a value."""
     known = base.dataset_config | base.own_config
     known |= {"shard_manifests": base.has_shard_manifests, "index": base.has_indexes, "only_manifests": False}
-    try:
-        return msgspec.convert(known, _OwnOptions)
-    except msgspec.ValidationError as error:
-        file = base.manifest.with_name(metadata_name(base.version))
-        raise UsageError(f"{file} has an option that prepcli cannot follow: {error}") from None
+    found: dict[str, Any] = {}
+    for one in declared(TarredOptions):
+        if one.name in (*_ALIKE, *_OF_ADDITION):
+            try:
+                found[one.name] = msgspec.convert(known.get(one.name), one.type | None)
+            except msgspec.ValidationError as error:
+                file = base.manifest.with_name(metadata_name(base.version))
+                raise UsageError(f"{file} has an option that prepcli cannot follow, {one.name}: {error}") from None
+    return found

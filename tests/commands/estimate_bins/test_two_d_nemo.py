@@ -372,4 +372,5 @@ def test_nemo_takes_the_configs(folder: Path, texts: Path, tmp_path: Path) -> No
             ratios = OmegaConf.to_container(config.max_tps)
             constraint = FixedBucketBatchSizeConstraint2D(bins, [1] * len(bins), max_ratio=ratios)
             assert constraint.bucketing_2d_enabled
-    assert write_loader_config(path, yaml.safe_load(path.read_text())) == []
+    (note,) = write_loader_config(path, yaml.safe_load(path.read_text()))
+    assert "it was not changed" in note

@@ -111,7 +111,7 @@ def test_memory_grows_with_numbers_not_with_text(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "m.json", records(5000))
     (tally,) = tally_files([str(path)], "manifest", 100, 1)
     assert isinstance(tally, Tally)
-    assert len(column(tally.durations)) == 5000
-    assert column(tally.durations).itemsize == 4
-    assert len(tally.first) == 10
+    assert len(column(tally.columns["duration"])) == 5000
+    assert column(tally.columns["duration"]).itemsize == 4
+    assert len(tally.first_records) == 10
     assert len(tally.named.items) <= 200

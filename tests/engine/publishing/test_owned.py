@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {
     "manifest-to-tarred": (("--num-shards", 2), ("audio_backup.tar", "audio_1.old.tar", "metadata-mine.yaml")),
     "manifest-to-parquet": ((), ("data-mine.parquet", "data-000000.old.parquet")),
     "manifest-to-wenet": ((), ("shards_backup.tar", "shards_0000000000.tar", "my.list")),
+    "convert-audio": ((), ("s01/mine.flac", "mine.json")),
     "manifest-to-mels": (("--devices", "cpu"), ("mels/mine.pt", "filelists/mine.txt")),
     "manifest-to-shar": (("--shard-size", 24), ("cuts/cuts.mine.jsonl.gz", "target_audio/recording.mine.tar")),
 }

@@ -1,0 +1,371 @@
+"""Manifests of lhotse: cuts, and recordings with their supervisions, which are joined as a stream."""
+
+import os
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
+from prepcli.commands.make_manifest.source import EntrySource
+from prepcli.commands.make_manifest.tables import Table, spool_table
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.manifest.languages import language_code
+from prepcli.manifest.sources import check_file, is_gzip, open_bytes
+
+RECORDINGS, SUPERVISIONS, CUTS = "recordings", "supervisions", "cuts"
+_SUFFIX = re.compile(r"\.jsonl(\.gz)?$")
+_TEMPORARY = "_notfixed"
+"""The name of a file that the recipe of Fisher leaves behind."""
+
+
+class _AudioSource(msgspec.Struct, gc=False):
+    type: str
+    source: Any
+    channels: list[int] = msgspec.field(default_factory=lambda: [0])
+
+
+class _Recording(msgspec.Struct, gc=False):
+    """A recording; in the table of recordings too."""
+
+    id: str
+    sources: list[_AudioSource]
+    transforms: Any = None
+
+
+class _Supervision(msgspec.Struct, gc=False):
+    id: str
+    recording_id: str = ""
+    start: float = 0.0
+    duration: float = 0.0
+    channel: int | list[int] = 0
+    text: str | None = None
+    speaker: str | int | None = None
+    language: str | None = None
+    gender: str | None = None
+    custom: dict[str, Any] | None = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    """A recording or a cut; a recording has sources, a cut a type."""
+
+    id: str
+    type: str = ""
+    sources: list[_AudioSource] | None = None
+    transforms: Any = None
+    start: float = 0.0
+    duration: float = 0.0
+    channel: int | list[int] = 0
+    recording: _Recording | None = None
+    supervisions: list[_Supervision] = []
+
+
+@dataclass(frozen=True, slots=True)
+class LhotseFiles:
+    """The files of one part of a corpus.
+
+    Attributes:
+        name: the name of the part, e.g. `ami-ihm_train`.
+        main: the supervisions; without them the cuts or the recordings.
+        recordings: the recordings of the supervisions.
+    """
+
+    name: str
+    main: str
+    recordings: str | None = None
+
+
+def files_in(folder: str) -> list[LhotseFiles]:
+    """The parts in a folder, sorted by name; supervisions without recordings are left out.
+
+    Files belong together if their names differ in nothing but the word `recordings` or `supervisions`.
+    """
+    names = sorted(entry.name for entry in os.scandir(folder) if _SUFFIX.search(entry.name))
+    parts = (files_of(os.path.join(folder, name)) for name in names if _TEMPORARY not in name)
+    return sorted({part.main: part for part in parts if part is not None}.values(), key=lambda part: part.name)
+
+
+def files_of(path: str) -> LhotseFiles | None:
+    """The part that a file of recordings, supervisions or cuts belongs to.
+
+    Returns:
+        None for other names, and for supervisions without recordings.
+    """
+    folder, name = os.path.split(path)
+    for word, other in ((RECORDINGS, SUPERVISIONS), (SUPERVISIONS, RECORDINGS), (CUTS, CUTS)):
+        if word not in name or not _SUFFIX.search(name):
+            continue
+        before, _, after = name.rpartition(word)
+        counterpart = os.path.join(folder, before + other + after)
+        part = _SUFFIX.sub("", f"{before.rstrip('_-.')}_{after.lstrip('_-')}").strip("_") or word
+        if other == word or not os.path.isfile(counterpart):
+            return None if word == SUPERVISIONS else LhotseFiles(part, path)
+        return LhotseFiles(part, *_in_order(path, counterpart))
+    return None
+
+
+def _in_order(path: str, counterpart: str) -> tuple[str, str]:
+    """The supervisions and the recordings, by their content: one recipe of lhotse exchanges the names."""
+    both = sorted((path, counterpart), key=_holds_recordings)
+    return both[0], both[1]
+
+
+def _holds_recordings(path: str) -> bool:
+    _, line = next(_lines(path), (0, b"{}"))
+    return b'"sources"' in line
+
+
+def files_named(source: str) -> LhotseFiles | None:
+    """The two files of a SOURCE `RECORDINGS,SUPERVISIONS`, in any order; None if it has another form.
+
+    Raises:
+        UsageError: one of the files does not exist, or both are of one kind.
+    """
+    first, comma, second = source.partition(",")
+    if not comma or os.path.exists(source):
+        return None
+    for path in (first, second):
+        check_file(path, "source")
+    if _holds_recordings(first) == _holds_recordings(second):
+        raise UsageError(f"SOURCE {source} must name recordings and supervisions of lhotse, and both are of one kind")
+    return LhotseFiles("", *_in_order(first, second))
+
+
+def files_at(source: str) -> LhotseFiles:
+    """The files that SOURCE names: a folder with one part, one file of a part, both files, or a file of cuts.
+
+    Raises:
+        UsageError: a folder has no part, or several.
+    """
+    if not os.path.isdir(source):
+        return files_named(source) or files_of(source) or LhotseFiles("", source)
+    parts = files_in(source)
+    if not parts:
+        raise UsageError(f"{source} has no recordings and supervisions of lhotse (*_recordings_*.jsonl.gz)")
+    if len(parts) > 1:
+        names = ", ".join(os.path.basename(part.main) for part in parts[:8])
+        raise UsageError(f"{source} has {len(parts)} parts; name a file of one of them as SOURCE: {names}")
+    return parts[0]
+
+
+def lhotse_source(files: LhotseFiles, how: str, base: str, run_commands: bool, folder: Path) -> EntrySource:
+    """The source of the entries of a part; `folder` is for the table of recordings, a temporary file."""
+    reader = _Reader(files, run_commands, folder)
+    return EntrySource(
+        path=files.main,
+        kind="lhotse",
+        how=how,
+        base=base,
+        entries=reader.entries,
+        files=(files.main, *filter(None, (files.recordings,))),
+        needs_unique_keys=run_commands,
+        has_commands=run_commands,
+        notes=reader.notes,
+        hint="lhotse's relative paths start from the working directory; name another folder with "
+        f"{option('--audio-base-dir')}",
+    )
+
+
+@dataclass
+class _Reader:
+    """Reads the entries of a part, and counts what the user should know."""
+
+    files: LhotseFiles
+    run_commands: bool
+    folder: Path
+    used: "array[int]" = field(default_factory=lambda: array("q"))  # hashes of ids of recordings
+    _recordings: Table | None = None
+    _unknown: Counter[str] = field(default_factory=Counter)
+    _arrays: int = 0
+
+    def entries(self) -> Iterator[SourceEntry]:
+        """The entries in the order of the main file."""
+        self._unknown.clear()
+        self._arrays = 0
+        read: Callable[[bytes, int], SourceEntry] = self._cut
+        if self.files.recordings is not None:
+            self.used = array("q")
+            self._recordings = self._recordings or _table_of(self.files.recordings, self.folder)
+            read = _Join(self, self._recordings).entry
+        for number, line in _lines(self.files.main):
+            try:
+                yield read(line, number)
+            except RecordRejected as rejected:
+                yield rejected_entry(rejected.reason, rejected.detail, number, _text(line))
+            except msgspec.ValidationError as error:
+                detail = f"it is not a cut, a recording or a supervision of lhotse: {error}"
+                yield rejected_entry(RejectReason.BAD_FIELD, detail, number, _text(line))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, _text(line))
+
+    def notes(self) -> Iterator[str]:
+        """Notes on what was left out, and on languages without a code."""
+        if self._recordings is not None:
+            import numpy as np
+
+            left = self._recordings.num_unused(np.array(self.used, np.int64))
+            if left:
+                yield f"{left:,} of {len(self._recordings):,} recordings have no supervision and are left out"
+        if self._unknown:
+            names = ", ".join(f"{name} ({count:,})" for name, count in self._unknown.most_common(4))
+            yield f"languages without a known code are kept as `language`, not as `lang`: {names}"
+        if self._arrays:
+            yield f"{self._arrays:,} custom fields refer to arrays or recordings of lhotse and are left out"
+
+    def fields(self, id: str, supervision: _Supervision | None) -> dict[str, Any]:
+        """The fields of a record. A Shar that was made from a manifest keeps the id of the manifest in `custom`."""
+        found: dict[str, Any] = {"id": id}
+        if supervision is None:
+            return found
+        language = supervision.language
+        for name in ("text", "speaker", "gender"):
+            value = getattr(supervision, name)
+            if value is not None:
+                found[name] = value
+        if language:
+            code = language_code(language)
+            found["language" if code is None else "lang"] = code or language
+            if code is None:
+                self._unknown[language] += 1
+        for name, value in (supervision.custom or {}).items():
+            if _refers_to_data(value):
+                self._arrays += 1
+            elif name not in found or name == "id":
+                found[name] = value
+        return found
+
+    def audio_of(self, recording: _Recording, channel: int | list[int] | None) -> tuple[str, int | None]:
+        """The path (or `command |`) with a channel of a recording, and its number if the file has several.
+
+        Raises:
+            RecordRejected: it is not one channel of one file.
+        """
+        if recording.transforms:
+            _refuse("its recording has transforms (resampling, speed, ...); save the audio first")
+        if isinstance(channel, list):
+            if len(channel) != 1:
+                _refuse(f"it is of the channels {', '.join(map(str, channel))}; a record names one channel, or a file")
+            channel = channel[0]
+        sources = [one for one in recording.sources if channel is None or channel in one.channels]
+        if len(sources) != 1:
+            what = "its audio" if channel is None else f"its channel {channel}"
+            _refuse(f"{what} is in {len(sources)} of the {len(recording.sources)} files of its recording, not in one")
+        source = sources[0]
+        number = source.channels.index(channel) if channel is not None and len(source.channels) > 1 else None
+        if source.type == "command" and self.run_commands:
+            return f"{str(source.source).strip().removesuffix('|')} |", number
+        if source.type != "file":
+            todo = f"give {option('--run-commands')} if you trust it" if source.type == "command" else "save it first"
+            _refuse(f"its recording is of type {source.type}, not a file; {todo}")
+        return str(source.source), number
+
+    def _cut(self, line: bytes, number: int) -> SourceEntry:
+        cut = _decode_line(line)
+        if cut.sources is not None:
+            path, _ = self.audio_of(_Recording(cut.id, cut.sources, cut.transforms), None)
+            return SourceEntry(path, number, cut.id, {"id": cut.id})
+        if cut.type != "MonoCut":
+            _refuse(f"it is a {cut.type}; only cuts of one channel of one recording (MonoCut) name a part of one file")
+        if cut.recording is None:
+            _refuse("the cut has no recording")
+        if len(cut.supervisions) > 1:
+            _refuse(
+                f"the cut has {len(cut.supervisions)} supervisions; cut it with lhotse's trim_to_supervisions first"
+            )
+        path, channel = self.audio_of(cut.recording, cut.channel)
+        fields = self.fields(cut.id, cut.supervisions[0] if cut.supervisions else None)
+        return _segment(path, number, cut.id, fields, channel, cut.start, cut.duration)
+
+
+class _Join:
+    """Joins supervisions with their recordings; those of one recording that follow each other look it up once."""
+
+    def __init__(self, reader: _Reader, recordings: Table) -> None:
+        self._reader, self._recordings = reader, recordings
+        self._last: _Recording | None = None
+
+    def entry(self, line: bytes, number: int) -> SourceEntry:
+        """The entry of a supervision; raises `RecordRejected` if its recording cannot be used."""
+        supervision = _decode_supervision(line)
+        id = supervision.recording_id
+        if self._last is None or self._last.id != id:
+            self._reader.used.append(hash(id))
+            text = self._recordings.find(id)
+            if text is None:
+                _refuse(f"there is no recording {id} in {self._recordings.path}")
+            self._last = _decode_recording(text)
+        path, channel = self._reader.audio_of(self._last, supervision.channel)
+        fields = self._reader.fields(supervision.id, supervision)
+        return _segment(path, number, supervision.id, fields, channel, supervision.start, supervision.duration)
+
+
+def _segment(
+    path: str, number: int, id: str, fields: dict[str, Any], channel: int | None, start: float, duration: float
+) -> SourceEntry:
+    """The entry of a part of a file; from the start, it may be the whole file, which its header decides."""
+    if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
+        raise RecordRejected(RejectReason.BAD_OFFSET, f"it begins at {start} s and lasts {duration} s")
+    if channel is not None:
+        fields["channel"] = channel
+    return SourceEntry(path, number, id, fields, start or None, duration)
+
+
+def _table_of(path: str, folder: Path) -> Table:
+    """The recordings by their ids."""
+
+    def rows() -> Iterator[tuple[str, bytes]]:
+        encode = msgspec.json.Encoder().encode
+        for number, line in _lines(path):
+            try:
+                recording = msgspec.json.decode(line, type=_Recording)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise UsageError(
+                    f"{path}:{number} is not a recording of lhotse: {error}; make the file again"
+                ) from None
+            yield recording.id, encode(recording)
+
+    return spool_table(path, rows(), lambda line: (_decode_recording(line).id, line), folder)
+
+
+def _lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, with their numbers from 1.
+
+    Raises:
+        UsageError: the file is missing, or its compressed data are damaged.
+    """
+    check_file(path, "source")
+    with open_bytes(path) if is_gzip(path) else Path(path).open("rb") as file:
+        try:
+            for number, line in enumerate(file, start=1):
+                if not line.isspace():
+                    yield number, line.removeprefix(b"\xef\xbb\xbf")
+        except (EOFError, OSError) as error:
+            if not is_gzip(path):
+                raise
+            raise UsageError(f"{path} is damaged or not a gzip file: {error}; make it again") from None
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+
+
+def _refers_to_data(value: object) -> bool:
+    """Whether a custom value refers to an array or a recording of lhotse, which a manifest cannot hold."""
+    if not isinstance(value, dict):
+        return False
+    inner = value.get("array")
+    return "storage_type" in value or "sources" in value or (isinstance(inner, dict) and "storage_type" in inner)
+
+
+def _refuse(detail: str) -> NoReturn:
+    raise RecordRejected(RejectReason.BAD_FIELD, detail)
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_recording = msgspec.json.Decoder(_Recording).decode
+_decode_supervision = msgspec.json.Decoder(_Supervision).decode
