@@ -94,7 +94,7 @@ def filter(options: Filter) -> FilterReport:
         >>> import prepcli
         >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
         >>> report.records_out, report.details["rules"][0]["alone"]["records"]
-        (20, 10)
+        (20, 7)
     """
     engine = options.engine()
     options = replace(options, out=real_file(options.out))

@@ -103,7 +103,7 @@ class Tally:
     def _most_dropped(self, number: int) -> list[tuple[str, NDArray[np.float64]]]:
         names, sums = list(self._names[number]), self._sums[number]
         order = np.lexsort((-sums[1, : len(names)], -sums[3, : len(names)]))[:_TOP]
-        return [(names[at], sums[:, at]) for at in order.tolist()]
+        return [(names[at], sums[:, at]) for at in order.tolist() if sums[2, at]]
 
 
 def _sums(which: NDArray[np.bool_], duration: NDArray[np.float64]) -> NDArray[np.float64]:
