@@ -225,6 +225,7 @@ _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
     "wenet": _check_export,
     "mels": _check_export,
     "parquet": _check_export,
+    "omnilingual": _check_export,
 }
 """The check for each kind of set."""
 
