@@ -32,7 +32,6 @@ ELSEWHERE = {
     "jobs/inputs/samples.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/shar.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/tarred.py": "jobs/inputs/test_matrix.py",
-    "jobs/selection.py": "commands/filter/test_command.py",
     "manifest/texts.py": "commands/estimate_bins/test_tokens.py",
     "models/prompts.py": "commands/estimate_bins/test_two_d_nemo.py",
     "models/ranks.py": "models/test_faults.py",
