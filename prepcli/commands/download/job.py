@@ -220,6 +220,9 @@ def _document(report: Report) -> Any:
 def _text(report: Report, spec: str) -> str:
     if report.status == "fetched":
         return as_text([f"{report.command}: unpacked in {report.out}"])
+    if "runs" in report.details:
+        lines = [f"{report.command}: the plan (nothing is written); records are counted after the recipe"]
+        return as_text([*lines, f"  runs     {report.details['runs']}"])
     if "fetch" not in report.details:
         return format(report, spec)
     archive = report.details["fetch"]
@@ -268,7 +271,7 @@ def prepare_data_sets(
                 report.data_sets[data_set.name] = _convert(data_set, data_root, fetch.fetch_only, engine)
         except IncompleteError as error:
             raise with_continuation(error, data_set.command, workspace_of(data_set, data_root)) from None
-    problems = list(_too_many(report, engine))
+    problems = list(too_many_rejects(report, engine))
     if problems:
         raise TooManyRejectsError("; ".join(problems), report)
     return report
@@ -288,7 +291,8 @@ def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: Ru
         return report
 
 
-def _too_many(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
+def too_many_rejects(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
+    """Yield a message for each data set with more rejects than allowed."""
     for one in report.data_sets.values():
         if one.status == "too_many_rejects":
             yield (
