@@ -152,6 +152,7 @@ class RejectReason(str, Enum):
     NO_SIMILAR_CONTEXT = "no_similar_context"
     LOW_CONFIDENCE = "low_confidence"
     EMPTY_TEXT = "empty_text"
+    FILTERED = "filtered"
 
     @property
     def asked_for(self) -> bool:
@@ -168,6 +169,7 @@ _ASKED_FOR = frozenset(
         RejectReason.NO_SIMILAR_CONTEXT,
         RejectReason.LOW_CONFIDENCE,
         RejectReason.EMPTY_TEXT,
+        RejectReason.FILTERED,
     }
 )
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
     from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
+    from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.index.command import IndexReport as IndexReport
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
@@ -1663,6 +1664,94 @@ def extend_text_context(
         '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
     return call("extend_text_context", locals())
+
+
+def filter(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    keep: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    audio_base_dir: str | PathLike[str] | None = None,
+    preset: Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
+    | Sequence[
+        Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
+    ] = (),
+    unique: str | None = None,
+    sample: float | None = None,
+    seed: int = 0,
+    drop_listed: str | PathLike[str] | None = None,
+    skipme: bool = False,
+    html: str | PathLike[str] | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "FilterReport":
+    """Keep the records of manifests that fulfil rules, and merge manifests.
+
+    Before anything is written, a table shows the records and hours that each rule drops: alone, last (what all
+    others keep), and together; dry_run prints only that. A dropped line is listed with its rule, and does not count
+    for max_rejects. Lines stay as they are; only paths change if they start from another folder than that of
+    OUT.json.
+
+    Rules are expressions over the fields of a record: == != < <= > >= in, not in, and, or, not; missing(x), len(x),
+    lower(x), matches(x, "regex"), quantile(x, 0.99), chars_per_second, words_per_second. A comparison with a
+    missing value is neither true nor false: such a record is not kept by keep, and not dropped by drop.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Manifest to write.
+        keep: Keep only records for which this is true.
+        drop: Drop the records for which this is true.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        preset: Apply the thresholds of a published pipeline; all fields that it needs must be there.
+        unique: Keep the first of the records that are equal in these fields.
+        sample: Keep a random share (below 1) or number of the records that the other rules keep.
+        seed: Seed of sample; a record's place in the input has no effect on it.
+        drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
+        skipme: Write all records, and set _skipme to the rule in those that a rule would drop.
+        html: Write the table as a page; open it in a browser.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `details["rules"]` has what each rule drops, `outputs["manifest"]` the manifest.
+
+    Raises:
+        UsageError: an expression is wrong, a field does not exist, no record is left, or a manifest cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
+        >>> report.records_out, report.details["rules"][0]["alone"]["records"]
+        (20, 7)
+    """
+    return call("filter", locals())
 
 
 def fix_durations(

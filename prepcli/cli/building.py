@@ -209,7 +209,7 @@ def _default(one: Declared, value_type: Any) -> Any:
 
 def _value(one: Declared, value: Any) -> Any:
     if one.is_list:
-        return tuple(value or ())
+        return tuple(item.value if isinstance(item, Enum) else item for item in value or ())
     if isinstance(value, Enum):
         return value.value
     return not value if one.switches_off else value

@@ -9,12 +9,14 @@ import json
 import posixpath
 import re
 import zlib
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from prepcli.formats.indexes import IndexedLines, PairTarWriter
+from prepcli.formats.names import brace_text
 from prepcli.formats.tar import Sink
 from prepcli.storage.containers import own_name
 from prepcli.storage.paths import NUMBER
@@ -47,6 +49,12 @@ _GZIP_BLOCK = 1 << 16
 def shard_text(number: int) -> str:
     """`7` -> `000007`, as in the names of a shard's files."""
     return f"{number:06d}"
+
+
+def shard_range(numbers: Sequence[int]) -> str:
+    """The pattern for shards in a training config; `*` if their numbers, which ascend, have gaps."""
+    first, last = numbers[0], numbers[-1]
+    return brace_text(shard_text(first), shard_text(last)) if last - first + 1 == len(numbers) else "*"
 
 
 @lru_cache(maxsize=64)

@@ -72,6 +72,15 @@ TASKS: dict[str, tuple[Command, ...]] = {
         Command("fix-durations", "fix_durations", "FixDurations", "Measure the durations of a manifest again"),
         Command("prepare-texts", "prepare_texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
     ),
+    "Select records of manifests": (
+        Command(
+            "filter",
+            "filter",
+            "Filter",
+            "Keep the records that fulfil rules, and merge manifests",
+            "commands.filter.report.FilterReport",
+        ),
+    ),
     "Prepare training data from manifests": (
         Command(
             "manifest-to-tarred",

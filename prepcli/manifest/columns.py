@@ -13,7 +13,7 @@ import numpy.typing as npt
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.fields import decode_value, shown
 from prepcli.manifest.lines import Chars, CutDurationLine, NemoLine, check_usable, decode_lines, line_ends, read_line
-from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, Part, Problem
+from prepcli.manifest.parts import Collector, Columns, FieldKey, Floats, Ints, Part, Problem
 from prepcli.manifest.record import Record
 
 _OWN_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(NemoLine))
@@ -58,11 +58,17 @@ class LineBlocks:
         # The text of a field is requested that is decoded as another type, so every line takes the slow path.
         self._never_fast = bool(_OWN_FIELDS.intersection(of_numbers))
         wanted = () if self._never_fast else of_numbers
+        self._collector = columns.collector() if columns.collector else None
+        collected = self._collector.fields if self._collector else ()
         optional = tuple(key.field for _, key in columns.field_keys if key.is_optional)
-        self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields, wanted, optional)
+        values = tuple(name for name in collected if name not in _OWN_FIELDS)
+        self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields, wanted, optional, values)
         self._getters = {name: attrgetter(f"field_{number}") for number, name in enumerate(fields)}
         self._getters["audio_filepath"] = attrgetter("audio_filepath")
         self._text_getters = [attrgetter(f"text_{number}") for number in range(len(of_numbers))]
+        self._value_getters = [
+            attrgetter(name if name in _OWN_FIELDS else f"value_{values.index(name)}") for name in collected
+        ]
 
     def add(self, data: bytes, at: int) -> None:
         """Add whole lines; the first begins at byte `at` of the file."""
@@ -95,6 +101,7 @@ class LineBlocks:
             keys={name: np.frombuffer(b"".join(hashes), "<u8") for name, hashes in self._hashes.items()},
             gaps=self.gaps,
             problems=self.problems,
+            collected=self._collector.result() if self._collector else None,
         )
 
     def _read_fast(self, data: bytes, chars: Chars, ends: Ints) -> _Values | None:
@@ -118,6 +125,8 @@ class LineBlocks:
                     list(map(key.of, map(self._getters[key.field], records))) for _, key in self.columns.field_keys
                 ]
             number = self._numbers_of(data, records)
+            if self._collector:  # last, because it keeps what it gets
+                self._collector.add([list(map(getter, records)) for getter in self._value_getters])
         except (RecordRejected, msgspec.DecodeError):
             return None
         return _Values(duration, offset, paths, texts, number)
@@ -132,7 +141,7 @@ class LineBlocks:
     def _add_odd_line(self, line: bytes, at: int) -> None:
         values = None
         try:
-            values = _read_odd_line(line, self.columns)
+            values = _read_odd_line(line, self.columns, self._collector)
             self.num_skipped += values is None and bool(line.strip())
         except RecordRejected as rejected:
             self.num_problems += 1
@@ -162,13 +171,13 @@ class LineBlocks:
 
 @lru_cache
 def _nemo_decoder_with(
-    fields: tuple[str, ...], texts: tuple[str, ...], optional: tuple[str, ...]
+    fields: tuple[str, ...], texts: tuple[str, ...], optional: tuple[str, ...], values: tuple[str, ...]
 ) -> msgspec.json.Decoder[Any]:
     """The decoder of a NeMo line that also keeps these fields, as `field_0`, ... and, text or None, `text_0`, ...
 
-    Fields in `optional` may be missing, and may have any value.
+    Fields in `optional` may be missing, and may have any value; so may `values`, which are kept as `value_0`, ...
     """
-    if set(fields) <= {"audio_filepath"} and not texts:
+    if set(fields) <= {"audio_filepath"} and not texts and not values:
         return msgspec.json.Decoder(NemoLine)
     text_or_number: Any = Annotated[str, msgspec.Meta(min_length=1)] | int
     more: list[tuple[str, Any, Any]] = [
@@ -180,10 +189,12 @@ def _nemo_decoder_with(
     ]
     for number, name in enumerate(texts):
         more.append((f"text_{number}", str | None, msgspec.field(name=name, default=None)))
+    for number, name in enumerate(values):
+        more.append((f"value_{number}", Any, msgspec.field(name=name, default=None)))
     return msgspec.json.Decoder(msgspec.defstruct("_KeyedLine", more, bases=(NemoLine,), kw_only=True, gc=False))
 
 
-def _read_odd_line(line: bytes, columns: Columns) -> _Values | None:
+def _read_odd_line(line: bytes, columns: Columns, collector: Collector | None) -> _Values | None:
     """Read one line by the rules of `read_line`, slowly; None if it is skipped."""
     found = read_line(line, columns.cuts)
     if found is None:
@@ -193,6 +204,8 @@ def _read_odd_line(line: bytes, columns: Columns) -> _Values | None:
     if record is None:
         return _Values([found.duration], [], [], [], number)
     texts = [[key.of(_field_text(record, key))] for _, key in columns.field_keys]
+    if collector:
+        collector.add([[record.duration if name == "duration" else record.get(name)] for name in collector.fields])
     return _Values([record.duration], [record.offset], [record.audio_filepath], texts, number)
 
 

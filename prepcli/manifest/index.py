@@ -111,17 +111,53 @@ def index_manifests(
     `InputChangedError` if a file changes during reading; `IncompleteError` if a worker process dies. A line that cannot
     be used is a `Problem`.
     """
+    columns = columns_of(keys, looks_for)
+    builder = IndexBuilder(columns)
+    _read(paths, columns, builder, lambda _, parts: parts, num_workers, spool_dir)
+    return builder.index
+
+
+def read_manifests(
+    paths: Sequence[str],
+    columns: Columns,
+    see: Callable[[int, Part], None],
+    *,
+    num_workers: int = 1,
+    spool_dir: Path | None = None,
+) -> ManifestIndex:
+    """Read manifests once, and give `see` each part, in order, with the number of its manifest.
+
+    The result is an index without columns: its sources, problems and gaps. Raises as `index_manifests` does.
+    """
+
+    def seen(number: int, parts: Iterable[Part]) -> Iterator[Part]:
+        for part in parts:
+            see(number, part)
+            yield part
+
+    builder = IndexBuilder(columns, lambda *_: None)
+    _read(paths, columns, builder, seen, num_workers, spool_dir)
+    return builder.index
+
+
+def _read(
+    paths: Sequence[str],
+    columns: Columns,
+    builder: "IndexBuilder",
+    through: Callable[[int, Iterable[Part]], Iterable[Part]],
+    num_workers: int,
+    spool_dir: Path | None,
+) -> None:
+    """Add manifests to an index; their parts go through `through`."""
     for path in paths:
         check_file(path)
         if spool_dir and is_copied(path):
             check_is_json_lines(path)
     states = [state_of(path) for path in paths]
     plain = [str(plain_copy(path, spool_dir)) if spool_dir and is_copied(path) else path for path in paths]
-    columns = columns_of(keys, looks_for)
-    builder = IndexBuilder(columns)
     for number, parts in enumerate(scan_files(plain, columns, num_workers, copies=set(plain) - set(paths))):
-        builder.add_source(new_source(paths[number], plain[number], states[number]), parts)
-    return builder.index
+        source = new_source(paths[number], plain[number], states[number])
+        builder.add_source(source, through(number, parts))
 
 
 def content_digest(path: str) -> str:

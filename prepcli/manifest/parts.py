@@ -1,8 +1,8 @@
 """The columns that a scan reads, and the result of a scan for one range of a file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,26 @@ class Numbers:
     fields: tuple[str, ...] = ()
 
 
+class Collector(Protocol):
+    """Computes what a command needs of the fields of the usable records of a range.
+
+    Attributes:
+        fields: the fields that it gets.
+    """
+
+    fields: Sequence[str]
+
+    def add(self, values: Sequence[list[Any]]) -> None:
+        """Add consecutive records: for each field, the decoded values, None if the field is missing or null.
+
+        Raises:
+            RecordRejected: a record cannot be used; none of them may have been added then.
+        """
+
+    def result(self) -> Any:
+        """Return what was computed of all added records; it is sent to another process."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetColumns:
     """The columns of a Parquet file with the audio and, if it has one, with the duration (seconds)."""
@@ -87,6 +107,8 @@ class Columns:
     seconds_of: Callable[[bytes, str], float] | None = None
     """For Parquet without durations: a module-level function of encoded audio and its name that returns the seconds."""
     numbers: Numbers | None = None
+    collector: Callable[[], Collector] | None = None
+    """Makes the collector of a range; it can be sent to workers. Not with `field_keys` or `numbers` of fields."""
     looks_for: Callable[[bytes], bool] | None = None
     """A module-level function that gets blocks of whole lines until it has returned True."""
 
@@ -112,3 +134,5 @@ class Part:
     gaps: list[int] = field(default_factory=list)
     """Lines without a usable record, ascending."""
     problems: list[Problem] = field(default_factory=list)
+    collected: Any = None
+    """The result of `Columns.collector`."""

@@ -103,6 +103,11 @@ def _fix_durations(place: Place) -> list[object]:
     return ["fix-durations", place.manifest(), place.run / "out.json"]
 
 
+def _filter(place: Place) -> list[object]:
+    rules = ("--drop", "duration > quantile(duration, 0.8)", "--unique", "text")
+    return ["filter", place.manifest(count=24), place.run / "out.json", *rules]
+
+
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -156,6 +161,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "context": _context,
     "make-manifest": _make_manifest,
     "fix-durations": _fix_durations,
+    "filter": _filter,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,

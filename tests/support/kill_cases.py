@@ -119,6 +119,19 @@ def make_manifest(folder: Path) -> Case:
     return case
 
 
+def filtered(folder: Path) -> Case:
+    """Lines of 3 MB in 64 units; the output is a file. A line without a duration is a reject."""
+    records = [
+        {"audio_filepath": f"/audio/{number}.wav", "duration": number % 20 + 0.5, "text": str(number) * 30}
+        for number in range(16_000)
+    ]
+    records[100] = {"audio_filepath": "/audio/x.wav"}
+    manifest = write_lines(folder / "manifest.json", records)
+    options = ("--drop", "duration > quantile(duration, 0.9)", "--unique", "text", "--max-rejects", 1)
+    more: dict[str, Any] = {"units": "lines_*", "verified": False}
+    return undisturbed(Case("filter", manifest, options, 64, 1601, **more), folder)
+
+
 def context(folder: Path) -> Case:
     """The mini corpus with each speaker in two groups: 16 bundles; three records without audio."""
     records = read_lines(MINI_CORPUS / "manifest.json")
@@ -304,6 +317,7 @@ JOBS = {
     "parquet": Job(lambda folder: export(Case, "manifest-to-parquet", folder), FEW, signals=(INT,)),
     "convert": Job(converted, ((kill_main, 0, 2), (kill_a_worker, 2, 1), (kill_main, 4, 5)), signals=(TERM,)),
     "make-manifest": Job(make_manifest, ((kill_main, 0, 1), (kill_main, 5, 5), (kill_a_worker, 5, 2))),
+    "filter": Job(filtered, ((kill_main, 0, 2), (kill_main, 5, 1), (kill_a_worker, 3, 5))),
     "context": Job(
         context,
         ((kill_a_worker, 0, 2), (kill_main, 2, 1), (kill_a_worker, 6, 5)),

@@ -24,8 +24,8 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import option
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
 from prepcli.formats.indexes import MIRROR, IndexKind, index_name, indexes_of, make_index, mirrored
-from prepcli.formats.names import absolute_folder, brace_text, check_loadable
-from prepcli.formats.shar import AUDIO_NAME, shard_text
+from prepcli.formats.names import absolute_folder, check_loadable
+from prepcli.formats.shar import AUDIO_NAME, shard_range, shard_text
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.jobs.model_job import Begin, Tick
@@ -150,7 +150,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Return the lines to paste into a training config, and statistics; there is nothing to merge."""
         name = self.options.codec_name
-        shards = _shard_range([shard.number for shard in plan.contents.shards])
+        shards = shard_range([shard.number for shard in plan.contents.shards])
         details: dict[str, Any] = {
             CODES_OF[field]: writer.workspace.out / CODES_NAME.format(name, CODES_OF[field], shards)
             for field in plan.contents.shards[0].tars
@@ -186,12 +186,6 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         elif not (out / MIRROR / mirrored(first.cuts)).exists():  # set of another program: `prepcli index` completes it
             return {}
         return {INDEXED_CONFIG: indexed_shar_config(fields, out)}
-
-
-def _shard_range(numbers: Sequence[int]) -> str:
-    """The pattern for all shards in a training config; `*` if their numbers have gaps."""
-    first, last = numbers[0], numbers[-1]
-    return brace_text(shard_text(first), shard_text(last)) if last - first + 1 == len(numbers) else "*"
 
 
 def extend_codec_codes(options: ExtendCodecCodes) -> Report:

@@ -22,7 +22,6 @@ from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.indexes import index_name, indexes_of
-from prepcli.formats.names import brace_text
 from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import (
     AUDIO_NAME,
@@ -31,6 +30,7 @@ from prepcli.formats.shar import (
     CutWriter,
     PlainCutWriter,
     decode_json,
+    shard_range,
     shard_text,
 )
 from prepcli.interface.options import settings_of, shown_defaults
@@ -257,9 +257,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
     def finish(self, plan: TextContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Return the paths to paste into a training config; there is nothing to merge."""
         out = writer.workspace.out
-        numbers = [unit.number for unit in plan.units]
-        whole = numbers[-1] - numbers[0] + 1 == len(numbers)
-        shards = brace_text(shard_text(numbers[0]), shard_text(numbers[-1])) if whole else "*"
+        shards = shard_range([unit.number for unit in plan.units])
         suffix = ".jsonl.gz" if plan.units[0].file.path.suffix == ".gz" else ".jsonl"
         details: dict[str, Any] = {"cuts": out / f"{TEXT_CONTEXT_CUTS}/cuts.{shards}{suffix}"}
         details[TARGET] = out / AUDIO_NAME.format(TARGET, shards)

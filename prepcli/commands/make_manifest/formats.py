@@ -1,15 +1,13 @@
 """Finds the format of a source: the one that the user names, or the one that its content shows."""
 
-import heapq
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
@@ -31,9 +29,6 @@ from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.manifest.fields import with_audio_filepath
 
-SORTED_IN_MEMORY = 200_000
-"""Maximum number of names of one folder that are sorted in memory; for a larger folder, sorted pieces on disk are
-merged."""
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
 
@@ -100,9 +95,8 @@ class Walk:
                 yield from self._below(path, (*above, identity))
         yield files
 
-    def _names(self, folder: str) -> Iterator[str]:
+    def _names(self, folder: str) -> list[str]:
         """Audio files, and folders with a slash at the end, so that they sort as the paths below them."""
-        pieces: list[IO[bytes]] = []
         names: list[str] = []
         try:
             entries = os.scandir(os.path.join(self.root, folder))
@@ -110,7 +104,7 @@ class Walk:
             if not folder:
                 raise
             self.unreadable.append(folder)
-            return
+            return names
         is_audio: dict[str, bool] = {}
         with entries:
             for entry in entries:
@@ -128,34 +122,8 @@ class Walk:
                         names.append(name + "/")
                 elif suffix != self.used_suffix:
                     self.left_out[suffix] += 1
-                if len(names) >= SORTED_IN_MEMORY:
-                    pieces.append(_spill(names))
-                    names = []
         names.sort()
-        if not pieces:
-            yield from names
-            return
-        try:
-            yield from heapq.merge(*map(_spilled, pieces), names)
-        finally:
-            for piece in pieces:
-                piece.close()
-
-
-def _spill(names: list[str]) -> IO[bytes]:
-    names.sort()
-    piece = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
-    for name in names:
-        piece.write(os.fsencode(name) + b"\0")
-    piece.seek(0)
-    return piece
-
-
-def _spilled(piece: IO[bytes]) -> Iterator[str]:
-    rest = b""
-    while block := piece.read(1 << 16):
-        *whole, rest = (rest + block).split(b"\0")
-        yield from map(os.fsdecode, whole)
+        return names
 
 
 def listed_paths(path: str) -> Iterator[SourceEntry]:

@@ -1,12 +1,10 @@
 """Checks that each line of a manifest is complete, and that its audio exists and is long enough."""
 
 import contextlib
-import math
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.segments import Probes, segment_samples
@@ -19,6 +17,7 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
 from prepcli.jobs.records import AUDIO_BASE_DIRS, OWN_AUDIO, base_directories
+from prepcli.manifest.context import context_of, in_context
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.index import index_manifests
@@ -33,15 +32,6 @@ from prepcli.storage.paths import AnyPath, is_file
 COMMAND = "extend-context-audio"
 _ROUNDING = 1e-6
 """Similarities have six decimals."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamedSegment:
-    """A segment of a file, as a line names it; `offset` and `duration` in seconds."""
-
-    path: str
-    offset: float
-    duration: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +50,7 @@ class ContextRules:
         return cls(settings.get("--context-min-duration", 0.0), settings.get("--context-min-ssim", -1.0))
 
 
-def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | NamedSegment]:
+def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | Record]:
     """The problems of the context of a line, as words; and the context itself, whose audio must then be checked.
 
     `rules` is None if it is not known that the manifest has contexts.
@@ -72,10 +62,12 @@ def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | 
     if missing:
         yield f"there is no {', '.join(missing)}"
         return
-    context = context_of(record)
-    if context is None:
-        yield f"{PATH}, {FIELDS['offset']} and {FIELDS['duration']} name no segment of a file"
+    try:
+        context = context_of(record)
+    except RecordRejected as rejected:
+        yield rejected.detail
         return
+    assert context is not None
     similarity = record.get(SIMILARITY, 1.0)
     rules = rules or ContextRules()
     if not isinstance(similarity, int | float) or not -1 - _ROUNDING <= similarity <= 1 + _ROUNDING:
@@ -85,21 +77,9 @@ def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | 
     if context.duration < rules.duration:
         yield f"the context lasts {context.duration:g} s, less than --context-min-duration {rules.duration:g}"
     same = max(abs(context.offset - record.offset), abs(context.duration - record.duration)) <= SAME_SECONDS
-    if same and normal_path(context.path) == normal_path(record.audio_filepath):
+    if same and normal_path(context.audio_filepath) == normal_path(record.audio_filepath):
         yield "the context is the utterance itself"
     yield context
-
-
-def context_of(record: Record) -> NamedSegment | None:
-    """The context that a line names; None if there is none, or not a usable one."""
-    path, offset, duration = (record.get(name) for name in (PATH, FIELDS["offset"], FIELDS["duration"]))
-    if not isinstance(path, str) or not path or not _is_number(offset) or not _is_number(duration) or not duration:
-        return None
-    return NamedSegment(path, float(offset), float(duration))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
 class Voices:
@@ -135,18 +115,21 @@ class Voices:
                 record = Record.parse(lines.line(number))
                 name = self._name(record)
                 if name is not None:
-                    segment = NamedSegment(record.audio_filepath, record.offset, record.duration)
-                    self._voices[_number(segment, self.base_dirs[index.source_of(number)])] = hash(name)
+                    self._voices[_number(record, self.base_dirs[index.source_of(number)])] = hash(name)
 
     def check(self, record: Record, base_dir: str) -> str | None:
-        """The problem of the voice of the record's context; None if there is none."""
-        context, name = context_of(record), self._name(record)
+        """The problem of the voice of the record's context; None if there is none.
+
+        Raises:
+            RecordRejected: the context is invalid.
+        """
+        context, name = context_of(record, required=False), self._name(record)
         if context is None or name is None:
             return None
         voice = self._voices.get(_number(context, base_dir))
         if voice is None:
-            return f"its context {context.path} is not a record of the input"
-        return None if voice == hash(name) else f"its context {context.path} is of another voice than {name}"
+            return f"its context {context.audio_filepath} is not a record of the input"
+        return None if voice == hash(name) else f"its context {context.audio_filepath} is of another voice than {name}"
 
     def _name(self, record: Record) -> str | None:
         value = record.get(self._key.field)
@@ -158,9 +141,9 @@ class Voices:
             return None
 
 
-def _number(segment: NamedSegment, base_dir: str) -> int:
+def _number(segment: Record, base_dir: str) -> int:
     """64 bits that identify a segment, because a manifest may have millions."""
-    return hash((path_in(base_dir, segment.path), segment.offset, segment.duration))
+    return hash((path_in(base_dir, segment.audio_filepath), segment.offset, segment.duration))
 
 
 _NAMES_FILES = ("audio_filepath", "context_audio_filepath", *CODES_PATH.values())
@@ -314,7 +297,7 @@ def check_part(part: ManifestPart) -> PartReport:
             record = Record(fields)
             report.num_records += 1
             report.seconds += record.duration
-            _look_for(NamedSegment(record.audio_filepath, record.offset, record.duration), part.base_dir, probe)
+            _look_for(record, part.base_dir, probe)
         except RecordRejected as rejected:
             report.problems.append((number, rejected.detail))
             continue
@@ -326,12 +309,12 @@ def check_part(part: ManifestPart) -> PartReport:
             try:
                 _look_for(found, part.base_dir, probe)
             except RecordRejected as rejected:
-                report.problems.append((number, f"context: {rejected.detail}"))
+                report.problems.append((number, in_context(rejected).detail))
     return report
 
 
-def _look_for(segment: NamedSegment, base_dir: str, probe: Probes) -> None:
-    path = path_in(base_dir, segment.path)
+def _look_for(segment: Record, base_dir: str, probe: Probes) -> None:
+    path = path_in(base_dir, segment.audio_filepath)
     try:
         segment_samples(probe(path), segment.offset, segment.duration)
     except RecordRejected as rejected:

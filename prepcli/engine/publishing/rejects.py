@@ -5,6 +5,7 @@ import heapq
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     _add_place(fields)
     fields["reject_reason"] = _raw(rejected.reason.value)
     fields["reject_detail"] = _raw(rejected.detail)
-    fields["manifest_line"] = _raw(origin.line)
+    fields["manifest_line"] = msgspec.Raw(b"%d" % origin.line)
     fields["manifest_filepath"] = _raw(origin.manifest)
     return msgspec.json.encode(fields) + b"\n"
 
@@ -62,6 +63,7 @@ def _add_place(fields: dict[str, msgspec.Raw]) -> None:
             fields.setdefault(name, _raw(value))
 
 
+@lru_cache(maxsize=64, typed=True)  # a rule may leave out millions of records for one reason
 def _raw(value: Any) -> msgspec.Raw:
     # A path from the file system may contain bytes that are not UTF-8 (surrogates in Python); they become '?'.
     if isinstance(value, str):

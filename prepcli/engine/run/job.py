@@ -43,6 +43,8 @@ class Job(ABC, Generic[UnitT, Contents]):
         claims_units: whether `execute` claims units, so that ranks can take units of each other.
         shared_notes: the name of the notes about crashes of workers that work on several units at once; empty if
             each has its own unit (`prepcli.engine.run.crashes`).
+        rejects_in_order: whether the rejects of each unit, and of the units one after the other, have the order of the
+            inputs, and none is planned: they are then joined without sorting, because there may be millions.
         telemetry: names in what `finish` returns that tell how the run went; the summary has them with `--verbose`.
         defaults: what settings mean that are not given, for messages (`prepcli.interface.options.shown_defaults`).
     """
@@ -51,6 +53,7 @@ class Job(ABC, Generic[UnitT, Contents]):
     shares_out: bool = False
     claims_units: bool = False
     shared_notes: str = ""
+    rejects_in_order: bool = False
     telemetry: Collection[str] = ()
     defaults: Mapping[str, str] = {}
 

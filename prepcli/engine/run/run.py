@@ -41,6 +41,7 @@ from prepcli.processes.signals import stop_on_signals
 from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready, is_own_rank
 from prepcli.storage.paths import AnyPath, absolute
 
+_BLOCK_BYTES = 1 << 20
 After = Callable[[Report], object]
 """Called with the report of a finished run."""
 CONTINUE = ". Continue with: "
@@ -257,11 +258,9 @@ class Run:
             ]
             merged = writer.open_part(self.workspace.rejects_file.name)
             listed = 0
-            for line in merge_rejects(
-                self.job.planned_rejects(self.plan), reject_files, [file.path for file in self.plan.inputs]
-            ):
-                merged.write(line)
-                listed += 1
+            for block in self._rejects(reject_files):
+                merged.write(block)
+                listed += block.count(b"\n")
             if listed != report.rejects:
                 raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
             final = writer.publish()
@@ -272,6 +271,17 @@ class Run:
             write_json(self.workspace.report_file, report, folder=writer.folder)
         self.workspace.remove_stale_tmp()
         return report
+
+    def _rejects(self, unit_files: list[Path]) -> Iterator[bytes]:
+        """All reject lines in the order of the inputs, one or many at a time."""
+        if not self.job.rejects_in_order:
+            inputs = [file.path for file in self.plan.inputs]
+            yield from merge_rejects(self.job.planned_rejects(self.plan), unit_files, inputs)
+            return
+        for path in unit_files:
+            with path.open("rb") as file:
+                while block := file.read(_BLOCK_BYTES):
+                    yield block
 
     def _report(self, status: str) -> Report:
         job, workspace = self.job, self.workspace

@@ -104,7 +104,7 @@ def own_audio(lines: Lines) -> None:
         (drop(SIMILARITY), f"there is no {SIMILARITY}"),
         (drop("context_audio_filepath"), "there is no context_audio_filepath"),
         (drop("duration"), "there is no duration"),
-        (change(context_audio_duration="3"), "name no segment of a file"),
+        (change(context_audio_duration="3"), 'context: duration is "3", a string'),
         (change(**{SIMILARITY: 0.55}), f"{SIMILARITY} is 0.55, below --context-min-ssim 0.6"),
         (change(**{SIMILARITY: "high"}), "not a number from -1 to 1"),
         (change(context_audio_duration=2.0), "the context lasts 2 s, less than --context-min-duration 3"),

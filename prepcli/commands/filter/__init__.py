@@ -1,0 +1,1 @@
+"""filter: keeps the records that rules keep, and shows what each rule costs."""

@@ -1,0 +1,249 @@
+"""Evaluates expressions over blocks of records, as NumPy arrays.
+
+Logic has three values: a comparison with a value that is missing (absent, null or NaN) is neither true nor false.
+"""
+
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from prepcli.commands.filter.grammar import (
+    DERIVED,
+    Both,
+    Call,
+    Comparison,
+    Condition,
+    Either,
+    Field,
+    IsTrue,
+    Kind,
+    Literals,
+    Matches,
+    Membership,
+    Missing,
+    Not,
+    Operand,
+    Quantile,
+    kind_of,
+    static_kind,
+)
+from prepcli.errors import RecordRejected, RejectReason
+
+Flags = npt.NDArray[np.bool_]
+Quantiles: TypeAlias = Mapping[Quantile, float]
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_NONE = type(None)
+_KINDS: dict[type, Kind] = {int: "number", float: "number", str: "text", bool: "flag", list: "list"}
+_WORDS = {"number": "a number", "text": "a text", "flag": "true or false", "list": "a list"}
+
+
+class Logical(NamedTuple):
+    """For each record, whether a condition is true, and whether it is false; shape (records,)."""
+
+    true: Flags
+    false: Flags
+
+
+@dataclass
+class Values:
+    """The value of an operand for each record; None if it is missing. `name` is its field, for messages."""
+
+    name: str
+    items: Sequence[Any]
+
+    @cached_property
+    def _types(self) -> set[type]:
+        return set(map(type, self.items))
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of the values that are there; `object` for a JSON object."""
+        return frozenset(_KINDS.get(one, "object") for one in self._types - {_NONE})
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[np.float64]:
+        """The values as numbers; NaN if they are missing. They must be numbers."""
+        try:
+            return np.array(self.items, np.float64)  # None is NaN
+        except OverflowError:
+            return np.array([_finite(one) for one in self.items], np.float64)
+
+    @cached_property
+    def there(self) -> Flags:
+        """Whether each value is there."""
+        if self.kinds <= {"number"}:
+            return ~np.isnan(self.numbers)
+        if _NONE not in self._types and float not in self._types:
+            return np.ones(len(self.items), bool)
+        return np.array([one is not None and one == one for one in self.items], bool)
+
+    def check(self, kinds: Collection[str], use: str) -> None:
+        """Check that the values are of these kinds.
+
+        Raises:
+            RecordRejected: one is not; the detail has its value if there is only one record.
+        """
+        if self.kinds <= set(kinds):
+            return
+        shown = next(one for one in self.items if one is not None and _KINDS.get(type(one), "object") not in kinds)
+        text = msgspec.json.encode(shown).decode()
+        text = text if len(text) <= 40 else f"{text[:37]}..."
+        wanted = " or ".join(_WORDS.get(kind, kind) for kind in sorted(kinds))
+        raise RecordRejected(RejectReason.BAD_FIELD, f"{self.name} is {text}, and {use} needs {wanted}")
+
+
+class Numbers(Values):
+    """Computed numbers; NaN if they are missing."""
+
+    kinds = frozenset({"number"})
+
+    def __init__(self, name: str, numbers: npt.NDArray[np.float64]) -> None:
+        super().__init__(name, ())
+        self.numbers = numbers
+
+
+def _finite(value: int | float | None) -> float:
+    """The number as float64: infinity for an integer beyond its range."""
+    try:
+        return np.nan if value is None else float(value)
+    except OverflowError:
+        return np.inf if value is not None and value > 0 else -np.inf
+
+
+_TEXTS, _FLAGS, _LISTS = (frozenset({kind}) for kind in ("text", "flag", "list"))
+_ORDERED = frozenset({"number", "text"})
+_EQUAL = _ORDERED | _FLAGS
+
+
+class Block:
+    """The values of some records, and what is computed of them."""
+
+    def __init__(self, fields: Mapping[str, Sequence[Any]], quantiles: Quantiles) -> None:
+        """`fields`: for each field that is read, the values of the records; None if it is missing or null."""
+        self._fields = fields
+        self._quantiles = quantiles
+        self._values: dict[Operand, Values] = {}
+        self._size = len(next(iter(fields.values())))
+
+    def holds(self, condition: Condition) -> Logical:
+        """Evaluate a condition; raises `RecordRejected` if a value does not compare."""
+        match condition:
+            case Not(below):
+                found = self.holds(below)
+                return Logical(found.false, found.true)
+            case Both(left, right):
+                one, other = self.holds(left), self.holds(right)
+                return Logical(one.true & other.true, one.false | other.false)
+            case Either(left, right):
+                one, other = self.holds(left), self.holds(right)
+                return Logical(one.true | other.true, one.false & other.false)
+            case Missing(field):
+                there = self.values(field).there
+                return Logical(~there, there)
+            case IsTrue(field):
+                values = self.values(field)
+                values.check(_FLAGS, "a condition")
+                return _logical(values.there, np.array([one is True for one in values.items], bool))
+            case Matches(argument, pattern):
+                values = self.values(argument)
+                values.check(_TEXTS, "matches")
+                found_in = [one is not None and pattern.search(one) is not None for one in values.items]
+                return _logical(values.there, np.array(found_in, bool))
+            case Membership(left, right):
+                return self._member(left, right)
+            case Comparison(sign, left, right):
+                return self._compare(sign, left, right)
+
+    def values(self, operand: Operand) -> Values:
+        """The value of an operand for each record."""
+        if isinstance(operand, Literals):  # 1 and true are equal in Python
+            return self._computed(operand)
+        if operand not in self._values:
+            self._values[operand] = self._computed(operand)
+        return self._values[operand]
+
+    def _computed(self, operand: Operand) -> Values:
+        match operand:
+            case Literals(value):
+                if static_kind(operand) == "number" and isinstance(value, int | float):
+                    return Numbers("", np.full(self._size, value, np.float64))
+                return Values("", [value] * self._size)
+            case Quantile():
+                return Numbers("quantile", np.full(self._size, self._quantiles[operand]))
+            case Field(name) if name in DERIVED:
+                return self._rate(name)
+            case Field(name):
+                return Values(name, self._fields[name])
+            case Call("lower", argument):
+                values = self.values(argument)
+                values.check(_TEXTS, "lower")
+                return Values(values.name, [None if one is None else one.lower() for one in values.items])
+            case Call(_, argument):
+                values = self.values(argument)
+                values.check(_TEXTS | _LISTS, "len")
+                return Values(values.name, [None if one is None else len(one) for one in values.items])
+
+    def _rate(self, name: str) -> Values:
+        texts, durations = Values("text", self._fields["text"]), self._fields["duration"]
+        texts.check(_TEXTS, name)
+        if name == "chars_per_second":
+            counts = [None if text is None else len(text) for text in texts.items]
+        else:
+            counts = [None if text is None else len(text.split()) for text in texts.items]
+        return Numbers(name, np.array(counts, np.float64) / np.array(durations, np.float64))
+
+    def _compare(self, sign: str, left: Operand, right: Operand) -> Logical:
+        one, other = self.values(left), self.values(right)
+        if not one.kinds or not other.kinds:
+            return self._unknown()
+        wanted = static_kind(left) or static_kind(right) or min(one.kinds)
+        allowed = _EQUAL if sign in ("==", "!=") else _ORDERED
+        kinds = frozenset({wanted}) if wanted in allowed else allowed
+        for values in (one, other):
+            values.check(kinds, f"the comparison by {sign}")
+        compare, there = _COMPARE[sign], one.there & other.there
+        if wanted == "number":
+            with np.errstate(invalid="ignore"):
+                return _logical(there, compare(one.numbers, other.numbers))
+        pairs = zip(one.items, other.items, strict=True)
+        return _logical(there, np.array([a is not None and b is not None and compare(a, b) for a, b in pairs], bool))
+
+    def _member(self, left: Operand, right: Operand) -> Logical:
+        one = self.values(left)
+        if isinstance(right, Literals) and isinstance(right.value, tuple):
+            items = frozenset(right.value)
+            one.check(frozenset(map(kind_of, right.value)), "the list")
+            return _logical(one.there, np.array([value in items for value in one.items], bool))
+        other = self.values(right)
+        if not one.kinds or not other.kinds:
+            return self._unknown()
+        other.check(_TEXTS | _LISTS, "in")
+        if "text" in other.kinds:
+            one.check(_TEXTS, "in a text")
+        there = one.there & other.there
+        pairs = zip(one.items, other.items, strict=True)
+        return _logical(there, np.array([a is not None and b is not None and a in b for a, b in pairs], bool))
+
+    def _unknown(self) -> Logical:
+        nothing = np.zeros(self._size, bool)
+        return Logical(nothing, nothing)
+
+
+def _logical(there: Flags, true: Flags) -> Logical:
+    """The result of a test: it is neither true nor false if a value is not `there`."""
+    true = true & there
+    return Logical(true, there & ~true)

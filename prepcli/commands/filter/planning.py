@@ -1,0 +1,278 @@
+"""Applies the rules of `filter` to all records, before anything is written."""
+
+import pickle
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.filter.grammar import Quantile
+from prepcli.commands.filter.options import Filter
+from prepcli.commands.filter.presets import PRESETS
+from prepcli.commands.filter.report import Tally
+from prepcli.commands.filter.rules import (
+    FieldCheck,
+    MakeRuleCollector,
+    quantiles_of,
+    rules_of,
+    shown_quantiles,
+    unique_fields,
+)
+from prepcli.engine.state.plan import InputFile
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import UsageError, option
+from prepcli.formats.names import normal_path
+from prepcli.jobs.records import hash_segments
+from prepcli.jobs.selection import SelectionPlan, Selector, scratch_folder
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.index import content_digest
+from prepcli.manifest.parts import Columns, Part
+from prepcli.planning.arrays import Growing
+from prepcli.planning.hashing import GOLDEN, Hashes, in_sorted, mix64, occurrences
+from prepcli.storage.input_files import state_of
+
+_NO_DROPS = np.uint64(0)
+
+
+class Planning:
+    """Reads the manifests, gives each record a bit per rule that drops it, and adds up what the rules cost.
+
+    Bits of expressions come first, then those of `--drop-listed`, `--unique` and `--sample`, which are applied in this
+    order: `--unique` to what the others keep, `--sample` to what is left.
+    """
+
+    def __init__(self, manifests: Sequence[str], options: Filter, workspace: Workspace, num_workers: int) -> None:
+        """Check the expressions.
+
+        Raises:
+            UsageError: an expression or another option is wrong.
+        """
+        self._options, self._workspace, self._num_workers = options, workspace, num_workers
+        self._selector = Selector(manifests, options.audio_base_dir, options.out.parent)
+        self._rules, self._unique = rules_of(options), unique_fields(options)
+        self._fields = FieldCheck(self._rules, self._unique)
+        self._listed = _listed(options.drop_listed, self._selector.all_base_dirs) if options.drop_listed else None
+        self._bits: dict[str, np.uint64] = {}
+        for name, is_given in (("listed", self._listed), ("unique", self._unique), ("sample", options.sample)):
+            if is_given is not None and is_given != ():
+                self._bits[name] = np.uint64(1 << (len(self._rules) + len(self._bits)))
+        self._tally = Tally(len(self._rules) + len(self._bits))
+        self._folder = scratch_folder(workspace)
+        self._held: _Held | None = _Held(self._folder) if {"unique", "sample"} & self._bits.keys() else None
+        self._has_records = False
+        self._labels: list[str] = []
+
+    def plan(self) -> SelectionPlan:
+        """Read the manifests, and make the plan; its facts have the sums for the report.
+
+        Raises:
+            UsageError: a field does not exist, its type does not fit, or no record is left.
+        """
+        manifests = self._selector.manifests
+        quantiles = self._quantiles()
+        columns = self._columns(MakeRuleCollector(tuple(self._rules), self._unique, quantiles))
+        index = self._selector.read(columns, self._workspace, self._num_workers, self._see)
+        self._fields.check(manifests)
+        if self._held is not None:
+            self._decide_together(self._held)
+        labels = self._labels = self._named(quantiles)
+        facts = self._tally.facts(labels) | {"notes": self._notes(manifests)}
+        plan = self._selector.plan(index, facts | {"labels": labels}, self._options.skipme)
+        if self._options.drop_listed is not None:
+            path = str(self._options.drop_listed)
+            plan.inputs.append(InputFile(path, content_digest(path), state_of(path), content_digest))
+        return plan
+
+    def _columns(self, collector: MakeRuleCollector) -> Columns:
+        has_keys = "listed" in self._bits or "sample" in self._bits
+        return Columns(keys=(("path", normal_path),) if has_keys else (), collector=collector)
+
+    def _see(self, source: int, part: Part) -> None:
+        self._fields.see(source, part)
+        if not self._has_records and not len(part.duration) and part.problems:
+            self._fields.check_types()
+        self._has_records |= bool(len(part.duration))
+        if self._listed is not None:
+            here = hash_segments(part.keys["path"], part.offset, part.duration)
+            part.collected.drops[in_sorted(self._listed[source], here)] |= self._bits["listed"]
+        if self._held is None:
+            self._consume(source, part, part.collected.drops)
+        else:
+            self._held.add(source, part)
+
+    def _consume(self, source: int, part: Part, drops: NDArray[np.uint64]) -> None:
+        """Add the records of a part, whose bits are complete."""
+        self._tally.add(drops, part.duration, part.collected.groups, part.collected.group_of)
+        most = 1 << (len(self._rules) + len(self._bits))
+        written = np.ones(len(drops), bool) if self._options.skipme else drops == _NO_DROPS
+        self._selector.add(source, part, drops.astype(np.min_scalar_type(most - 1)), written)
+
+    def _decide_together(self, held: "_Held") -> None:
+        """Apply the rules that compare records with each other, then add all parts."""
+        drops, duration = held.drops.array(), held.duration.array()
+        alone: dict[str, NDArray[np.bool_]] = {}
+        if "unique" in self._bits:
+            keys = held.unique.array()
+            alone["unique"] = _repeated(keys)
+            kept = np.flatnonzero(drops == _NO_DROPS)
+            drops[kept[_repeated(keys[kept])]] |= self._bits["unique"]
+        if "sample" in self._bits:
+            keys = held.sample.array()
+            with np.errstate(over="ignore"):
+                keys = mix64(keys + np.uint64(self._options.seed % 2**64) * GOLDEN)
+            alone["sample"] = self._not_drawn(keys)
+            kept = np.flatnonzero(drops == _NO_DROPS)
+            drops[kept[self._not_drawn(keys[kept])]] |= self._bits["sample"]
+        done = 0
+        for source, part in held.parts():
+            self._consume(source, part, drops[done : done + len(part.duration)])
+            done += len(part.duration)
+        for name, which in alone.items():
+            number = len(self._rules) + list(self._bits).index(name)
+            self._tally.alone[:, number] = np.count_nonzero(which), duration[which].sum()
+
+    def _not_drawn(self, keys: Hashes) -> NDArray[np.bool_]:
+        """Whether each record is outside of the sample: those with the smallest keys are in it."""
+        sample = self._options.sample
+        assert sample is not None
+        count = int(sample) if sample >= 1 else round(sample * len(keys))
+        outside = np.ones(len(keys), bool)
+        outside[np.argsort(keys, kind="stable")[:count]] = False
+        return outside
+
+    def _named(self, quantiles: Mapping[Quantile, float]) -> list[str]:
+        options = self._options
+        named = {
+            "listed": f"listed in {options.drop_listed}",
+            "unique": f"unique {', '.join(self._unique)}",
+            "sample": f"sample {options.sample:g}" if options.sample is not None else "",
+        }
+        rules = [f"{rule}{shown_quantiles(quantiles, rule)}" for rule in self._rules]
+        return [*rules, *(named[name] for name in self._bits)]
+
+    def _notes(self, manifests: Sequence[str]) -> list[str]:
+        notes = [
+            f"{preset.source} for preset {name}{f'; without {preset.without}' if preset.without else ''}"
+            for name, preset in PRESETS.items()
+            if name in self._options.preset
+        ]
+        sample = self._options.sample
+        if sample is not None and sample > self._tally.num_kept:
+            notes.append(f"{option('--sample', f'{sample:g}')}: only {self._tally.num_kept:,} records are left")
+        return [*notes, *self._fields.notes()]
+
+    def refuse_nothing(self) -> None:
+        """Raise `UsageError` if no record is left."""
+        if self._tally.num_kept:
+            return
+        rules = self._tally.alone[0]
+        most = int(np.argmax(rules))
+        raise UsageError(
+            f"no record is left: the rules drop all of them; `{self._labels[most]}` alone drops {int(rules[most]):,}"
+        )
+
+    def _quantiles(self) -> dict[Quantile, float]:
+        """The values of `quantile(...)`, exact, by linear interpolation; NaN without values."""
+        found = quantiles_of(self._rules)
+        if not found:
+            return {}
+        wanted = tuple(dict.fromkeys(one.argument for one in found))
+        numbers = [Growing(self._folder, np.float64) for _ in wanted]
+
+        def see(_: int, part: Part) -> None:
+            for kept, more in zip(numbers, part.collected.numbers, strict=True):
+                kept.append(more)
+
+        columns = self._columns(MakeRuleCollector((), wanted=wanted))
+        self._selector.read(columns, self._workspace, self._num_workers, see)
+        arrays = dict(zip(wanted, (kept.array() for kept in numbers), strict=True))
+        return {one: _quantile(arrays[one.argument], one.share) for one in found}
+
+
+def _quantile(values: NDArray[np.float64], share: float) -> float:
+    """The quantile of values, whose order changes."""
+    if not len(values):
+        return float("nan")
+    place = share * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    values.partition((low, high))
+    return float(values[low] + (values[high] - values[low]) * (place - low)) if place > low else float(values[low])
+
+
+def _repeated(keys: Hashes) -> NDArray[np.bool_]:
+    """Whether an earlier record has the same key; records without a key (0) are all different."""
+    found: NDArray[np.bool_] = (occurrences(keys) > 0) & (keys != 0)
+    return found
+
+
+class _Held:
+    """Parts in a file without a name, and the columns that are needed of all of them at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.drops, self.unique = Growing(folder, np.uint64), Growing(folder, np.uint64)
+        self.sample, self.duration = Growing(folder, np.uint64), Growing(folder, np.float64)
+        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
+        self._count = 0
+
+    def add(self, source: int, part: Part) -> None:
+        """Add a part."""
+        self.drops.append(part.collected.drops)
+        self.duration.append(part.duration)
+        self.unique.append(part.collected.unique)
+        if "path" in part.keys:
+            self.sample.append(hash_segments(part.keys["path"], part.offset, part.duration))
+        slim = replace(part, problems=[], gaps=[])
+        pickle.dump((source, slim), self._file, pickle.HIGHEST_PROTOCOL)
+        self._count += 1
+
+    def parts(self) -> "Iterator[tuple[int, Part]]":
+        """The parts in order, each with the number of its manifest."""
+        self._file.seek(0)
+        for _ in range(self._count):
+            yield pickle.load(self._file)
+
+
+class _Listed(msgspec.Struct):
+    """A line of the output of `find-duplicates`."""
+
+    audio_filepath: str
+    duration: float
+    duplicate_place: int
+    offset: float | None = None
+
+
+def _listed(path: Path, base_dirs: Sequence[str]) -> list[Hashes]:
+    """For each manifest, the sorted hashes of the listed segments that are to be dropped.
+
+    Raises:
+        UsageError: the file is not the output of `find-duplicates`.
+    """
+    decoder = msgspec.json.Decoder(_Listed)
+    lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
+    try:
+        listed = [one for one in map(decoder.decode, lines) if one.duplicate_place]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{option('--drop-listed', path)}: that is not the output of find-duplicates: {error}"
+        ) from None
+    offsets = np.array([one.offset or 0.0 for one in listed], np.float64)
+    durations = np.array([one.duration for one in listed], np.float64)
+    found: dict[str, Hashes] = {}
+    for base in dict.fromkeys(base_dirs):
+        prefix = f"{base.removesuffix('/')}/"
+        both = [
+            hash_segments(_hashes([form(one.audio_filepath) for one in listed]), offsets, durations)
+            for form in (normal_path, lambda path, prefix=prefix: normal_path(path).removeprefix(prefix))
+        ]
+        found[base] = np.sort(np.concatenate(both))
+    return [found[base] for base in base_dirs]
+
+
+def _hashes(texts: Sequence[str]) -> Hashes:
+    return np.frombuffer(b"".join(map(key_bytes, texts)), "<u8")

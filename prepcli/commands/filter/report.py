@@ -1,0 +1,162 @@
+"""Shows what rules cost: records and hours that each drops, as a table, a page, and values for `--json`."""
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.filter.rules import GROUPS
+from prepcli.commands.inspect.outputs import write_output
+from prepcli.engine.run.report import Report
+from prepcli.interface.printing import as_text, printable
+
+_TOP = 5
+"""Number of languages and speakers in a table: those that lose most hours."""
+_MAX_TEXT = 60
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+body {{ margin: 0 auto; max-width: 70rem; padding: 2rem; font: 15px/1.5 system-ui, sans-serif; color: #1f2933; }}
+h2 {{ font-size: 1.05rem; margin: 2rem 0 .5rem; }}
+table {{ border-collapse: collapse; }}
+th, td {{ text-align: right; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #e4e7eb; }}
+th:first-child, td:first-child {{ text-align: left; overflow-wrap: anywhere; }}
+</style></head><body><h1>{title}</h1>{tables}</body></html>
+"""
+
+
+class FilterReport(Report):
+    """The report of `filter`: `details["rules"]` has what each rule drops; a dry run prints it as a table."""
+
+    def __str__(self) -> str:
+        if self.status != "dry_run":
+            return super().__str__()
+        return f"filter: the plan (nothing is written), {printable(self.out)}\n{table_of(self.details)}"
+
+
+class Tally:
+    """Adds up what rules drop.
+
+    Attributes:
+        alone: for each rule the records, and the seconds, that it drops if it is the only one; shape (2, rules).
+        last: what it drops of the records that all others keep.
+    """
+
+    def __init__(self, num_rules: int) -> None:
+        self._bits = [np.uint64(1 << bit) for bit in range(num_rules)]
+        self.alone, self.last = np.zeros((2, num_rules)), np.zeros((2, num_rules))
+        self._all, self._dropped = np.zeros(2), np.zeros(2)
+        self._names: list[dict[str, int]] = [{} for _ in GROUPS]
+        self._sums = [np.zeros((4, 0)) for _ in GROUPS]
+
+    def add(
+        self,
+        drops: NDArray[np.uint64],
+        duration: NDArray[np.float64],
+        groups: Sequence[Sequence[str]],
+        group_of: NDArray[np.int32],
+    ) -> None:
+        """Add records: a bit for each rule that drops them, their seconds, and their languages and speakers."""
+        is_dropped = drops != 0
+        self._all += _sums(np.ones(len(drops), bool), duration)
+        self._dropped += _sums(is_dropped, duration)
+        for number, bit in enumerate(self._bits):
+            self.alone[:, number] += _sums((drops & bit) != 0, duration)
+            self.last[:, number] += _sums(drops == bit, duration)
+        for number, names in enumerate(groups):
+            known = self._names[number]
+            at = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+            sums = self._sums[number]
+            if len(known) > sums.shape[1]:  # twice as many as needed, because it grows with each part
+                sums = self._sums[number] = np.pad(sums, ((0, 0), (0, 2 * len(known) - sums.shape[1])))
+            here = group_of[number]
+            there = here >= 0
+            weights = (None, duration, is_dropped, duration * is_dropped)
+            for row, weight in enumerate(weights):
+                given = None if weight is None else weight[there]
+                sums[row, at] += np.bincount(here[there], given, len(names))
+
+    @property
+    def num_kept(self) -> int:
+        """The number of records that no rule drops."""
+        return int(self._all[0] - self._dropped[0])
+
+    def facts(self, rules: Sequence[str]) -> dict[str, Any]:
+        """The sums for the report, with the texts of the rules."""
+        rows = [
+            {"rule": rule, "alone": _amount(self.alone[:, n]), "last": _amount(self.last[:, n])}
+            for n, rule in enumerate(rules)
+        ]
+        facts: dict[str, Any] = {"rules": rows, "together": _amount(self._dropped), "of": _amount(self._all)}
+        for number, name in enumerate(GROUPS):
+            facts[name] = [
+                {"name": one, "of": _amount(sums[:2]), "together": _amount(sums[2:])}
+                for one, sums in self._most_dropped(number)
+            ]
+        return facts
+
+    def _most_dropped(self, number: int) -> list[tuple[str, NDArray[np.float64]]]:
+        names, sums = list(self._names[number]), self._sums[number]
+        order = np.lexsort((-sums[1, : len(names)], -sums[3, : len(names)]))[:_TOP]
+        return [(names[at], sums[:, at]) for at in order.tolist() if sums[2, at]]
+
+
+def _sums(which: NDArray[np.bool_], duration: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.array([np.count_nonzero(which), duration[which].sum()])
+
+
+def _amount(sums: NDArray[np.float64]) -> dict[str, Any]:
+    return {"records": int(sums[0]), "hours": round(float(sums[1]) / 3600, 4)}
+
+
+def _tables(facts: dict[str, Any]) -> list[tuple[str, list[list[str]]]]:
+    """The tables, each with a title; the first row of each is its heading."""
+    of, together = facts["of"], facts["together"]
+    heading = ["drops", "alone: records", "hours", "last: records", "hours"]
+    rules = [[_short(one["rule"]), *_cells(one["alone"]), *_cells(one["last"])] for one in facts["rules"]]
+    rules.append(["all together", *_cells(together), "", ""])
+    kept = {"records": of["records"] - together["records"], "hours": of["hours"] - together["hours"]}
+    rules.append(["kept", *_cells(kept), "", ""])
+    tables = [("Rules", [heading, *rules])]
+    for name in GROUPS:
+        rows = [[_short(one["name"]), *_cells(one["of"]), *_cells(one["together"])] for one in facts[name]]
+        if rows and facts["rules"]:
+            tables.append((f"By {name}", [[name, "records", "hours", "dropped: records", "hours"], *rows]))
+    return tables
+
+
+def _cells(amount: dict[str, Any]) -> list[str]:
+    digits = 2 if amount["hours"] >= 1 else 4
+    return [f"{amount['records']:,}", f"{amount['hours']:,.{digits}f}"]
+
+
+def _short(text: str) -> str:
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
+
+
+def table_of(facts: dict[str, Any]) -> str:
+    """Show what the rules drop, as text."""
+    lines = []
+    for _, rows in _tables(facts):
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        for row in rows:
+            numbers = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+            lines.append(f"  {row[0]:<{widths[0]}}  {'  '.join(numbers)}".rstrip())
+    return as_text([*lines, *(f"  note  {note}" for note in facts["notes"])])
+
+
+def write_page(facts: dict[str, Any], title: str, path: Path) -> None:
+    """Write what the rules drop as a page; raises `UsageError` if the file cannot be written."""
+    tables = []
+    for name, (heading, *rows) in _tables(facts):
+        cells = [("th", heading), *(("td", row) for row in rows)]
+        lines = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in cells]
+        tables.append(f"<h2>{name}</h2><table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>")
+    notes = "".join(f"<p>{html.escape(printable(note))}</p>" for note in facts["notes"])
+    write_output(path, _PAGE.format(title=html.escape(printable(title)), tables="".join(tables) + notes))

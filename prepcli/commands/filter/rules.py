@@ -1,0 +1,288 @@
+"""The rules of a call, and the collector that applies them to the lines of a range."""
+
+import contextlib
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.filter.evaluation import Block, Quantiles
+from prepcli.commands.filter.grammar import (
+    DERIVED,
+    Condition,
+    Field,
+    Operand,
+    Quantile,
+    fields_of,
+    mistake,
+    needed_fields,
+    nodes,
+    parse,
+    read_fields,
+)
+from prepcli.commands.filter.options import Filter
+from prepcli.commands.filter.presets import PRESETS
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.fields import parse_fields
+from prepcli.manifest.parts import Part
+from prepcli.manifest.scan import Range, lines_of
+
+MAX_RULES = 64
+GROUPS = ("lang", "speaker")
+"""The fields by which the report divides what is dropped."""
+_FIRST_LINES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An expression that drops records: those for which it is not true, or those for which it is.
+
+    Attributes:
+        name: for messages: the option or the preset.
+        text: the expression.
+        condition: its tree.
+        keeps: whether records are kept for which it is true; else they are dropped.
+        of_preset: whether each manifest must have all of its fields.
+    """
+
+    name: str
+    text: str
+    condition: Condition
+    keeps: bool
+    of_preset: bool = False
+
+    def __str__(self) -> str:
+        return f"{'keep' if self.keeps else 'drop'} {self.text}"
+
+
+def rules_of(options: Filter) -> list[Rule]:
+    """The expressions of a call: presets, then `--keep`, then `--drop`.
+
+    Raises:
+        UsageError: an expression is wrong, or there are too many.
+    """
+    presets = [
+        Rule(named, text, parse(text, named), keeps=True, of_preset=True)
+        for name in dict.fromkeys(options.preset)
+        for named, texts in [(f"preset {name}", PRESETS[name].keep)]
+        for text in texts
+    ]
+    keep, drop = option("--keep"), option("--drop")
+    rules = [*presets, *(Rule(keep, text, parse(text, keep), keeps=True) for text in options.keep)]
+    rules += [Rule(drop, text, parse(text, drop), keeps=False) for text in options.drop]
+    if len(rules) > MAX_RULES - 3:  # --drop-listed, --unique, --sample
+        raise UsageError(f"{len(rules)} expressions are too many; combine some with `or` or `and`")
+    return rules
+
+
+def unique_fields(options: Filter) -> tuple[str, ...]:
+    """The fields of `--unique`."""
+    names = tuple(name.strip() for name in (options.unique or "").split(",") if name.strip())
+    if options.unique is not None and not names:
+        raise UsageError(f"{option('--unique')} takes names of fields, such as audio_filepath,offset")
+    return names
+
+
+class Collected(NamedTuple):
+    """The columns of a range.
+
+    Attributes:
+        drops: for each record a bit per rule that drops it.
+        groups: for each of `GROUPS`, the names in the range.
+        group_of: for each of `GROUPS` and each record, the number of its name in `groups`; shape (groups, records).
+        unique: a hash of the fields of `--unique`; empty without.
+        present: for each field, the number of records that have it.
+        numbers: for each quantile, the values of the records that have one.
+    """
+
+    drops: NDArray[np.uint64]
+    groups: list[list[str]]
+    group_of: NDArray[np.int32]
+    unique: NDArray[np.uint64]
+    present: dict[str, int]
+    numbers: list[NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class MakeRuleCollector:
+    """Makes the collectors of a scan; it is sent to worker processes.
+
+    Attributes:
+        rules: the expressions to evaluate.
+        unique: the fields of `--unique`.
+        quantiles: the values of `quantile(...)`, if they are known.
+        wanted: the operands whose values are collected for quantiles.
+    """
+
+    rules: tuple[Rule, ...]
+    unique: tuple[str, ...] = ()
+    quantiles: Quantiles = field(default_factory=dict)
+    wanted: tuple[Operand, ...] = ()
+
+    def __call__(self) -> "RuleCollector":
+        """Make one."""
+        return RuleCollector(self)
+
+
+class RuleCollector:
+    """Applies the rules to the records of a range, block by block."""
+
+    def __init__(self, make: MakeRuleCollector) -> None:
+        self._make = make
+        of_rules = {name for rule in make.rules for name in read_fields(rule.condition)}
+        of_numbers = {name for operand in make.wanted for name in read_fields(operand)}
+        more = () if make.wanted else GROUPS
+        self.fields: Sequence[str] = tuple(
+            dict.fromkeys(["duration", *sorted(of_rules | of_numbers), *make.unique, *more])
+        )
+        self._drops: list[NDArray[np.uint64]] = []
+        self._names: list[dict[Any, int]] = [{None: -1} for _ in more]
+        self._group_of: list[list[int]] = [[] for _ in more]
+        self._unique: list[bytes] = []
+        self._present = dict.fromkeys(self.fields, 0)
+        self._numbers: list[list[NDArray[np.float64]]] = [[] for _ in make.wanted]
+
+    def add(self, values: Sequence[list[Any]]) -> None:
+        """Apply the rules to consecutive records."""
+        fields = dict(zip(self.fields, values, strict=True))
+        block = Block(fields, self._make.quantiles)
+        numbers = []
+        for operand in self._make.wanted:
+            of_all = block.values(operand)
+            of_all.check(("number",), "quantile")
+            numbers.append(of_all.numbers[of_all.there])
+        drops = np.zeros(len(values[0]), np.uint64)
+        for bit, rule in enumerate(self._make.rules if not self._make.wanted else ()):
+            found = block.holds(rule.condition)
+            drops |= (~found.true if rule.keeps else found.true).astype(np.uint64) << np.uint64(bit)
+        keys = [key_bytes(_key(one)) for one in zip(*(fields[name] for name in self._make.unique), strict=True)]
+        # Nothing below can fail.
+        self._drops.append(drops)
+        self._unique += keys
+        for kept, more in zip(self._numbers, numbers, strict=True):
+            kept.append(more)
+        for names, group_of, name in zip(self._names, self._group_of, GROUPS, strict=False):
+            group_of += _numbered(names, fields[name])
+        for name, items in fields.items():
+            self._present[name] += len(items) - items.count(None)
+
+    def result(self) -> Collected:
+        """The columns of all records."""
+        return Collected(
+            np.concatenate([np.empty(0, np.uint64), *self._drops]),
+            [[str(name) for name in names if name is not None] for names in self._names],
+            np.array(self._group_of, np.int32),
+            np.frombuffer(b"".join(self._unique), "<u8"),
+            self._present,
+            [np.concatenate([np.empty(0), *kept]) for kept in self._numbers],
+        )
+
+
+def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
+    """The number of each value in `names`, which new ones join; -1 if it is missing."""
+    try:
+        new = set(values).difference(names)
+    except TypeError:  # a list, which has no hash
+        values = [None if one is None else str(one) for one in values]
+        new = set(values).difference(names)
+    for one in sorted(new, key=str):
+        names[one] = len(names) - 1
+    return [names[one] for one in values]
+
+
+def _key(values: tuple[Any, ...]) -> str:
+    """A text that is equal for equal values; empty if all are missing."""
+    return "" if values.count(None) == len(values) else repr(values)
+
+
+class FieldCheck:
+    """Counts who has which field, and finds names that no record has and values that never compare."""
+
+    def __init__(self, rules: Sequence[Rule], unique: Sequence[str]) -> None:
+        self._rules, self._unique = rules, unique
+        self._present: dict[int, dict[str, int]] = {}
+        self._misfits: dict[str, str] = {}
+
+    def see(self, source: int, part: Part) -> None:
+        """Add the counts of a part."""
+        counts = self._present.setdefault(source, {})
+        for name, count in part.collected.present.items():
+            counts[name] = counts.get(name, 0) + count
+        for problem in part.problems if len(self._misfits) < MAX_RULES else ():
+            if problem.reason is RejectReason.BAD_FIELD:
+                self._misfits.setdefault(problem.detail.partition(" is ")[0], problem.detail)
+
+    def check_types(self) -> None:
+        """Raise `UsageError` if a value of a rule's field does not compare; called if no record is usable so far."""
+        for rule in self._rules:
+            for one in needed_fields(rule.condition):
+                for name in sorted(read_fields(one) & self._misfits.keys()):
+                    raise self._misfit(rule, one, name)
+
+    def _misfit(self, rule: Rule, one: Field, name: str) -> UsageError:
+        return mistake(rule.name, rule.text, one.at, f"the types do not compare: {self._misfits[name]}")
+
+    def notes(self) -> list[str]:
+        """Sentences about fields that are asked for by `missing(x)` and that no record has."""
+        asked = {one.name for rule in self._rules for one in fields_of(rule.condition)}
+        return [
+            f"no record has the field {name}"
+            for name in sorted(asked - DERIVED.keys())
+            if not any(counts.get(name) for counts in self._present.values())
+        ]
+
+    def check(self, manifests: Sequence[str]) -> None:
+        """Check the names and types of the fields.
+
+        Raises:
+            UsageError: no record has a field, or none has it with the type that a rule compares.
+        """
+        for rule in self._rules:
+            for one in needed_fields(rule.condition):
+                for name in sorted(read_fields(one)):
+                    self._check_field(rule, one, name, manifests)
+        for name in self._unique:
+            if not any(counts.get(name) for counts in self._present.values()):
+                hint = _hint(name, manifests)
+                raise UsageError(f"{option('--unique')}: no record has the field {name}{hint}")
+
+    def _check_field(self, rule: Rule, one: Field, name: str, manifests: Sequence[str]) -> None:
+        lacking = [path for number, path in enumerate(manifests) if not self._present.get(number, {}).get(name)]
+        if not lacking or (len(lacking) < len(manifests) and not rule.of_preset):
+            return
+        if name in self._misfits:
+            raise self._misfit(rule, one, name)
+        hint = _hint(name, lacking)
+        if rule.of_preset:
+            raise UsageError(f"{rule.name} needs the field {name}, and no record of {lacking[0]} has it{hint}")
+        raise mistake(rule.name, rule.text, one.at, f"no record has the field {name}{hint}")
+
+
+def _hint(name: str, manifests: Sequence[str]) -> str:
+    """The field of the first records whose name is nearest, in words; empty if none is near."""
+    known = {*DERIVED, *(field for path in manifests for field in _first_fields(path))} - {name}
+    close = difflib.get_close_matches(name, sorted(known), 1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _first_fields(path: str) -> Iterator[str]:
+    for line in islice(lines_of(Range(path, 0, None)), _FIRST_LINES):
+        with contextlib.suppress(RecordRejected):
+            yield from parse_fields(line) if line.strip() else ()
+
+
+def quantiles_of(rules: Sequence[Rule]) -> list[Quantile]:
+    """The quantiles in the rules, each once."""
+    found = (node for rule in rules for node in nodes(rule.condition) if isinstance(node, Quantile))
+    return list(dict.fromkeys(found))
+
+
+def shown_quantiles(values: Mapping[Quantile, float], rule: Rule) -> str:
+    """The values of a rule's quantiles, for the table."""
+    found = [f"{values[one]:.6g}" for one in quantiles_of([rule])]
+    return f" ({', '.join(found)})" if found else ""

@@ -1,0 +1,290 @@
+"""A job that distributes the lines of manifests over files, or leaves them out, by a code for each record.
+
+The plan reads the manifests once in worker processes and gives each record a code. The units write the lines: a line
+is copied as it is, unless a path in it starts from another folder.
+"""
+
+import os
+import re
+import tempfile
+from abc import abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.run.job import UnitJob
+from prepcli.engine.run.unit import Advance
+from prepcli.engine.state.plan import InputFile, Plan
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.formats.names import absolute_folder, path_in
+from prepcli.jobs.line_job import LINES_NAME, LineContents
+from prepcli.jobs.records import base_directories
+from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.index import ManifestIndex, content_digest, read_manifests
+from prepcli.manifest.line_slices import MIN_UNIT_BYTES, MIN_UNITS, LineSlice, LineSlices
+from prepcli.manifest.parts import Columns, Ints, Part, Problem
+from prepcli.manifest.record import Value, fields_to_json
+from prepcli.storage.addresses import is_absolute, is_address
+from prepcli.storage.paths import AnyPath, size_of
+
+MAX_UNIT_BYTES = 4 << 20
+"""Larger than that of other jobs over lines: a unit copies lines, which is faster than flushing its files to disk."""
+Codes = NDArray[np.unsignedinteger[Any]]
+PATHS = ("audio_filepath", "context_audio_filepath")
+_RELATIVE = re.compile(rb'("(?:context_)?audio_filepath"\s*:\s*")(?=[^"/])(?!s3:)')
+_ODD_PATH = re.compile(rb'"(?:context_)?audio_filepath"\s*:\s*"[.\\]')
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedSlice(LineSlice):
+    """Lines of a manifest, the number of their first record among all, and the seconds of records that are written."""
+
+    first_record: int
+    seconds: float
+
+
+class Outcome(NamedTuple):
+    """The treatment of the records with a code: the number of their file (None: they are left out), and why.
+
+    `changes`: fields to set in the line.
+    """
+
+    file: int | None
+    why: str = ""
+    changes: Mapping[str, Value] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionContents(LineContents):
+    """The lines, the code of each record, and what to know about lines without one.
+
+    Attributes:
+        codes: for each usable record, in the order of the input.
+        gaps: for each manifest, the numbers of lines without a usable record, ascending.
+        problems: the unusable lines, in order.
+        base_dirs: for each manifest, the folder of its relative paths if these must be made absolute, else empty.
+        facts: for the report.
+    """
+
+    codes: Codes
+    gaps: list[Ints]
+    problems: list[Problem]
+    base_dirs: list[str]
+    facts: dict[str, Any]
+
+    def without_record(self, unit: SelectedSlice) -> tuple[frozenset[int], dict[int, Problem]]:
+        """The numbers of the unit's lines without a usable record, and those that are unusable."""
+        first, end = unit.first_line, unit.first_line + unit.length  # a line has a byte at least
+        gaps = self.gaps[unit.source]
+        here = gaps[slice(*np.searchsorted(gaps, (first, end)))]
+        places = (bisect_left(self.problems, (unit.source, line), key=_place) for line in (first, end))
+        return frozenset(here.tolist()), {one.line: one for one in self.problems[slice(*places)]}
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    return problem.source, problem.line
+
+
+SelectionPlan = Plan[SelectedSlice, SelectionContents]
+Decide = Callable[[int, Part], Codes]
+"""Returns the codes of the records of a part; the argument before is the number of its manifest."""
+
+
+class Selector:
+    """Reads manifests, and collects codes and units for a plan."""
+
+    def __init__(self, manifests: Sequence[str], audio_base_dir: AnyPath | None, out_folder: Path) -> None:
+        """`out_folder`: the folder of the manifests that will be written."""
+        self.manifests = manifests
+        self.all_base_dirs = base_directories(manifests, audio_base_dir)
+        stays = set(self.all_base_dirs) == {absolute_folder(str(out_folder))}
+        self.base_dirs = [""] * len(manifests) if stays else self.all_base_dirs
+        self._codes: list[Codes] = []
+        self._cuts: list[list[tuple[int, int]]] = [[] for _ in manifests]
+        self._seconds: list[list[float]] = [[] for _ in manifests]
+        self._per_unit = [_unit_bytes(size_of(path)) for path in manifests]
+        self._num_records = 0
+
+    def read(
+        self, columns: Columns, workspace: Workspace, num_workers: int, see: Callable[[int, Part], None]
+    ) -> ManifestIndex:
+        """Read the manifests; `see` gets each part with the number of its manifest.
+
+        Raises:
+            UsageError: a manifest is damaged, or has no usable line.
+        """
+        index = read_manifests(self.manifests, columns, see, num_workers=num_workers, spool_dir=workspace.spool)
+        if not len(index) + len(index.problems):
+            skipped = f" (all {index.num_skipped} have a true _skipme)" if index.num_skipped else ""
+            raise UsageError(f"no records in {', '.join(self.manifests)}{skipped or ': it has no lines'}")
+        return index
+
+    def add(self, source: int, part: Part, codes: Codes, written: NDArray[np.bool_]) -> None:
+        """Add the codes of a part; `written`: whether each record will be written."""
+        self._codes.append(codes)
+        if not len(codes):
+            return
+        block = part.start // self._per_unit[source]
+        cuts = self._cuts[source]
+        before = cuts[-1][1] // self._per_unit[source] if cuts else -1
+        at = np.flatnonzero(np.diff(block, prepend=before))
+        cuts += zip((at + self._num_records).tolist(), part.start[at].tolist(), strict=True)
+        seconds = part.duration * written
+        sums = self._seconds[source]
+        if not len(at) or at[0] > 0:
+            first = int(at[0]) if len(at) else len(seconds)
+            sums[-1] += float(seconds[:first].sum())
+        if len(at):
+            sums += np.add.reduceat(seconds, at).tolist()
+        self._num_records += len(codes)
+
+    def plan(self, index: ManifestIndex, facts: dict[str, Any], keeps_skipped: bool = False) -> SelectionPlan:
+        """The plan; `keeps_skipped`: lines with a true `_skipme` are written as well."""
+        slices = LineSlices(num_records=len(index) + len(index.problems))
+        gaps = []
+        units: list[SelectedSlice] = []
+        for number, source in enumerate(index.sources):
+            slices.inputs.append(InputFile(source.path, source.sha256, source.state, content_digest))
+            slices.plain.append(source.plain_path or source.path)
+            before = index.records_before_gaps[number]
+            gaps.append(before + np.arange(1, len(before) + 1))
+            problems = sorted(problem.line for problem in index.problems if problem.source == number)
+            units += self._units(number, index, problems, len(units), keeps_skipped)
+        slices.units += units
+        codes = np.concatenate([np.empty(0, np.uint8), *self._codes])
+        contents = SelectionContents(slices, codes, gaps, index.problems, self.base_dirs, facts)
+        return Plan(
+            units,
+            slices.num_records,
+            contents,
+            slices.inputs,
+            num_skipped=index.num_skipped,
+            knows_seconds=False,
+        )
+
+    def _units(
+        self, source: int, index: ManifestIndex, problems: Sequence[int], first: int, keeps_empty: bool
+    ) -> Iterator[SelectedSlice]:
+        """The units of a manifest; the first begins at its first byte, and the last ends at its last."""
+        inner = self._cuts[source][1:]
+        end = index.first[source + 1]
+        starts = [(index.first[source], 0, 1), *((record, byte, index.line_number(record)) for record, byte in inner)]
+        seconds = self._seconds[source] or [0.0]
+        ends = [*starts[1:], (end, index.sources[source].num_bytes, index.sources[source].num_lines + 1)]
+        number = first
+        for (record, byte, line), (to_record, to_byte, to_line), kept in zip(starts, ends, seconds, strict=True):
+            count = to_record - record + bisect_left(problems, to_line) - bisect_left(problems, line)
+            if count or (keeps_empty and to_byte > byte):
+                place = (source, byte, to_byte - byte, line, record, round(kept, 6))
+                yield SelectedSlice(f"lines_{number:06d}", float(count), count, *place)
+                number += 1
+
+
+def _unit_bytes(num_bytes: int) -> int:
+    return max(MIN_UNIT_BYTES, min(MAX_UNIT_BYTES, num_bytes // MIN_UNITS))
+
+
+def scratch_folder(workspace: Workspace) -> Path:
+    """A folder for files without a name during planning."""
+    try:
+        workspace.root.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir())
+    return workspace.root if os.access(workspace.root, os.W_OK) else Path(tempfile.gettempdir())
+
+
+class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
+    """Writes the lines of manifests to files by the codes of their records. A unit is a slice of a manifest.
+
+    Attributes:
+        names: the files, relative to the folder of the output.
+        keeps_skipped: whether lines with a true `_skipme` are written, to the first file.
+    """
+
+    reads_audio_files = False
+    rejects_in_order = True
+    names: Sequence[str]
+    keeps_skipped: bool = False
+
+    @abstractmethod
+    def outcome(self, contents: SelectionContents, code: int) -> Outcome:
+        """The treatment of the records with a code."""
+
+    def process(self, plan: SelectionPlan, unit: SelectedSlice, writer: UnitWriter, advance: Advance) -> None:
+        """Write the lines of a unit to a part of each file."""
+        contents = plan.contents
+        outcome_of = cache(partial(self.outcome, contents))
+        base_dir, path = contents.base_dirs[unit.source], plan.inputs[unit.source].path
+        gaps, problems = contents.without_record(unit)
+        codes = iter(contents.codes[unit.first_record : unit.first_record + unit.num_records].tolist())
+        files: list[list[bytes]] = [[] for _ in self.names]
+        skipped = 0
+        for number, line in contents.slices.lines(unit):
+            if number in gaps:
+                problem = problems.get(number)
+                if problem is not None:
+                    writer.reject(line, RecordRejected(problem.reason, problem.detail), Origin(path, number))
+                elif self.keeps_skipped:
+                    files[0].append(_rewritten(line, base_dir))
+                    skipped += 1
+                continue
+            code = next(codes)
+            outcome = outcome_of(code)
+            if outcome.file is None:
+                writer.reject(line, RecordRejected(RejectReason.FILTERED, outcome.why), Origin(path, number))
+            else:
+                files[outcome.file].append(_rewritten(line, base_dir, outcome.changes))
+        for number, lines in enumerate(files):
+            if lines:
+                writer.open_part(_part_name(unit.id, number)).write(b"\n".join(lines) + b"\n")
+            writer.extra[str(number)] += len(lines)
+        writer.count(sum(map(len, files)) - skipped, unit.seconds)
+        advance(unit.num_records, 0.0)
+
+    def join(self, markers: Sequence[Marker], writer: UnitWriter) -> None:
+        """Write the files of the output."""
+        for number, name in enumerate(self.names):
+            parts = (_part_name(marker.unit, number) for marker in markers if marker.extra.get(str(number)))
+            writer.join(name, parts)
+
+
+def _part_name(unit: str, number: int) -> str:
+    return LINES_NAME.format(f"{unit}.{number}")
+
+
+def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
+    """The line of a record with changed fields, paths that start from `base_dir` (if given), and no fields of rejects.
+
+    Otherwise it is unchanged.
+    """
+    if not changes and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
+        if not base_dir:
+            return line
+        is_plain = line.count(b"{") == 1 and _ODD_PATH.search(line) is None
+        if is_plain and not is_address(base_dir):  # the fields of objects within the record stay
+            return _RELATIVE.sub(_prefix(base_dir), line)
+    fields = parse_fields(line)
+    named = {name: decode_value(fields[name]) for name in PATHS if name in fields} if base_dir else {}
+    paths = {
+        name: path_in(base_dir, path)
+        for name, path in named.items()
+        if isinstance(path, str) and path and not is_absolute(path)
+    }
+    return fields_to_json(fields, paths | dict(changes or {}))
+
+
+@lru_cache(maxsize=1)
+def _prefix(base_dir: str) -> bytes:
+    """The replacement for `_RELATIVE`."""
+    folder = msgspec.json.encode(f"{base_dir.removesuffix('/')}/")[1:-1]
+    return rb"\1" + folder.replace(b"\\", b"\\\\")
