@@ -603,7 +603,8 @@ def download_lhotse(
     reject, languages become codes. lhotse's own manifests stay in D.prepcli/. Audio in D is named relative to the
     manifest, other audio by its absolute path.
 
-    Run the same call again to continue: a recipe that has ended is not run again, one that was stopped begins anew.
+    Run the same call again to continue: a recipe that has ended is not run again, one that was stopped starts
+    again.
 
     Args:
         recipe: Name of the recipe; prepcli download --list has all.
@@ -639,7 +640,7 @@ def download_lhotse(
 
     Example:
         >>> import prepcli
-        >>> report = prepcli.download_lhotse("ljspeech", "LJSpeech-1.1", data_root="data")
+        >>> report = prepcli.download_lhotse("ljspeech", corpus="LJSpeech-1.1", data_root="data")
         >>> report.outputs["ljspeech_all"]
         '/.../data/ljspeech_all.json'
     """

@@ -77,7 +77,7 @@ def download_lhotse(options: DownloadLhotse) -> DownloadReport:
 
     Example:
         >>> import prepcli
-        >>> report = prepcli.download_lhotse("ljspeech", "LJSpeech-1.1", data_root="data")
+        >>> report = prepcli.download_lhotse("ljspeech", corpus="LJSpeech-1.1", data_root="data")
         >>> report.outputs["ljspeech_all"]
         '/.../data/ljspeech_all.json'
     """
@@ -85,7 +85,7 @@ def download_lhotse(options: DownloadLhotse) -> DownloadReport:
     command = f"download lhotse {options.recipe}"
     workspace = Workspace(options.data_root, Workspace(options.data_root).root / "sets" / f"lhotse-{options.recipe}")
     arguments = _arguments(options)
-    done = _prepared(workspace, arguments, is_anew=engine.overwrite and not engine.rank.restarts)
+    done = _prepared(workspace, arguments, starts_again=engine.overwrite and not engine.rank.restarts)
     if done is None and options.dry_run:
         plan = {"command": command, "status": "dry_run", "runs": shlex.join(_words([*arguments, OUTPUT]))}
         return DownloadReport({options.recipe: Report(command, "dry_run", str(options.data_root), details=plan)})
@@ -134,14 +134,14 @@ def _check(recipe: Recipe, corpus: Sequence[str]) -> None:
             raise UsageError(f"{name} of the recipe {recipe.name}: there is no folder {path}")
 
 
-def _prepared(workspace: Workspace, arguments: list[str], is_anew: bool) -> Prepared | None:
+def _prepared(workspace: Workspace, arguments: list[str], starts_again: bool) -> Prepared | None:
     """The recipe's output, if it has ended with these arguments.
 
     Raises:
         UsageError: it has ended with other arguments.
     """
     done = read_document(workspace.root / "prepared.json", Prepared)
-    if done is None or is_anew or not (workspace.root / done.folder).is_dir():
+    if done is None or starts_again or not (workspace.root / done.folder).is_dir():
         return None
     if done.arguments != arguments:
         raise UsageError(

@@ -355,7 +355,7 @@ class DownloadLhotse(JobOptions):
     languages become codes. lhotse's own manifests stay in D.prepcli/. Audio in D is named relative to the manifest,
     other audio by its absolute path.
 
-    Run the same command again to continue: a recipe that has ended is not run again, one that was stopped begins anew.
+    Run the same command again to continue: a recipe that has ended is not run again, one that was stopped starts again.
 
     Example: prepcli download lhotse ljspeech LJSpeech-1.1/ --data-root data/
     """
