@@ -514,6 +514,80 @@ def download_fisher(
     return call("download_fisher", locals())
 
 
+def download_hifitts(
+    data_root: str | PathLike[str],
+    *,
+    base_url: str | None = None,
+    archive: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    extracted: str | PathLike[str] | None = None,
+    checksums: str | PathLike[str] | None = None,
+    keep_archives: bool = False,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Fetch Hi-Fi TTS and make NeMo manifests of it.
+
+    Writes D/hi_fi_tts_v0/audio/{clean,other}_{train,dev,test}.json with audio_filepath, duration, text, speaker
+    (reader and quality, such as 9136_other), normalized_text and the other published fields. The recordings (44.1
+    kHz FLAC) stay unchanged. Paths are relative to the manifest, as the group_by preset hifitts of extend-context-
+    audio needs them; for a copy, that is data_root DIR extracted DIR. Each reader is in all three parts.
+
+    The publisher gives no checksum: length, CRC and the end of the tar are checked; checksums adds your own.
+
+    Run the same call again to continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        base_url: Fetch from this address; the name of the archive is appended. Default: the publisher's.
+        archive: An existing archive with its published name; it is checked like a fetched one. Repeatable.
+        extracted: Folder with the corpus as you have unpacked it, instead of an archive. Recordings that need no
+            conversion stay there.
+        checksums: Output of md5sum or sha256sum, used instead of the published checksums; for mirrors with other
+            archives.
+        keep_archives: Keep the archives, in D/archives.
+        fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_hifitts("data")
+        >>> report.outputs["clean_train"]
+        '/.../data/hi_fi_tts_v0/audio/clean_train.json'
+    """
+    return call("download_hifitts", locals())
+
+
 def download_hub5(
     data_root: str | PathLike[str] | Sequence[str | PathLike[str]],
     dest_root: str | PathLike[str],
@@ -1409,6 +1483,12 @@ def extend_codec_codes(
     audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
     num_codebooks: int | None = None,
     batch_duration: float = 120.0,
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
@@ -1446,7 +1526,8 @@ def extend_codec_codes(
 
     Args:
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
-            commas, or a brace pattern. Or a list of paths.
+            commas, or a brace pattern; or another data set (tarred, WeNet, webdataset, Parquet, zip). Or a list of
+            paths.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
             Face: a folder, or a name such as kyutai/mimi (extra models).
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
@@ -1454,6 +1535,12 @@ def extend_codec_codes(
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
         num_codebooks: Use the first codebooks of Mimi, DAC or EnCodec. Default: all.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
@@ -1924,7 +2011,7 @@ def make_manifest(
     source: str | PathLike[str],
     out: str | PathLike[str],
     *,
-    format: Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse"] = "auto",
+    format: Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse", "set"] = "auto",
     audio_base_dir: str | PathLike[str] | None = None,
     text_suffix: str | None = None,
     transcripts: str | PathLike[str] | None = None,
@@ -1952,9 +2039,10 @@ def make_manifest(
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
     audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts
-    (.jsonl), or recordings and supervisions of lhotse: their folder, one of both files, or RECORDINGS,SUPERVISIONS.
-    Records are in the order of the source, those of a folder of audio sorted by path. Audio that cannot be read,
-    and records whose transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
+    (.jsonl), recordings and supervisions of lhotse (their folder, one of both files, or RECORDINGS,SUPERVISIONS),
+    or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip; audio is then named FILE::MEMBER). Records are in
+    the order of the source, those of a folder of audio sorted by path. Audio that cannot be read, and records whose
+    transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
 
     Run the same call again to continue after an interruption.
 

@@ -9,8 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from prepcli.engine.state.workspace import read_document, write_json
+from prepcli.formats.members import read_member
 from prepcli.formats.shar_audio import content_digest
 from prepcli.storage.addresses import is_absolute, is_address, join
+from prepcli.storage.containers import place_of
 from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import path_of
 
@@ -47,7 +49,16 @@ def file_digest(path: str, found: FileState) -> str:
     Raises:
         OSError: the file cannot be read.
     """
-    return f"{found.inode:x}" if is_address(path) else _digest_of_bytes(path, found)
+    if is_address(path):
+        return f"{found.inode:x}"
+    place = place_of(path)
+    return _digest_of_bytes(path, found) if place is None else hashlib.sha256(read_member(place)).hexdigest()
+
+
+def audio_state(path: str) -> FileState:
+    """The state of an audio file, or of the container with the audio."""
+    place = place_of(path)
+    return state_of(path if place is None else place.path)
 
 
 @lru_cache(1024)
@@ -84,7 +95,7 @@ def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared
     for path, before in states.items():
         place = join(folder, path)
         try:
-            found = state_of(place)
+            found = audio_state(place)
             if not before.is_of(found):
                 digest = file_digest(path, found) if is_absolute(path) else content_digest(path_of(place))
                 touched[path] = AudioState.of(found, digest)

@@ -4,13 +4,15 @@ Each process keeps what it has read of the last containers: the places of a tar'
 group of a Parquet file.
 """
 
+import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
 
-from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, same_command
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, option, same_command
 from prepcli.formats.parquet import check_installed
 from prepcli.formats.tar_walk import member_ranges
 from prepcli.storage.addresses import ByteRange, is_address
@@ -179,22 +181,31 @@ def streamed_members(path: str) -> "Iterator[tuple[str, Callable[[], bytes]]]":
     """
     import tarfile
 
+    with _damage(path), opened(path) as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
+        for member in tar:
+            tar.members = []  # type: ignore[attr-defined]
+            if member.isreg():
+                yield member.name, _reader_of(path, tar, member)
+
+
+@contextmanager
+def _damage(path: str) -> Iterator[None]:
+    """Raise `UsageError` for damage of a compressed tar."""
+    import tarfile
+
     try:
-        with opened(path) as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
-            for member in tar:
-                tar.members = []  # type: ignore[attr-defined]
-                if member.isreg():
-                    yield member.name, _reader_of(tar, member)
+        yield
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise UsageError(f"{path} cannot be read as a compressed tar: {error}; copy it again") from None
 
 
-def _reader_of(tar: "tarfile.TarFile", member: "tarfile.TarInfo") -> Callable[[], bytes]:
+def _reader_of(path: str, tar: "tarfile.TarFile", member: "tarfile.TarInfo") -> Callable[[], bytes]:
     def read() -> bytes:
-        content = tar.extractfile(member)
-        return b"" if content is None else content.read()
+        with _damage(path):
+            content = tar.extractfile(member)
+            return b"" if content is None else content.read()
 
     return read
 
@@ -229,18 +240,23 @@ class ArkEntries(Container):
 
 
 class ParquetRows(Container):
-    """The audio of the rows of a Parquet file; the audio of one row group is held in memory."""
+    """The audio of the rows of a Parquet file.
+
+    The audio of one row group is held in memory. If the file stores the audio uncompressed, a process decodes each row
+    group once: then it knows the bytes of each row in the file, so that rows in any order cost no more.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._file = open_parquet(path)
         self._column = audio_column(self._file.schema_arrow, path)
         metadata = self._file.metadata
+        self._places: dict[int, list[ByteRange | None]] = {}
         self._first = [0]
         for group in range(metadata.num_row_groups):
             self._first.append(self._first[-1] + metadata.row_group(group).num_rows)
 
-    def audio(self, member: str) -> bytes:
+    def audio(self, member: str) -> ByteRange | bytes:
         """The bytes of a row."""
         from bisect import bisect_right
 
@@ -248,9 +264,15 @@ class ParquetRows(Container):
         if not 0 <= row < self._first[-1]:
             raise self.missing(member)
         group = bisect_right(self._first, row) - 1
+        within = row - self._first[group]
+        if group not in self._places:
+            _RowGroup.load(self, group)
+        elif (place := self._places[group][within]) is not None:
+            self.check()
+            return place
         _RowGroup.load(self, group)
         assert _RowGroup.values is not None
-        return audio_value(_RowGroup.values, row - self._first[group], name_in(self.path, row))
+        return audio_value(_RowGroup.values, within, name_in(self.path, row))
 
     def read_group(self, group: int) -> "pyarrow.Array":
         """The audio of a row group."""
@@ -261,7 +283,36 @@ class ParquetRows(Container):
             column = self._file.read_row_group(group, columns=[self._column], use_threads=False).column(0)
         except (pa.ArrowException, OSError) as error:
             raise UsageError(f"{self.path} cannot be read: {' '.join(str(error).split())}; copy it again") from None
-        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        values = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        self._places[group] = self._places_of(group, values)
+        return values
+
+    def _places_of(self, group: int, values: "pyarrow.Array") -> list[ByteRange | None]:
+        """The bytes of each row of a group in the file; None if they do not lie there as they are.
+
+        A plain page holds the length of each value in four bytes, then the value; between pages are headers.
+        """
+        found: list[ByteRange | None] = [None] * len(values)
+        stored = self._file.metadata.row_group(group)
+        chunks = (stored.column(number) for number in range(stored.num_columns))
+        chunk = next((one for one in chunks if one.path_in_schema in (self._column, f"{self._column}.bytes")), None)
+        if chunk is None or chunk.compression != "UNCOMPRESSED" or is_address(self.path):
+            return found
+        start = chunk.data_page_offset
+        with opened(self.path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at, end = start, min(start + chunk.total_compressed_size, len(data))
+            for row in range(len(values)):
+                try:
+                    value = audio_value(values, row, self.path)
+                except RecordRejected:
+                    continue
+                wanted = len(value).to_bytes(4, "little") + value
+                place = at if data[at : at + len(wanted)] == wanted else data.find(wanted, at, end)
+                if place < 0:
+                    return [None] * len(values)
+                at = place + len(wanted)
+                found[row] = ByteRange(self.path, place + 4, len(value))
+        return found
 
 
 class _RowGroup:
@@ -322,7 +373,7 @@ def audio_column(schema: "pyarrow.Schema", path: str, wanted: str | None = None)
     if len(found) != 1:
         which = "several columns that may hold audio" if found else "no column with audio"
         raise UsageError(
-            f"{path} has {which} (its columns are {', '.join(found or names)}); name it with --audio-column"
+            f"{path} has {which} (its columns are {', '.join(found or names)}); name it with {option('--audio-column')}"
         )
     return str(found[0])
 
@@ -402,6 +453,22 @@ def _container(path: str, process: int) -> Container:
 def container(path: str) -> Container:
     """The container at a path, which this process keeps open or in memory."""
     return _container(path, os.getpid())  # positions in files are shared with a forked process
+
+
+def forget() -> None:
+    """Close all containers; at the start of a run, because files may have changed since the last one."""
+    _container.cache_clear()
+    _RowGroup.place = _RowGroup.values = None
+
+
+def read_member(place: Place) -> bytes:
+    """The bytes of a record's audio; raises as `audio_of`, and `OSError` if they cannot be read."""
+    found = audio_of(place)
+    if isinstance(found, bytes):
+        return found
+    with opened(found.path) as file:
+        file.seek(found.start)
+        return file.read(found.length)
 
 
 def audio_of(place: Place) -> ByteRange | bytes:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from prepcli.formats.codes import CODES_FOLDER
 from prepcli.formats.names import digest, segment_suffix
+from prepcli.storage.containers import own_name
 
 CODES_PATH = {"target_audio": "target_audio_codes_path", "context_audio": "context_audio_codes_path"}
 """The fields of a line with the absolute paths of its codes."""
@@ -31,6 +32,7 @@ def codes_stem(path: str, base_dir: str) -> str:
     `path` is absolute. If the file is outside of the base folder, the stem is the whole path without its first slash.
     `@` is used only before the suffix that makes a name unique.
     """
+    path = own_name(path)
     inside = path.startswith(base_dir.rstrip("/") + "/")
     relative = path[len(base_dir.rstrip("/")) + 1 :] if inside else path.lstrip("/")
     parts = ["_.." if part == ".." else part for part in posixpath.splitext(relative)[0].split("/")]

@@ -107,6 +107,15 @@ CORPORA = (
         publisher="OpenSLR",
     ),
     Corpus(
+        name="hifitts",
+        languages="English",
+        hours=292,
+        speech="10 readers, 44.1 kHz",
+        archives="Archive about 41 GB",
+        licence="CC BY 4.0",
+        publisher="OpenSLR",
+    ),
+    Corpus(
         name="vctk",
         languages="English",
         hours=44,

@@ -7,11 +7,10 @@ no value, or `tuple[TYPE, ...]` for several values.
 
 import inspect
 from dataclasses import MISSING, dataclass, fields, replace
-from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import AnyPath, StorePath
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ def settings_of(options: Any) -> dict[str, Any]:
 def _json_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_json_value(item) for item in value]
-    return str(value) if isinstance(value, PurePath) else value
+    return str(value) if isinstance(value, AnyPath) else value
 
 
 def shown_defaults(options: type) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Declared, declared
 from prepcli.storage.addresses import SCHEMES, is_address, names_addresses, other_scheme, restored
-from prepcli.storage.paths import path_of
+from prepcli.storage.paths import AnyPath, path_of
 
 Options = TypeVar("Options")
 _WITHOUT_BUCKET = tuple(f"{scheme}:" for scheme in SCHEMES)
@@ -79,7 +79,7 @@ def _one_value(one: Declared, value: Any) -> Any:
     if one.choices:
         if value not in one.choices:
             raise UsageError(f"{one.name} must be one of {', '.join(map(repr, one.choices))}, not {value!r}")
-    elif not isinstance(converted, PurePath if one.type is Path else one.type) or (
+    elif not isinstance(converted, AnyPath if one.type is Path else one.type) or (
         isinstance(converted, bool) != (one.type is bool)
     ):
         raise UsageError(f"{one.name} must be of type {one.type.__name__}, not {value!r}")

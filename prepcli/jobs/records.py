@@ -3,6 +3,7 @@
 import contextlib
 import heapq
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -19,7 +20,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.interface.options import settings_of
-from prepcli.jobs.inputs.named import describe
+from prepcli.jobs.inputs.named import NAMES_NOTE, describe
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
@@ -32,6 +33,7 @@ from prepcli.planning.hashing import GOLDEN, Hashes, chunks, mix64
 from prepcli.planning.split import Indices
 from prepcli.storage.addresses import ByteRange, is_absolute, is_address
 from prepcli.storage.ahead import reading_ahead
+from prepcli.storage.containers import Catalogue
 from prepcli.storage.paths import AnyPath
 from prepcli.version import __version__
 
@@ -80,6 +82,8 @@ class Records:
         Raises:
             UsageError: a manifest is missing or damaged, or has no usable record.
         """
+        if (members := sys.modules.get("prepcli.formats.members")) is not None:  # an earlier run of this process
+            members.forget()
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
         self.index: ManifestIndex = shared_index(
@@ -191,10 +195,11 @@ class Records:
 
     def merged_details(self, out: AnyPath) -> dict[str, str]:
         """Details for the summary of a job that writes a merged manifest in `out`: the base folder of its paths."""
+        named = {"containers": NAMES_NOTE} if any(isinstance(one.path, Catalogue) for one in self.index.sources) else {}
         base = self.audio_base_dir
         if base is None:
-            return {"audio_base_dir": "none: the manifests are in several folders, so all paths are absolute"}
-        return {} if base == absolute_folder(str(out)) else {"audio_base_dir": base}
+            return named | {"audio_base_dir": "none: the manifests are in several folders, so all paths are absolute"}
+        return named if base == absolute_folder(str(out)) or named else {"audio_base_dir": base}
 
     def layout(self, what: object, make: Callable[[Scratch], Values]) -> Values:
         """The plan of a job over these records; see `prepcli.planning.arrays.plan_once`.

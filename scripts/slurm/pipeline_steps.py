@@ -22,7 +22,7 @@ GPU_COMMANDS = ("extend-context-audio", "extend-codec-codes", "estimate-batch-si
 """Commands with a model: they run on the GPU partition, unless the step says `on: cpu`."""
 _FIELDS = {"audio_base_dir": "where relative paths start; give the manifest's folder if they start there"}
 """Fields whose purpose is told where they are missing."""
-_STEP_KEYS = {"name", "command", "on", "sbatch"}
+_STEP_KEYS = {"name", "command", "on", "sbatch", "if"}
 
 
 class ConfigError(Exception):
@@ -49,14 +49,18 @@ def steps_of(config_file: Path, wanted: list[str]) -> Iterator[list[str]]:
     unknown = [name for name in wanted if name not in data_sets]
     if unknown:
         raise ConfigError(f"has no data set {unknown[0]}; there are {', '.join(data_sets)}")
+    for step in config["steps"]:
+        _name(step, "steps")
     common = {"repository": str(Path(__file__).absolute().parents[2]), **(config.get("defaults") or {})}
     for name in wanted or data_sets:
+        fields = {**common, **data_sets[name]}
         for step in config["steps"]:
-            yield [name, *_words(step, {**common, **data_sets[name]})]
+            if fields.get(step.get("if", "name")):
+                yield [name, *_words(step, fields)]
 
 
 def _words(step: dict[str, Any], fields: dict[str, Any]) -> list[str]:
-    name = _name(step, "steps")
+    name = step["name"]
     unknown = set(step) - _STEP_KEYS
     if unknown:
         raise ConfigError(f"step {name} has unknown keys: {', '.join(sorted(unknown))}")

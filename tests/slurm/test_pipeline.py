@@ -141,7 +141,7 @@ def test_data_set_that_fails_stops_no_other(cluster: Cluster, tmp_path: Path) ->
             {"name": "broken", "manifest": str(tmp_path / "nowhere.json")},
             {"name": "good", "manifest": str(MINI_CORPUS / "manifest.json")},
         ],
-        "steps": [steps[0], {"name": "shar", "command": shar, "sbatch": "--ntasks=2"}],
+        "steps": [steps[1], {"name": "shar", "command": shar, "sbatch": "--ntasks=2"}],
     }
     file = write_config(tmp_path / "config.yaml", config)
     jobs = submit(cluster, file)

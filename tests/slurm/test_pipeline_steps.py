@@ -4,6 +4,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -45,6 +46,22 @@ def test_steps_of_each_data_set(tmp_path: Path) -> None:
         ["two", "third", "gpu", "--", "python", f"{REPOSITORY}/x.py", "a b"],
     ]
     assert [line.split()[0] for line in steps(tmp_path, CONFIG, "two").out.splitlines()] == ["two"] * 3
+
+
+def test_a_step_for_some_data_sets(tmp_path: Path) -> None:
+    """Those that have the field; a field of defaults counts, an empty one does not, and nothing else is needed."""
+    step = {"name": "fetch", "if": "corpus", "command": "prepcli download {corpus} --data-root={root}"}
+    config: dict[str, Any] = {**CONFIG, "steps": [step, {"name": "third", "command": "python x.py"}]}
+    config["data_sets"] = [
+        {"name": "one", "corpus": "an4", "root": "/c"},
+        {"name": "two"},
+        {"name": "no", "corpus": None},
+    ]
+    found = [shlex.split(line) for line in steps(tmp_path, config).out.splitlines()]
+    assert [line[:2] for line in found] == [["one", "fetch"], ["one", "third"], ["two", "third"], ["no", "third"]]
+    assert found[0][4:] == ["prepcli", "download", "an4", "--data-root=/c"]
+    config["defaults"] = {"corpus": "an4", "root": "/d"}
+    assert steps(tmp_path, config, "two").out.splitlines()[0] == "two fetch cpu -- prepcli download an4 --data-root=/d"
 
 
 @pytest.mark.parametrize(

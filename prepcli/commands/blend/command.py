@@ -259,7 +259,7 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
     is_raw = bool(lines) and lines[0].startswith("{")
     whole = _absolute_items(listed, lines) if is_raw else (_absolute_tar(listed, line) for line in lines)
     node = Node(name, {"type": "raw" if is_raw else "shard", "list": str(listed), "lines": list(whole)})
-    folder = Path(os.path.abspath(listed)).parent
+    folder = Path(os.path.abspath(str(listed))).parent
     reports = finished_reports(folder) if listed.name in (LIST_NAME, RAW_LIST_NAME) else []
     node.seconds = sum(report.seconds for report in reports)
     node.records = sum(report.records_out for report in reports)

@@ -20,6 +20,7 @@ from prepcli.commands.download.options import (
     DownloadAn4,
     DownloadCommonVoice,
     DownloadFisher,
+    DownloadHifitts,
     DownloadHub5,
     DownloadLibrispeech,
     DownloadLibritts,
@@ -413,6 +414,14 @@ def download_libritts_r(options: DownloadLibrittsR) -> DownloadReport:
     from prepcli.commands.download.published import libritts as corpus
 
     return _prepare(corpus.data_sets(options.data_sets, corpus.LIBRITTS_R), options)
+
+
+@_makes_manifests('download_hifitts("data")', "clean_train", "/.../data/hi_fi_tts_v0/audio/clean_train.json")
+def download_hifitts(options: DownloadHifitts) -> DownloadReport:
+    """Make manifests of the corpus."""
+    from prepcli.commands.download.published import hifitts as corpus
+
+    return _prepare([corpus.data_set()], options)
 
 
 @_makes_manifests('download_vctk("data")', "mic2", "/.../data/VCTK-Corpus-0.92/mic2.json")

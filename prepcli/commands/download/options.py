@@ -216,6 +216,25 @@ class DownloadLibrittsR(FetchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DownloadHifitts(FetchOptions):
+    """Fetch Hi-Fi TTS and make NeMo manifests of it.
+
+    Writes D/hi_fi_tts_v0/audio/{clean,other}_{train,dev,test}.json with audio_filepath, duration, text, speaker (reader
+    and quality, such as 9136_other), normalized_text and the other published fields. The recordings (44.1 kHz FLAC)
+    stay unchanged. Paths are relative to the manifest, as the group_by preset hifitts of extend-context-audio needs
+    them; for a copy, that is --data-root DIR --extracted DIR. Each reader is in all three parts.
+
+    The publisher gives no checksum: length, CRC and the end of the tar are checked; --checksums adds your own.
+
+    Run the same command again to continue.
+
+    Example: prepcli download hifitts --data-root data/
+    """
+
+    data_root: DataRoot
+
+
+@dataclass(frozen=True, kw_only=True)
 class DownloadVctk(FetchOptions):
     """Fetch VCTK 0.92 and make NeMo manifests of it.
 

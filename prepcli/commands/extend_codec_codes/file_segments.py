@@ -12,12 +12,12 @@ from prepcli.audio.segments import CODES, Segment, decode_mono, locate, probe
 from prepcli.audio.source import refuse
 from prepcli.commands.extend_codec_codes.uses import Use
 from prepcli.errors import InputChangedError, RecordRejected, same_command
-from prepcli.formats.audio_states import AudioState, file_digest
+from prepcli.formats.audio_states import AudioState, audio_state, file_digest
 from prepcli.jobs.prefetch import Samples
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.ahead import beginning_of, files_ahead
-from prepcli.storage.input_files import state_of, state_of_info
+from prepcli.storage.input_files import state_of_info
 
 
 class UsedSegment(NamedTuple):
@@ -74,7 +74,7 @@ def _look_at(path: str) -> _File:
     """The properties of an audio file; raises `RecordRejected` if it cannot be used."""
     info = probe(path)  # rejects pipes
     try:
-        found = state_of_info(beginning_of(path)[1]) if is_address(path) else state_of(path)
+        found = state_of_info(beginning_of(path)[1]) if is_address(path) else audio_state(path)
         return info, AudioState.of(found, file_digest(path, found))
     except OSError as error:
         refuse(error, path)

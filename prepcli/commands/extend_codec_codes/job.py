@@ -28,10 +28,10 @@ from prepcli.formats.names import absolute_folder, check_loadable
 from prepcli.formats.shar import AUDIO_NAME, shard_range, shard_text
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
+from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.model_job import Begin, Tick
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
-from prepcli.manifest.sources import expand_paths
 from prepcli.models.codecs import codec_name, notes_on_codec_model
 from prepcli.models.ranks import run_on_devices
 from prepcli.processes.workers import wait_for
@@ -214,7 +214,7 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
     if options.is_manifest:
         note_unused(options.work_dir, out)
         refuse_swapped(options.shar_dir, out)
-        manifests = expand_paths(options.shar_dir)
+        manifests = manifests_of(options.shar_dir, options)
         make_plain = partial(
             ManifestCodesJob, manifests, options.audio_base_dir, out, options, num_workers=engine.num_workers
         )

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from prepcli.engine.run.options import Devices, JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import WorkDir
+from prepcli.interface.shared_options import SetInput, WorkDir
 from prepcli.storage.addresses import is_address
-from prepcli.storage.paths import AnyPath, is_dir, is_file
+from prepcli.storage.paths import AnyPath, is_dir, is_file, path_of
 
 _MANIFEST = re.compile(r"\.jsonl?(\.gz)?$|[,{}]|_OP_")
 """Recognizes names of manifests if there is no file of this name."""
@@ -62,7 +62,7 @@ class CodesOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtendCodecCodes(CodesOptions, JobOptions):
+class ExtendCodecCodes(SetInput, CodesOptions, JobOptions):
     """Add the codec codes of target and context audio to every cut of a Lhotse Shar set, or to a manifest.
 
     Of a Shar set, writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with
@@ -87,7 +87,7 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
         str,
         Option(
             "Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by "
-            "commas, or a brace pattern.",
+            "commas, or a brace pattern; or another data set (tarred, WeNet, webdataset, Parquet, zip).",
             metavar="SHAR_DIR|MANIFEST",
             several_paths=True,
             is_argument=True,
@@ -122,9 +122,14 @@ class ExtendCodecCodes(CodesOptions, JobOptions):
 
     @property
     def is_manifest(self) -> bool:
-        """Whether the input is a manifest, or a list or pattern of manifests."""
+        """Whether the input is a manifest, a list or pattern of manifests, or a data set that is not a Shar."""
         name = self.shar_dir
-        return not is_dir(name) and (_MANIFEST.search(name) is not None or is_file(name))
+        if is_dir(name):
+            from prepcli.formats.sets import sets_in  # needs NumPy, which `--help` does not import
+
+            kinds = {one.kind for one in sets_in(path_of(name))}
+            return bool(kinds) and not kinds & {"shar", "codes"}
+        return _MANIFEST.search(name) is not None or is_file(name)
 
     def check_input(self) -> None:
         """Check that the options agree with the input.

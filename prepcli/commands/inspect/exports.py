@@ -92,7 +92,7 @@ def _raw_lines(path: AnyPath) -> Iterator[str | None]:
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             try:
-                audio = os.path.join(path.parent, json.loads(line)["wav"])
+                audio = os.path.join(str(path.parent), json.loads(line)["wav"])
             except (ValueError, TypeError, KeyError):
                 raise UsageError(f"{path}:{number} is not a line of a data list with key, wav and txt") from None
             yield audio
@@ -104,7 +104,7 @@ def _list_lines(path: AnyPath) -> Iterator[str | None]:
     is_audio = match is not None and match[2] == AUDIO
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            yield os.path.join(path.parent, line.partition(SEPARATOR)[0]) if is_audio else None
+            yield os.path.join(str(path.parent), line.partition(SEPARATOR)[0]) if is_audio else None
 
 
 def _look_at_parquet(paths: list[AnyPath], num_audio_files: int, found: Inspection) -> None:

@@ -23,6 +23,7 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
 from prepcli.commands.make_manifest.lhotse import files_at, files_in, files_named, lhotse_source
 from prepcli.commands.make_manifest.options import MakeManifest
+from prepcli.commands.make_manifest.sets import is_set, set_source
 from prepcli.commands.make_manifest.source import EntrySource, stem_of, text_lines
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
@@ -115,15 +116,22 @@ class Walk:
                 suffix = name[dot:] if dot > 0 else ""
                 if suffix not in is_audio:
                     is_audio[suffix] = suffix.lower() in AUDIO_SUFFIXES
-                if is_audio[suffix] and not entry.is_dir():
+                if is_audio[suffix] and not _is_folder(entry):
                     names.append(name)
-                elif entry.is_dir():
+                elif _is_folder(entry):
                     if suffix != _WORK:
                         names.append(name + "/")
                 elif suffix != self.used_suffix:
                     self.left_out[suffix] += 1
         names.sort()
         return names
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def listed_paths(path: str) -> Iterator[SourceEntry]:
@@ -162,11 +170,11 @@ def source_of(options: MakeManifest, folder: Path) -> EntrySource:
     kind, how = ("lhotse", "it names two files") if is_pair else _kind_of(path)
     if options.format != "auto":
         kind, how = options.format, "--format"
-    if kind != "lhotse" and os.path.isdir(path) == (kind in _FILES):
+    if kind not in ("lhotse", "set") and os.path.isdir(path) == (kind in _FILES):
         wanted = "a file" if kind in _FILES else "a folder"
         raise UsageError(f"{option('--format', kind)} reads {wanted}, and {path} is not one")
     columns = ColumnNames(options.audio_column, options.text_column, options.speaker_column)
-    if columns != ColumnNames() and kind not in ("csv", "audiofolder"):
+    if columns != ColumnNames() and kind not in ("csv", "audiofolder", "set"):
         raise UsageError(
             f"{option('--audio-column')}, {option('--text-column')} and {option('--speaker-column')} are for tables; "
             f"{path} is read as {kind}"
@@ -186,6 +194,8 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
     given = options.audio_base_dir
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
     base = absolute_folder(str(given or ("." if kind in ("kaldi", "lhotse") else own)))
+    if kind == "set":
+        return set_source(path, how, columns)
     if kind == "kaldi":
         if not os.path.isfile(os.path.join(path, WAV_SCP)):
             raise UsageError(f"{path} is not a Kaldi data directory: it has no {WAV_SCP}")
@@ -238,14 +248,18 @@ def _kind_of(path: str) -> tuple[str, str]:
             return "audiofolder", f"it holds {names[0]}"
         if any(part.recordings for part in files_in(path)):
             return "lhotse", "it holds recordings and supervisions of lhotse"
+        if is_set(path):
+            return "set", "it is a data set with audio in containers"
         return "folder", f"it is a folder without {WAV_SCP} and {' or '.join(METADATA)}"
     name = os.path.basename(path).removesuffix(".gz")
     if name in (WAV_SCP, "segments"):
         raise UsageError(f"{path} is a file of a Kaldi data directory; give the directory")
     if name == "metadata.jsonl":
         raise UsageError(f"{path} is the metadata of a Hugging Face audiofolder; give its folder")
-    if name.endswith((".parquet", ".arrow")):
-        raise UsageError(f"{path}: Parquet and Arrow are not read; export the table as CSV")
+    if is_set(path):
+        return "set", "it is a container of audio, or a list of such"
+    if name.endswith(".arrow"):
+        raise UsageError(f"{path}: Arrow is not read; export the table as Parquet or CSV")
     lines = [line for _, line in islice(text_lines(path), 100)]
     if not lines:
         raise UsageError(f"{path} is empty")

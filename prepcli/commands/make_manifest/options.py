@@ -11,7 +11,7 @@ from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 
-Format = Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse"]
+Format = Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse", "set"]
 _MEASURED = ("audio_filepath", "duration", "offset")
 
 
@@ -20,10 +20,11 @@ class MakeManifest(JobOptions):
     """Make a NeMo manifest of your own audio, with durations as measured.
 
     SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts (.jsonl), or
-    recordings and supervisions of lhotse: their folder, one of both files, or RECORDINGS,SUPERVISIONS. Records are in
-    the order of the source, those of a folder of audio sorted by path. Audio that cannot be read, and records whose
-    transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
+    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts (.jsonl),
+    recordings and supervisions of lhotse (their folder, one of both files, or RECORDINGS,SUPERVISIONS), or a data set
+    (tarred, Shar, WeNet, webdataset, Parquet, zip; audio is then named FILE::MEMBER). Records are in the order of the
+    source, those of a folder of audio sorted by path. Audio that cannot be read, and records whose transcript is
+    missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
 
     Run the same command again to continue after an interruption.
 

@@ -31,7 +31,7 @@ from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
 from prepcli.storage.addresses import join
 from prepcli.storage.input_files import refuse_swapped
-from prepcli.storage.paths import AnyPath, absolute, real_path
+from prepcli.storage.paths import AnyPath, absolute, real_path, relative
 
 
 def concat_job(
@@ -279,7 +279,7 @@ def _check_unchanged(addition: _Addition) -> None:
     """
     out, owned = addition.workspace.out, Owned(addition.workspace)
     for path in addition.files():
-        name = path.relative_to(out).as_posix()
+        name = relative(path, out)
         if not name.endswith(INDEX_SUFFIX) and not owned.fits(path, name, path.lstat()):
             raise UsageError(
                 f"{path} is not the file that {option('--concat-to')} has written: move it away, and run "

@@ -11,6 +11,10 @@ from prepcli.storage.containers import Catalogue
 
 MANIFEST_SUFFIXES = (".json", ".jsonl", ".json.gz")
 """Suffixes of files that are manifests for certain; cuts of a Lhotse Shar end with `.jsonl` or `.jsonl.gz`."""
+NAMES_NOTE = (
+    "audio_filepath names records in containers, FILE::MEMBER, which prepcli reads and trainers do not; prepcli "
+    "convert-audio unpacks them"
+)
 _FILES = {"webdataset": "tar", "Parquet": "file", "zip archive": "file", "WeNet list": "list"}
 
 
@@ -55,6 +59,16 @@ def describe(manifests: Sequence[str], num_records: int) -> list[str]:
     others = len(manifests) - sum(kinds.values())
     named += [f"{others:,} manifest{'s' * (others != 1)}"] if others else []
     return [f"the input is read as: {', '.join(named)}, {num_records:,} records"]
+
+
+def refuse_containers(manifests: Sequence[str], flag: str) -> None:
+    """Raise `UsageError` if audio lies in containers: the files that an output would name do not exist."""
+    for one in manifests:
+        if isinstance(one, Catalogue) and one.kind != "WeNet list":
+            raise UsageError(
+                f"the audio of {one} lies in a container, and {option(flag)} lists files for a trainer: leave it out, "
+                "or unpack the audio first with prepcli convert-audio"
+            )
 
 
 def refuse_one_pass(manifests: Sequence[str]) -> None:

@@ -74,25 +74,17 @@ def _column(table: "pyarrow.Table") -> "pyarrow.Array":
 
 
 def _check_named(path: str, names: list[str], columns: Columns) -> None:
-    for flag, name in (
-        ("--text-column", columns.text),
-        ("--speaker-column", columns.speaker),
-        ("--id-column", columns.id),
-    ):
+    for name in (columns.text, columns.speaker, columns.id):
         if name is not None and name not in names:
-            raise UsageError(f"{path} has no column {name} ({flag}); its columns are {', '.join(names)}")
+            raise UsageError(f"{path} has no column {name}; its columns are {', '.join(names)}")
 
 
 def _labels(schema: "pyarrow.Schema") -> dict[str, list[str]]:
     """The names of the classes of each column that Hugging Face stores as numbers."""
     found = {}
     for name, feature in huggingface_features(schema).items():
-        if (
-            isinstance(feature, dict)
-            and feature.get("_type") == "ClassLabel"
-            and isinstance(feature.get("names"), list)
-        ):
-            found[name] = feature["names"]
+        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
+            found[name] = list(feature.get("names") or [])
     return found
 
 

@@ -235,6 +235,36 @@ def vctk() -> Files:
     return files
 
 
+def hifitts() -> Files:
+    """`hi_fi_tts_v0/9136_manifest_other_train.json` and `audio/9136_other/12352/prideofjennico_01_castle_0001.flac` ….
+
+    As in the real one reader 6097 is in both qualities and every reader in all parts. A line names a recording that is
+    not there, one a path outside, and a recording is in no manifest.
+    """
+    files: Files = {"hi_fi_tts_v0/books_bandwidth.tsv": b"reader\tbook\tbandwidth\n", "hi_fi_tts_v0/LICENSE": b"\n"}
+    readers = (("92", "clean"), ("6097", "clean"), ("6097", "other"), ("9136", "other"))
+    for (reader, quality), speaker in zip(readers, SPEAKERS, strict=False):
+        lines: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+        for index, (path, text) in enumerate(utterances(speaker)):
+            name = f"audio/{reader}_{quality}/{12352 + index % 2}/prideofjennico_01_castle_{index:04d}.flac"
+            files[f"hi_fi_tts_v0/{name}"] = path.read_bytes()
+            part = "dev" if index == 3 else "test" if index > 3 else "train"
+            plain = "".join(letter for letter in text.lower() if letter.isalpha() or letter == " ")
+            record = {"audio_filepath": name, "text": plain, "duration": round(soundfile.info(path).duration, 2)}
+            texts = {"text_no_preprocessing": f"{text} in 1455", "text_normalized": f"{text} in fourteen fifty-five"}
+            record |= texts
+            lines[part].append(json.dumps(record))
+            if (reader, index) == ("92", 0):
+                lines[part].append(json.dumps(record | {"audio_filepath": name.replace("0000", "0099")}))
+                lines[part].append(json.dumps(record | {"audio_filepath": "audio/../../../x.flac"}))
+                lines[part].append(json.dumps({"audio_filepath": 7, "text": plain}))
+                files[f"hi_fi_tts_v0/{name.replace('0000', '0098')}"] = path.read_bytes()
+        for part, texts_of_part in lines.items():
+            manifest = f"hi_fi_tts_v0/{reader}_manifest_{quality}_{part}.json"
+            files[manifest] = "".join(f"{line}\n" for line in texts_of_part).encode()
+    return files
+
+
 def mls(tree: str) -> Files:
     """`mls_polish_opus/train/audio/1234/5678/1234_5678_000000.opus`, `transcripts.txt`, `segments.txt`, ….
 
@@ -339,6 +369,7 @@ ARCHIVES: dict[str, Callable[[], bytes]] = {
     "train-clean-5.tar.gz": lambda: tar_gz(librispeech("train-clean-5", ["s03", "s04", "s05"])),
     "dev-clean.tar.gz": lambda: tar_gz(libritts("dev-clean", ["s01", "s02"])),
     "dev_clean.tar.gz": lambda: tar_gz(libritts("dev-clean", ["s01", "s02"], "LibriTTS_R")),
+    "hi_fi_tts_v0.tar.gz": lambda: tar_gz(hifitts()),
     "VCTK-Corpus-0.92.zip": lambda: zipped(vctk()),
     "mls_polish_opus.tar.gz": lambda: tar_gz(mls("mls_polish_opus")),
     "cv-corpus-25.0-2026-03-09-en.tar.gz": lambda: tar_gz(common_voice()),

@@ -9,6 +9,7 @@ import soundfile
 from prepcli.commands.download.fetch import Archive, fetch
 from prepcli.commands.download.published.aishell import data_set as aishell_set
 from prepcli.commands.download.published.an4 import data_set as an4_set
+from prepcli.commands.download.published.hifitts import data_set as hifitts_set
 from prepcli.commands.download.published.librispeech import data_sets as librispeech_sets
 from prepcli.commands.download.published.libritts import LIBRITTS, LIBRITTS_R
 from prepcli.commands.download.published.libritts import data_sets as libritts_sets
@@ -26,7 +27,7 @@ from tests.support.running import prepcli
 def test_archives_come_over_https() -> None:
     sets = [an4_set(), aishell_set(), ljspeech_set(100, 100, 1), *librispeech_sets("ALL", "wav")]
     sets += librispeech_sets("mini", "wav")
-    sets += [*libritts_sets("ALL", LIBRITTS), *libritts_sets("ALL", LIBRITTS_R), vctk_set("both")]
+    sets += [*libritts_sets("ALL", LIBRITTS), *libritts_sets("ALL", LIBRITTS_R), vctk_set("both"), hifitts_set()]
     sets.append(mls_set("german", "flac"))
     archives = [one.archive for one in sets if one.archive is not None]
     assert len(archives) == len(sets) and all(archive.urls for archive in archives)

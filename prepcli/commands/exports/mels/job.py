@@ -26,7 +26,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME, list_line
 from prepcli.formats.tensors import tensor_bytes
-from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.inputs.named import manifests_of, refuse_containers
 from prepcli.jobs.model_job import Begin, ModelJob, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
 from prepcli.jobs.record_job import RecordUnit, RecordWriter, each_record
@@ -386,6 +386,7 @@ def manifest_to_mels(options: ManifestToMels) -> Report:
     arguments = manifests_of(options.manifest, options), options
     job = MelsJob(*arguments, num_workers=engine.num_workers)
     if options.lists_only:
+        refuse_containers(arguments[0], "--lists-only")
         return run_job(job, workspace, engine)
     return run_on_devices(
         lambda device: job if device == "cpu" else MelsOnDevice(*arguments, device, engine.num_workers),

@@ -30,7 +30,7 @@ from prepcli.formats.wenet import (
     seconds_at,
     shard_list,
 )
-from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.inputs.named import manifests_of, refuse_containers
 from prepcli.jobs.record_job import RecordUnit, RecordWriter
 from prepcli.manifest.record import Record
 from prepcli.storage.addresses import is_address
@@ -181,6 +181,9 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
     """
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    job = WenetJob(manifests_of(options.manifest, options), options, options.out, num_workers=engine.num_workers)
+    manifests = manifests_of(options.manifest, options)
+    if options.raw:
+        refuse_containers(manifests, "--raw")
+    job = WenetJob(manifests, options, options.out, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
     return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

@@ -1,0 +1,72 @@
+"""Hi-Fi TTS (openslr.org/109): audio books of ten English readers, FLAC at 44.1 kHz."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
+from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.published.librispeech import MIRRORS
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.errors import RejectReason
+
+_TREE = "hi_fi_tts_v0"
+_QUALITIES, _PARTS = ("clean", "other"), ("train", "dev", "test")
+_MANIFEST = re.compile(r"(\d+)_manifest_(clean|other)_(train|dev|test)\.json")
+
+
+def data_set() -> CorpusPart:
+    """The whole corpus in two qualities and three parts. The recordings are used unchanged."""
+    return CorpusPart(
+        corpus="hifitts",
+        name="hifitts",
+        archive=Archive(
+            "hi_fi_tts_v0.tar.gz",
+            tuple(f"{mirror}/resources/109/hi_fi_tts_v0.tar.gz" for mirror in MIRRORS),
+        ),
+        trees=(_TREE,),
+        manifests=tuple(_manifest(quality, part) for quality in _QUALITIES for part in _PARTS),
+        read=_read,
+    )
+
+
+def _manifest(quality: str, part: str) -> str:
+    return f"{_TREE}/audio/{quality}_{part}.json"  # here, so that paths begin as the preset of --group-by expects
+
+
+def _read(root: Path) -> Iterator[Utterance]:
+    """Read the manifests `9136_manifest_other_train.json`, whose paths begin with `audio/`, reader by reader."""
+    published = {found[0]: found for path in (root / _TREE).glob("*.json") if (found := _MANIFEST.fullmatch(path.name))}
+    if not published:
+        raise FileNotFoundError(2, "No such file or directory", str(root / _TREE / "92_manifest_clean_train.json"))
+    for quality in _QUALITIES:
+        recordings = (root / _TREE / "audio").glob(f"*_{quality}/*/*.flac")
+        unseen = {path.relative_to(root).as_posix() for path in recordings}
+        for part in _PARTS:
+            for name in sorted(published):
+                reader = published[name][1]
+                if published[name].groups()[1:] != (quality, part):
+                    continue
+                for number, line in lines_of(root / _TREE / name):
+                    utterance = _utterance(line, reader, quality, part, f"{_TREE}/{name}:{number}")
+                    unseen.discard(utterance.source)
+                    yield utterance
+        yield from unmatched(_manifest(quality, _PARTS[-1]), sorted(unseen))
+
+
+def _utterance(line: str, reader: str, quality: str, part: str, where: str) -> Utterance:
+    try:
+        published = msgspec.json.decode(line, type=dict[str, Any])
+        path, normalized = str(published.pop("audio_filepath")), published.pop("text_normalized")
+    except (msgspec.DecodeError, KeyError) as error:
+        detail = f"the line is not a record with audio_filepath and text_normalized: {error}"
+        return Utterance(_manifest(quality, part), "", {"text": line}, where, None, RejectReason.MISSING_FIELD, detail)
+    seconds = published.pop("duration", None)
+    speaker = speaker_name("en", "HiFiTTS", f"{reader}_{quality}")
+    fields = {**published, "normalized_text": normalized, "speaker": speaker}
+    utterance = Utterance(_manifest(quality, part), f"{_TREE}/{path}", fields, where)
+    utterance.duration = seconds if isinstance(seconds, float) else None
+    return utterance

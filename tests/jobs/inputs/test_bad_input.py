@@ -1,0 +1,220 @@
+"""Damaged and incomplete data sets: one line if a file cannot be read, a reject for each record that cannot be used."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from prepcli.errors import InputChangedError
+from prepcli.formats.members import forget, read_member
+from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.named import manifests_of
+from prepcli.manifest.sources import open_bytes
+from prepcli.storage.containers import place_of
+from tests.conftest import read_lines
+from tests.support.audio_files import write_short_corpus
+from tests.support.containers import SOURCES, members_of, samples, write_rows
+from tests.support.running import Outcome, prepcli
+from tests.support.tars import write_tar
+
+COUNT = 4
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    return write_short_corpus(tmp_path / "corpus", COUNT)
+
+
+def tarred(source: object, out: Path, *options: object) -> Outcome:
+    return prepcli("manifest-to-tarred", source, out, "--num-shards", 1, "--max-rejects", 99, "--json", *options)
+
+
+def rejects(out: Path) -> list[dict[str, Any]]:
+    return read_lines(out.with_name(f"{out.name}.prepcli") / "rejects.jsonl")
+
+
+def check_counts(done: Outcome, records: int, num_rejects: int) -> None:
+    report = done.json
+    assert (report["records_in"], report["records_out"], report["rejects"]) == (
+        records,
+        records - num_rejects,
+        num_rejects,
+    )
+
+
+def make(kind: str, manifest: Path, tmp_path: Path) -> Path:
+    (tmp_path / "source").mkdir()
+    return SOURCES[kind](manifest, tmp_path / "source")
+
+
+def test_a_tar_that_is_cut_off(manifest: Path, tmp_path: Path) -> None:
+    tar = write_tar(tmp_path / "a.tar", members_of(manifest))
+    tar.write_bytes(tar.read_bytes()[:5000])
+    done = prepcli("manifest-to-tarred", tar, tmp_path / "out", "--num-shards", 1)
+    assert done.code == 2
+    assert "a.tar cannot be read as a tar: it is cut off in the member at byte" in done.error_line
+
+
+def test_a_compressed_tar_that_is_cut_off(manifest: Path, tmp_path: Path) -> None:
+    tar = write_tar(tmp_path / "a.tar.gz", members_of(manifest), "w:gz")
+    tar.write_bytes(tar.read_bytes()[:5000])
+    done = prepcli("manifest-to-tarred", tar, tmp_path / "out", "--num-shards", 1)
+    assert done.code == 2
+    assert "a.tar.gz cannot be read as a compressed tar" in done.error_line
+
+
+@pytest.mark.parametrize("kind", ["parquet", "zip, stored"])
+def test_other_files_that_are_cut_off(kind: str, manifest: Path, tmp_path: Path) -> None:
+    source = make(kind, manifest, tmp_path)
+    path = next(source.glob("*.parquet")) if source.is_dir() else source
+    path.write_bytes(path.read_bytes()[:-100])
+    done = prepcli("manifest-to-tarred", path, tmp_path / "out", "--num-shards", 1)
+    assert done.code == 2
+    assert f"{path.name} cannot be read as" in done.error_line
+
+
+def test_a_line_without_a_member_and_a_member_without_a_line(manifest: Path, tmp_path: Path) -> None:
+    source = make("tarred", manifest, tmp_path)
+    lines = source / "sharded_manifests" / "manifest_0.json"
+    first, *others = read_lines(lines)
+    lines.write_text("".join(json.dumps(one) + "\n" for one in [{**first, "audio_filepath": "gone.flac"}, *others]))
+    done = tarred(source, tmp_path / "out")
+    assert done.code == 0
+    check_counts(done, COUNT + 1, 2)
+    missing, unnamed = rejects(tmp_path / "out")
+    assert (missing["reject_reason"], missing["text"]) == ("missing_audio", first["text"])
+    assert missing["reject_detail"] == f"{source}/audio_0.tar has no member gone.flac"
+    assert (unnamed["reject_reason"], unnamed["member"]) == ("missing_field", first["audio_filepath"])
+    assert unnamed["shard"] == f"{source}/audio_0.tar"
+
+
+def test_a_set_that_lacks_a_tar_or_a_manifest(manifest: Path, tmp_path: Path) -> None:
+    source = make("tarred", manifest, tmp_path)
+    (source / "audio_1.tar").rename(tmp_path / "kept.tar")
+    assert f"{source} lacks the tar of shard 1" in prepcli("manifest-to-wenet", source, tmp_path / "out").error_line
+    (tmp_path / "kept.tar").rename(source / "audio_1.tar")
+    (source / "sharded_manifests" / "manifest_0.json").unlink()
+    assert (
+        f"{source} lacks the manifest of shard 0" in prepcli("manifest-to-wenet", source, tmp_path / "out").error_line
+    )
+
+
+def test_samples_without_audio_with_the_same_key_and_with_broken_json(manifest: Path, tmp_path: Path) -> None:
+    found = list(members_of(manifest))
+    audio = found[0][1]
+    odd = [
+        ("odd.json", b"{}"),
+        ("twice.flac", audio),
+        ("twice.flac", audio),
+        ("broken.json", b"{"),
+        ("broken.flac", audio),
+    ]
+    done = tarred(write_tar(tmp_path / "a.tar", [*found, *odd]), tmp_path / "out")
+    check_counts(done, COUNT + 3, 3)
+    reasons = [one["reject_reason"] for one in rejects(tmp_path / "out")]
+    assert reasons == ["missing_audio", "bad_field", "broken_json"]
+
+
+def test_two_files_of_audio_in_a_sample_need_a_choice(manifest: Path, tmp_path: Path) -> None:
+    members = [(f"{key}.{kind}", data) for key, _, data in samples(manifest) for kind in ("flac", "8k.flac")]
+    tar = write_tar(tmp_path / "a.tar", members)
+    done = prepcli("manifest-to-tarred", tar, tmp_path / "out", "--num-shards", 1)
+    assert done.code == 2
+    assert "has several files of audio in a sample" in done.error_line
+    assert "--audio-column flac" in done.error_line
+    check_counts(tarred(tar, tmp_path / "out", "--audio-column", "8k.flac"), COUNT, 0)
+
+
+def test_a_row_with_only_a_path_is_not_followed(manifest: Path, tmp_path: Path) -> None:
+    data = samples(manifest)[0][2]
+    path = manifest.parent / read_lines(manifest)[0]["audio_filepath"]
+    audio = pa.array([{"bytes": data, "path": "a.flac"}, {"bytes": None, "path": str(path)}, None])
+    write_rows(tmp_path / "a.parquet", audio, {"text": ["one", "two", "three"]})
+    done = tarred(tmp_path / "a.parquet", tmp_path / "out")
+    check_counts(done, 3, 2)
+    second, third = rejects(tmp_path / "out")
+    assert second["reject_reason"] == third["reject_reason"] == "unreadable_audio"
+    assert f"is not embedded: the row has only the path {path}, which is not followed" in second["reject_detail"]
+    assert (second["row"], third["row"], second["shard"]) == (1, 2, f"{tmp_path}/a.parquet")
+
+
+def test_columns_that_are_not_there_and_columns_that_are_not_audio(manifest: Path, tmp_path: Path) -> None:
+    audio = pa.array([{"bytes": samples(manifest)[0][2], "path": None}])
+    path = write_rows(tmp_path / "a.parquet", audio, {"text": ["one"], "duration": [1.0]})
+    done = prepcli("manifest-to-wenet", path, tmp_path / "out", "--text-column", "words")
+    assert (done.code, "has no column words; its columns are text, duration" in done.error_line) == (2, True)
+    pq.write_table(pa.table({"text": ["a"], "pickled": [3]}), tmp_path / "b.parquet")
+    done = prepcli("manifest-to-wenet", tmp_path / "b.parquet", tmp_path / "out")
+    assert (done.code, "has no column with audio" in done.error_line) == (2, True)
+
+
+def test_several_splits_and_several_sets_are_not_mixed(manifest: Path, tmp_path: Path) -> None:
+    audio = pa.array([{"bytes": samples(manifest)[0][2], "path": None}])
+    for name in ("en/train-00000-of-00001", "en/test-00000-of-00001", "de/train-00000-of-00002"):
+        write_rows(tmp_path / "hub" / f"{name}.parquet", audio, {"text": [name]})
+    assert (
+        "has several splits, test, train" in prepcli("manifest-to-wenet", tmp_path / "hub", tmp_path / "out").error_line
+    )
+    done = prepcli("manifest-to-wenet", tmp_path / "hub", tmp_path / "out", "--split", "train")
+    assert "has several data sets, de, en: give the folder of one of them" in done.error_line
+    done = prepcli("manifest-to-wenet", tmp_path / "hub" / "de", tmp_path / "out", "--split", "train")
+    assert "train-00001-of-00002.parquet is missing" in done.error_line
+    done = prepcli("manifest-to-wenet", tmp_path / "hub" / "en", tmp_path / "out", "--split", "train", "--json")
+    assert done.json["records_out"] == 1
+
+
+def test_a_zip_archive_that_lies_about_its_sizes(manifest: Path, tmp_path: Path) -> None:
+    """A bomb is never inflated beyond the size in the directory."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.wav", bytes(50_000_000))
+        file.writestr("b.flac", samples(manifest)[0][2])
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    data[at + 24 : at + 28] = (1000).to_bytes(4, "little")
+    path.write_bytes(data)
+    done = tarred(path, tmp_path / "out")
+    check_counts(done, 2, 1)
+    assert rejects(tmp_path / "out")[0]["reject_reason"] == "unreadable_audio"
+
+
+@pytest.mark.parametrize("kind", ["compressed tar", "zip, deflated"])
+def test_what_can_only_be_read_in_order_is_not_shuffled(kind: str, manifest: Path, tmp_path: Path) -> None:
+    source = make(kind, manifest, tmp_path)
+    done = prepcli("manifest-to-tarred", source, tmp_path / "out", "--num-shards", 1, "--shuffle")
+    assert done.code == 2
+    assert f"{source} is compressed and can only be read in its order: leave out --shuffle" in done.error_line
+
+
+def test_lists_for_trainers_do_not_name_members(manifest: Path, tmp_path: Path) -> None:
+    source = make("webdataset", manifest, tmp_path)
+    for command, flag in (("manifest-to-wenet", "--raw"), ("manifest-to-mels", "--lists-only")):
+        done = prepcli(command, source, tmp_path / "out", flag)
+        assert done.code == 2
+        assert f"lies in a container, and {flag} lists files for a trainer" in done.error_line
+
+
+def test_a_folder_that_is_not_a_set_of_the_wanted_form(manifest: Path, tmp_path: Path) -> None:
+    source = make("webdataset", manifest, tmp_path)
+    done = prepcli("manifest-to-wenet", source, tmp_path / "out", "--input-format", "shar")
+    assert done.code == 2
+    assert f"{source} is not a data set of the form --input-format shar" in done.error_line
+
+
+@pytest.mark.parametrize("kind", ["tarred", "zip, stored", "compressed tar", "parquet of datasets", "parquet"])
+def test_a_container_that_changes_during_the_run_is_noticed(kind: str, manifest: Path, tmp_path: Path) -> None:
+    source = make(kind, manifest, tmp_path)
+    places = []
+    for one in manifests_of(str(source), SetInput()):
+        with open_bytes(one) as lines:
+            places += [place for line in lines if (place := place_of(json.loads(line)["audio_filepath"]))]
+    forget()
+    assert [read_member(place)[:4] for place in places] == [b"fLaC"] * COUNT
+    path = Path(places[0].path)
+    path.write_bytes(path.read_bytes() + bytes(1024))
+    with pytest.raises(InputChangedError, match="was changed during the run"):
+        read_member(places[0])

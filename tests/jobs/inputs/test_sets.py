@@ -1,0 +1,179 @@
+"""What is recognized as which kind of data set, and the fields of its records."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.inputs.sets import split_of
+from prepcli.storage.containers import Catalogue, own_name, place_of
+from tests.conftest import MINI_CORPUS, make_set, read_lines, tree
+from tests.support.audio_files import write_short_corpus
+from tests.support.containers import SOURCES, samples
+from tests.support.running import prepcli
+from tests.support.tars import write_tar
+
+KINDS = {
+    "tarred": ("tarred set", 2),
+    "tarred of NeMo": ("tarred set", 1),
+    "shar": ("Lhotse Shar", 2),
+    "wenet": ("WeNet shards", 2),
+    "parquet": ("Parquet", 1),
+    "parquet of datasets": ("Parquet", 1),
+    "parquet of bytes": ("Parquet", 1),
+    "webdataset": ("webdataset", 2),
+    "compressed tar": ("webdataset", 1),
+    "zip, stored": ("zip archive", 1),
+    "zip, deflated": ("zip archive", 1),
+    "raw list": ("WeNet list", 1),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_kinds(source: str, tmp_path: Path) -> None:
+    manifest = write_short_corpus(tmp_path / "corpus", 4)
+    (tmp_path / "source").mkdir()
+    found = manifests_of(str(SOURCES[source](manifest, tmp_path / "source")), SetInput())
+    assert all(isinstance(one, Catalogue) for one in found)
+    assert ({one.kind for one in found if isinstance(one, Catalogue)}, len(found)) == (
+        {KINDS[source][0]},
+        KINDS[source][1],
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("a/b.tar::c/d.flac", ("a/b.tar", "c/d.flac")),
+        ("s3://x/b.TAR.GZ::c::d.wav", ("s3://x/b.TAR.GZ", "c::d.wav")),
+        ("a.parquet::7", ("a.parquet", "7")),
+        ("a::b.wav", None),
+        ("a.tar", None),
+    ],
+)
+def test_names(path: str, place: tuple[str, str] | None) -> None:
+    assert place_of(path) == place
+
+
+def test_names_in_outputs_are_those_of_members() -> None:
+    assert own_name("/x/a.tar::spk/u.1.wav") == "spk/u.1.wav"
+    assert own_name("/x/data-000001.parquet::12") == "data-000001_12"
+    assert own_name("plain::a.wav") == "plain::a.wav"
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("data/train-00000-of-00018.parquet", "train"),
+        ("data/train.clean.100-00003-of-00018-b20afd4ce6e03671.parquet", "train.clean.100"),
+        ("dev/part.parquet", "validation"),
+        ("corpus=a/split=test/language=x/p.parquet", "test"),
+        ("my_eval_set.parquet", "test"),
+        ("data-000000.parquet", "train"),
+    ],
+)
+def test_splits(name: str, split: str) -> None:
+    assert split_of(name) == split
+
+
+def test_fields_of_a_shar_and_its_contexts_survive(tmp_path: Path) -> None:
+    make_set("manifest-to-shar", MINI_CORPUS / "manifest_with_context.json", tmp_path / "shar", "--shard-size", 30)
+    done = prepcli("manifest-to-shar", tmp_path / "shar", tmp_path / "again", "--shard-size", 20)
+    assert done.code == 0, done.err
+    for field in ("target_audio", "context_audio"):
+        assert len(list((tmp_path / "again" / field).iterdir())) == 3
+    contents = [
+        {path.name: data for path, data in _members(tmp_path / name, "context_audio").items()}
+        for name in ("shar", "again")
+    ]
+    assert sorted(contents[0].values()) == sorted(contents[1].values())
+
+
+def _members(folder: Path, field: str) -> dict[Path, bytes]:
+    import tarfile
+
+    found: dict[Path, bytes] = {}
+    for path in sorted((folder / field).glob("*.tar")):
+        with tarfile.open(path) as tar:
+            found |= {
+                path / one.name: tar.extractfile(one).read()  # type: ignore[union-attr]
+                for one in tar
+                if not one.name.endswith(".json")
+            }
+    return found
+
+
+def test_segments_of_a_member_and_slices(tmp_path: Path) -> None:
+    """A tarred set with segments stores whole files once; each segment is read from its place in the member."""
+    make_set("manifest-to-tarred", MINI_CORPUS / "segments.json", tmp_path / "whole", "--num-shards", 1)
+    options = ("--num-shards", 1, "--slice-with-offset", "--force-codec", "wav")
+    made = {
+        name: make_set("manifest-to-tarred", source, tmp_path / name, *options)
+        for name, source in (("a", MINI_CORPUS / "segments.json"), ("b", tmp_path / "whole"))
+    }
+    lines = {name: read_lines(tmp_path / name / "sharded_manifests" / "manifest_0.json") for name in made}
+    assert [one["duration"] for one in lines["a"]] == [one["duration"] for one in lines["b"]]
+    assert [one["text"] for one in lines["a"]] == [one["text"] for one in lines["b"]]
+    audio = {name: sorted(_wavs(tmp_path / name / "audio_0.tar").values()) for name in made}
+    assert audio["a"] == audio["b"]
+
+
+def _wavs(path: Path) -> dict[str, bytes]:
+    import tarfile
+
+    with tarfile.open(path) as tar:
+        return {one.name: tar.extractfile(one).read() for one in tar}  # type: ignore[union-attr]
+
+
+def test_manifests_with_names_of_members_are_manifests(tmp_path: Path) -> None:
+    """What a command writes over containers is an input again, also from another folder and for a retry."""
+    manifest = write_short_corpus(tmp_path / "corpus", 3)
+    (key, record, data), *_ = samples(manifest)
+    write_tar(tmp_path / "a.tar", [(f"{key}.flac", data)])
+    lines = [record | {"audio_filepath": f"a.tar::{key}.flac"}, record | {"audio_filepath": "a.tar::gone.flac"}]
+    (tmp_path / "m.json").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    options = ("--num-shards", 1, "--max-rejects", 9, "--json")
+    done = prepcli("manifest-to-tarred", tmp_path / "m.json", tmp_path / "out", *options)
+    assert (done.json["records_out"], done.json["rejects"]) == (1, 1)
+    [reject] = read_lines(tmp_path / "out.prepcli" / "rejects.jsonl")
+    assert (reject["shard"], reject["member"]) == ("a.tar", "gone.flac")
+    write_tar(tmp_path / "a.tar", [("gone.flac", data)])
+    done = prepcli(
+        *("manifest-to-tarred", tmp_path / "out.prepcli" / "rejects.jsonl", tmp_path / "retry", *options),
+        *("--audio-base-dir", tmp_path),
+    )
+    assert done.json["records_out"] == 1, done.err
+    [line] = read_lines(tmp_path / "retry" / "sharded_manifests" / "manifest_0.json")
+    assert not {"shard", "member", "reject_reason"} & set(line)
+
+
+@pytest.mark.parametrize("source", ["tarred", "parquet of datasets", "compressed tar"])
+def test_workers_ranks_and_shuffling_give_the_same_bytes(source: str, tmp_path: Path) -> None:
+    manifest = write_short_corpus(tmp_path / "corpus", 12)
+    (tmp_path / "source").mkdir()
+    made = SOURCES[source](manifest, tmp_path / "source")
+    options = ["--num-shards", 3, *([] if source == "compressed tar" else ["--shuffle"])]
+    assert prepcli("manifest-to-tarred", made, tmp_path / "one", *options, "--num-workers", 1).code == 0
+    assert prepcli("manifest-to-tarred", made, tmp_path / "two", *options, "--num-workers", 2).code == 0
+    for rank in (0, 1):
+        ranks = ("--rank", rank, "--world-size", 2, "--launch-id", "x", "--no-steal", "--num-workers", 1)
+        assert prepcli("manifest-to-tarred", made, tmp_path / "ranks", *options, *ranks).code in (0, 4)
+    assert prepcli("manifest-to-tarred", made, tmp_path / "ranks", *options).code == 0
+    assert tree(tmp_path / "one") == tree(tmp_path / "two") == tree(tmp_path / "ranks")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_make_manifest_names_members(source: str, tmp_path: Path) -> None:
+    manifest = write_short_corpus(tmp_path / "corpus", 4)
+    (tmp_path / "source").mkdir()
+    made = SOURCES[source](manifest, tmp_path / "source")
+    words = ["--format", "set"] if source.startswith("parquet of") else []
+    done = prepcli("make-manifest", made, tmp_path / "out" / "m.json", *words)
+    assert done.code == 0, done.err
+    lines = read_lines(tmp_path / "out" / "m.json")
+    assert sorted(one["text"] for one in lines) == sorted(one["text"] for one in read_lines(manifest))
+    assert all(one["duration"] > 0 for one in lines)
+    again = prepcli("manifest-to-wenet", tmp_path / "out" / "m.json", tmp_path / "wenet", "--json")
+    assert (again.json["records_out"], again.json["rejects"]) == (4, 0)
