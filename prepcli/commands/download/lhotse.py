@@ -239,7 +239,7 @@ def _make(part: LhotseFiles, done: Prepared, options: DownloadLhotse) -> Report:
     root = os.path.realpath(options.data_root)
     inside = any(os.path.realpath(word).startswith(f"{root}/") for word in done.arguments if os.path.isabs(word))
     try:
-        return make_manifest(
+        report = make_manifest(
             MakeManifest(
                 **{one.name: getattr(options, one.name) for one in fields(JobOptions)},
                 source=part.main,
@@ -251,8 +251,10 @@ def _make(part: LhotseFiles, done: Prepared, options: DownloadLhotse) -> Report:
             )
         )
     except TooManyRejectsError as error:  # the other parts are made too
-        report: Report = error.report
-        return report
+        report = error.report
+    manifest = report.outputs.get("manifest")
+    report.outputs = {part.name: manifest} if manifest else {}
+    return report
 
 
 def _checked(report: DownloadReport, engine: RunOptions) -> DownloadReport:
