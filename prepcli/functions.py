@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.index.command import IndexReport as IndexReport
     from prepcli.commands.inspect.report import Inspection as Inspection
+    from prepcli.commands.split.report import SplitReport as SplitReport
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
     from prepcli.engine.run.report import Report as Report
     from prepcli.engine.run.status import Status as Status
@@ -2704,6 +2705,83 @@ def prepare_texts(
         (48, '/.../texts_speakers.txt')
     """
     return call("prepare_texts", locals())
+
+
+def split(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    part: str | Sequence[str] = (),
+    audio_base_dir: str | PathLike[str] | None = None,
+    by: str | None = None,
+    balance: str | None = None,
+    seed: int = 0,
+    keep_parts: str | PathLike[str] | None = None,
+    disjoint: Literal["text"] | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "SplitReport":
+    """Divide the records of manifests into parts, such as train, dev and test, with no speaker in two of them.
+
+    Writes OUT_DIR/NAME.json for each part NAME=AMOUNT. An amount is a share of all hours (0.9), a time (1h, 30m,
+    90s), a number of records (500), or the rest (rest). Whole groups are drawn by a seeded hash, so the parts are
+    as near to the amounts as they allow; the summary shows both. A part that is off by more than half is refused.
+
+    Records in no part are listed as rejects that were asked for. Lines stay as they are; paths become absolute.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Directory of the parts.
+        part: A part and its amount: a share of the hours, 1h, 30m, 90s, a number of records, or rest.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        by: Field whose records with the same value stay together; none: each record for itself. Default: speaker,
+            if there are speakers.
+        balance: Give each part the same shares of the values of these fields as the whole.
+        seed: Seed of the draw; the order of the records has no effect on it.
+        keep_parts: Directory of an earlier split: what was in a part stays in it.
+        disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `details["parts"]` has the size of each part, `outputs[NAME]` its manifest.
+
+    Raises:
+        UsageError: a part cannot be met, a field does not exist, or a manifest cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.split("manifest.json", "parts", part=["train=0.8", "test=0.2"])
+        >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
+        [('train', 36, 6), ('test', 12, 2)]
+    """
+    return call("split", locals())
 
 
 def status(

@@ -4,7 +4,7 @@ A source of audio is a file, an object in a store, a range of the bytes of eithe
 in memory, such as a value of a Parquet column.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from math import floor, inf
@@ -56,8 +56,7 @@ class Again(Enum):
     NOTHING = "nothing is encoded"
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """The policy of a writer for the segments that records name.
 
     A file is copied byte for byte if all of its samples and channels are taken, and its format and rate may stay.
@@ -87,7 +86,7 @@ class Policy:
 @lru_cache(maxsize=16)
 def with_channel(policy: Policy, channel: str | None) -> Policy:
     """Return the policy with the value of `--channel`; raises as `chosen_channel`."""
-    return replace(policy, chosen=chosen_channel(channel))
+    return policy._replace(chosen=chosen_channel(channel))
 
 
 _ITS_OWN = "the file's, or `--target-sample-rate`"
@@ -181,8 +180,7 @@ POLICIES = (TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, MELS, CONVER
 """The policies of all commands; `docs/formats.md` has the table."""
 
 
-@dataclass(frozen=True, slots=True)
-class TargetFormat:
+class TargetFormat(NamedTuple):
     """The properties that encoded audio should have.
 
     Attributes:

@@ -8,7 +8,7 @@ no value, or `tuple[TYPE, ...]` for several values.
 import inspect
 from dataclasses import MISSING, dataclass, fields, replace
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from prepcli.storage.paths import AnyPath, StorePath
 
@@ -66,8 +66,7 @@ SYNONYMS = {"--force-codec": "--audio-format", "--audio-format": "--force-codec"
 """Names of NeMo's scripts for the same option; a command that has one of the two names also accepts the other."""
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(NamedTuple):
     """An option as its dataclass declares it; `type` is the type of a single value, without `None`."""
 
     name: str

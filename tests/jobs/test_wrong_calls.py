@@ -175,6 +175,27 @@ CALLS: dict[str, dict[str, str]] = {
         "few.json few.json": "would replace it",
         "empty.json out.json": "no records in empty.json: it has no lines",
     },
+    "split": {
+        "nowhere.json OUT --part a=0.5": "manifest not found: nowhere.json",
+        "MINI OUT": "give the parts: --part train=0.9 --part test=0.1",
+        "MINI OUT --part train": "--part 'train': give NAME=AMOUNT with a share",
+        "MINI OUT --part a=nan": "--part 'a=nan': give NAME=AMOUNT with a share",
+        "MINI OUT --part a/b=0.5": "--part 'a/b=0.5': give NAME=AMOUNT",
+        "MINI OUT --part a=0": "the amount must be above 0",
+        "MINI OUT --part a=1.5": "a share is at most 1, and records are whole numbers",
+        "MINI OUT --part a=0.5 --part A=0.2": "a is given twice",
+        "MINI OUT --part a=rest --part b=rest": "only one part can take the rest",
+        "MINI OUT --part a=0.7 --part b=0.7": "the shares add up to 1.4, more than 1",
+        "MINI OUT --part a=99h": "the parts ask for 99.00 h, and there are",
+        "MINI OUT --part a=99": "the parts ask for 99 records, and there are 48; ask for less",
+        "MINI OUT --part a=rest --part b=0.1s": "asks for 0.1 s, and whole speakers give 0.0 s: the small",
+        "MINI OUT --part a=rest --part b=48": "nothing is left for a; ask for less in the other parts",
+        "MINI OUT --part a=0.5 --part b=0.5 --by lnag": "--by lnag: no record has this field",
+        "MINI OUT --part a=0.5 --part b=0.5 --by ' '": "--by takes a field, or none",
+        "MINI OUT --part a=0.5 --part b=0.5 --keep-parts nothing": "nothing has none of a.json, b.json",
+        "few.json OUT --part a=0.5 --part b=0.5 --by text": "all records have the same text",
+        "empty.json OUT --part a=0.5": "no records in empty.json: it has no lines",
+    },
     "make-manifest": {
         "empty.txt m.json": "is empty",
         "nemo.txt m.json": "prepcli fix-durations",
@@ -213,7 +234,7 @@ NEEDED = {"resemblyzer": "resemblyzer", "bad.model": "sentencepiece"}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small files of all kinds; no call may change them or add to them."""
     made = tmp_path_factory.mktemp("calls")
-    few = write_lines(made / "few.json", [{"audio_filepath": "a", "duration": d, "text": ""} for d in (1, 2)])
+    few = write_lines(made / "few.json", [{"audio_filepath": "a", "duration": d, "text": "x"} for d in (1, 2)])
     (made / "cut.json.gz").write_bytes(gzip.compress(few.read_bytes())[:-9])
     for name in ("1h.json", "2h.json"):
         write_lines(made / name, [{"audio_filepath": "a/x.wav", "duration": 1.0, "text": "x"}])

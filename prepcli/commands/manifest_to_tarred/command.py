@@ -4,9 +4,9 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.commands.manifest_to_tarred.job import TarredJob, number_of
 from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, TarredOptions
@@ -178,8 +178,7 @@ _TRACES = ("plan.json", "clearing.json")
 """A version's folder with one of these belongs to a run that may have written to the set."""
 
 
-@dataclass(frozen=True)
-class _Addition:
+class _Addition(NamedTuple):
     """The addition to remove: its version, workspace and plan, its shards, and the set before the addition."""
 
     version: int
