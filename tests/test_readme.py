@@ -5,6 +5,7 @@ import os
 import re
 import runpy
 import shlex
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -74,6 +75,9 @@ def test_all_commands_of_the_readme_in_their_order_and_what_trainers_read_then(t
         done = run(command, tmp_path)
         assert done.code == 0, (command, done.err)
         assert done.out.startswith(output), (command, done.out)
+    made = {path.name for path in tmp_path.iterdir()} - {"tests", "recipes", "scripts", "python"}
+    ignored = subprocess.run(["git", "-C", ROOT, "check-ignore", *made], capture_output=True, text=True).stdout
+    assert made == set(ignored.split())
     texts = sorted(record["text"] for record in read_lines(MINI_CORPUS / "manifest.json"))
     seen = [(text, len(audio)) for batch in tarred_batches(tmp_path / "own", 22050) for text, audio in batch]
     assert sorted(text for text, _ in seen) == texts
@@ -123,7 +127,7 @@ def test_options_that_the_pages_name_exist() -> None:
 
 def test_each_task_of_the_page_of_tasks_has_a_command_that_exists() -> None:
     rows = re.findall(r"^\| ([a-z].+?) \| `(.+?)` \| \[.+?\]\(.+?\) \|$", tasks(), flags=re.MULTILINE)
-    assert len(rows) == 26
+    assert len(rows) == 31
     for task, command in rows:
         words = shlex.split(command)
         if words[0] == "prepcli":

@@ -43,6 +43,7 @@ class Channels(Enum):
     ALL = "all"
     NAMED = "the record's `channel`, else all"
     ONE = "the record's `channel`, else the first"
+    MEAN = "the record's `channel`, else the mean of all"
     FIRST = "the first"
 
 
@@ -52,6 +53,7 @@ class Again(Enum):
     OWN = "`--force-codec`, else the file's"
     SHAR = "`--audio-format`; with `original` the file's"
     LOSSLESS = "`--force-codec`, else WAV for WAV and FLAC for all others"
+    FLAC = "FLAC, or `--force-codec ogg`"
     PAGE = "FLAC or WAV of 16 bits"
     NOTHING = "nothing is encoded"
 
@@ -140,6 +142,15 @@ PARQUET = Policy(
     "as WeNet: length and rate come from the header of the audio",
     frozenset(WRITABLE),
 )
+OMNILINGUAL = Policy(
+    "manifest-to-parquet --form omnilingual",
+    Samples.NEARLY,
+    Channels.MEAN,
+    "16 kHz",
+    Again.FLAC,
+    "omnilingual-asr reads mono at 16 kHz; the column with the length has that of the audio",
+    frozenset(("flac", "ogg")),
+)
 MELS = Policy(
     "manifest-to-mels",
     Samples.NEARLY,
@@ -175,8 +186,14 @@ SHAR_CODES = Policy(
     Again.NOTHING,
     "the codes are as long as what lhotse reads",
 )
+DUPLICATES = Policy(
+    "find-duplicates", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration hides no copy"
+)
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
-POLICIES = (TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, MELS, CONVERT, CONTEXT, CODES, SHAR_CODES, PAGE)
+POLICIES = (
+    *(TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, OMNILINGUAL, MELS),
+    *(CONVERT, CONTEXT, CODES, SHAR_CODES, DUPLICATES, PAGE),
+)
 """The policies of all commands; `docs/formats.md` has the table."""
 
 
@@ -346,7 +363,7 @@ def _channel(info: AudioInfo, named: object, policy: Policy, name: str) -> Chann
     if policy.channels is Channels.FIRST:
         return 0
     if named is None and chosen is None:
-        return None if policy.channels is Channels.NAMED else 0
+        return {Channels.NAMED: None, Channels.MEAN: MIX}.get(policy.channels, 0)
     taken = chosen if named is None else named
     if type(taken) is not int or not 0 <= taken < info.num_channels:
         raise RecordRejected(

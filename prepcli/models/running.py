@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from prepcli.engine.run.crashes import in_flight
 from prepcli.errors import option
-from prepcli.models.faults import lacks_memory
+from prepcli.models.faults import Fault, fault_of
 from prepcli.processes.workers import no_interruption, wait_for, wait_for_any
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _try(model: Model, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...] | None"
     try:
         found = model(*batch)
     except Exception as error:
-        if not lacks_memory(error):
+        if fault_of(error) is not Fault.MEMORY:
             raise
         return None
     return found if isinstance(found, tuple) else (found,)

@@ -121,8 +121,6 @@ def blend(options: Blend) -> BlendReport:
         raise UsageError(f"{options.out}: the config must be a file whose name ends in .yaml, or in .list for WeNet")
     if options.out.is_dir():
         raise UsageError(f"{options.out} is a folder; name the config to write")
-    if any(not 0 <= one < float("inf") for one in options.temperature):
-        raise UsageError(f"{option('--temperature')} must be a number from 0 on")
     tags = options.tags()
     if is_for_wenet and tags:
         raise UsageError(f"a list for WeNet has no tags: leave out {option('--lang')} and {option('--tag')}")

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.commands.download.job import DownloadReport, too_many_rejects
+from prepcli.commands.download.job import too_many_rejects
 from prepcli.commands.download.options import DownloadLhotse
 from prepcli.commands.download.prepare import exclusive_lock
 from prepcli.commands.download.recipes import OUTPUT, RECIPES, Recipe
+from prepcli.commands.download.report import DownloadReport
 from prepcli.commands.make_manifest.job import make_manifest
 from prepcli.commands.make_manifest.lhotse import LhotseFiles, files_in
 from prepcli.commands.make_manifest.options import MakeManifest

@@ -235,7 +235,7 @@ def _marker(workspace: Workspace) -> UnpackedMarker | None:
 
 @contextlib.contextmanager
 def exclusive_lock(workspace: Workspace, name: str) -> Iterator[None]:
-    """Hold the lock of a data set: one process may fetch or unpack it. The lock ends with the process.
+    """Hold the lock of a data set: one process may fetch it. The lock ends with the process.
 
     Raises:
         UsageError: another process has the lock, or the folder cannot be written.
@@ -253,7 +253,7 @@ def exclusive_lock(workspace: Workspace, name: str) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UsageError(f"another process is preparing {name} for {workspace.out}; let it finish") from error
+            raise UsageError(f"another process is fetching {name} for {workspace.out}; let it finish") from error
         except OSError:
             pass  # the file system has no locks
         try:
@@ -275,7 +275,7 @@ def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool)
     if read_document(workspace.plan_file, StoredPlan) is not None:
         return
     trees = () if overwrite else (*data_set.trees, *data_set.converted)
-    foreign = next(workspace.outputs((*trees, *data_set.manifests, *data_set.derived)), None)
+    foreign = next(workspace.found.matching((*trees, *data_set.manifests, *data_set.derived)), None)
     if foreign is not None:
         raise UsageError(
             f"{foreign} exists, but {workspace.root} does not show that prepcli made it; choose another "
