@@ -54,7 +54,7 @@ class Command(NamedTuple):
 
 
 def _of_corpus(corpus: Corpus) -> Command:
-    report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.job.DownloadReport"
+    report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.report.DownloadReport"
     return Command(f"download {corpus.name}", "download", corpus.options, corpus.summary, report)
 
 
@@ -79,6 +79,13 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Split",
             "Divide records into parts, no speaker in two of them",
             "commands.split.report.SplitReport",
+        ),
+        Command(
+            "find-duplicates",
+            "find_duplicates",
+            "FindDuplicates",
+            "Find equal audio and texts, and leaks between sets",
+            "commands.find_duplicates.report.DuplicatesReport",
         ),
     ),
     "Prepare training data from manifests": (

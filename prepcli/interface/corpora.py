@@ -115,6 +115,15 @@ CORPORA = (
         publisher="OpenSLR",
     ),
     Corpus(
+        name="hifitts2",
+        languages="English",
+        hours=36700,
+        speech="audio books of LibriVox, cut, 22.05 or 44.1 kHz",
+        archives="Chapters one by one",
+        licence="CC BY 4.0",
+        publisher="LibriVox",
+    ),
+    Corpus(
         name="vctk",
         languages="English",
         hours=44,

@@ -24,6 +24,8 @@ class Option:
         metavar: the placeholder for the value in `--help`.
         shown_default: the default that `--help` shows; an empty text shows none.
         minimum: the smallest allowed value.
+        maximum: the largest allowed value.
+        above: the value must be greater than this.
         must_exist: the value is the path of an existing file or folder.
         is_argument: it is positional on the command line.
         shapes_output: it is one of the settings in `plan.json`; a run continues only with the same settings.
@@ -46,6 +48,8 @@ class Option:
     metavar: str | None = None
     shown_default: str | None = None
     minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
     must_exist: Literal["file", "folder"] | None = None
     is_argument: bool = False
     shapes_output: bool = True

@@ -83,7 +83,7 @@ def _one_value(one: Declared, value: Any) -> Any:
         isinstance(converted, bool) != (one.type is bool)
     ):
         raise UsageError(f"{one.name} must be of type {one.type.__name__}, not {value!r}")
-    _check_minimum(one, converted, one.name)
+    _check_limits(one, converted, one.name)
     wanted = one.option.must_exist if not is_address(str(converted)) else None  # existence in a store is checked later
     if wanted is not None and not (os.path.isdir if wanted == "folder" else os.path.isfile)(converted):
         raise UsageError(f"{one.name}: there is no {one.option.must_exist} {value}")
@@ -102,13 +102,18 @@ def from_command_line(one: Declared, value: Any) -> Any:
     if isinstance(value, (str, os.PathLike)):
         return _text_or_path(one, os.fspath(value), name)
     if isinstance(value, float):
-        _check_minimum(one, value, name)  # click does not refuse NaN
+        _check_limits(one, value, name)  # click does not refuse NaN
     return value
 
 
-def _check_minimum(one: Declared, value: Any, name: str) -> None:
-    if one.option.minimum is not None and not value >= one.option.minimum:
-        raise UsageError(f"{name} must be {one.option.minimum:g} or more, not {value!r}")
+def _check_limits(one: Declared, value: Any, name: str) -> None:
+    minimum, maximum, above = one.option.minimum, one.option.maximum, one.option.above
+    if minimum is not None and not value >= minimum:
+        raise UsageError(f"{name} must be {minimum:g} or more, not {value!r}")
+    if above is not None and not value > above:
+        raise UsageError(f"{name} must be above {above:g}, not {value!r}")
+    if maximum is not None and not value <= maximum:
+        raise UsageError(f"{name} must be {maximum:g} or less, not {value!r}")
 
 
 def _text_or_path(one: Declared, value: str, name: str) -> Any:

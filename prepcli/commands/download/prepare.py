@@ -133,7 +133,7 @@ def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -
     workspace = workspace_of(data_set, data_root)
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
     try:
-        with stop_on_signals(), exclusive_lock(workspace, data_set):
+        with stop_on_signals(), exclusive_lock(workspace, data_set.name):
             _ensure(data_set, archive, workspace, fetching)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -234,7 +234,7 @@ def _marker(workspace: Workspace) -> UnpackedMarker | None:
 
 
 @contextlib.contextmanager
-def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]:
+def exclusive_lock(workspace: Workspace, name: str) -> Iterator[None]:
     """Hold the lock of a data set: one process may fetch it. The lock ends with the process.
 
     Raises:
@@ -253,9 +253,7 @@ def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UsageError(
-                f"another process is fetching {data_set.name} for {workspace.out}; let it finish"
-            ) from error
+            raise UsageError(f"another process is fetching {name} for {workspace.out}; let it finish") from error
         except OSError:
             pass  # the file system has no locks
         try:
