@@ -61,6 +61,14 @@ def _of_corpus(corpus: Corpus) -> Command:
 TASKS: dict[str, tuple[Command, ...]] = {
     "Get data and make manifests": (
         *map(_of_corpus, CORPORA),
+        Command(
+            "download lhotse",
+            "download",
+            "DownloadLhotse",
+            "Any corpus that lhotse prepares, from your copy.",
+            "commands.download.report.DownloadReport",
+            module="lhotse",
+        ),
         Command("make-manifest", "make_manifest", "MakeManifest", "Make a manifest of your own audio"),
         Command("fix-durations", "fix_durations", "FixDurations", "Measure the durations of a manifest again"),
         Command("prepare-texts", "prepare_texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
@@ -79,6 +87,13 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Split",
             "Divide records into parts, no speaker in two of them",
             "commands.split.report.SplitReport",
+        ),
+        Command(
+            "find-duplicates",
+            "find_duplicates",
+            "FindDuplicates",
+            "Find equal audio and texts, and leaks between sets",
+            "commands.find_duplicates.report.DuplicatesReport",
         ),
     ),
     "Prepare training data from manifests": (

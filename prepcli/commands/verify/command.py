@@ -263,6 +263,8 @@ def check_set(
     kinds = {one.kind for one in sets}
     manifests = manifests_in(out, list(published)) if kinds <= {"tarred", "shar", "codes"} else []
     if not (sets or published or manifests or any(run.is_finished for run in runs)):
+        if isinstance(out, Path) and (state := read_document(out / "plan.json", StoredPlan)) is not None:
+            raise UsageError(f"{out} holds the state of the run that made {state.out}; give {state.out}")
         raise UsageError(
             f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
