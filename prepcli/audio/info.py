@@ -1,5 +1,6 @@
 """The properties of an audio file that are known without decoding, and the reject for an unreadable file."""
 
+from math import floor
 from typing import NamedTuple, NoReturn
 
 from prepcli.errors import RecordRejected, RejectReason
