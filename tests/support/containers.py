@@ -49,6 +49,7 @@ def _tarred_of_nemo(manifest: Path, folder: Path) -> Path:
         lines += [{**record, "audio_filepath": f"{key}.flac", "shard_id": shard} for key, record, _ in part]
     text = "".join(json.dumps(one) + "\n" for one in lines)
     (folder / "tarred_audio_manifest.json").write_text(text, encoding="utf-8")
+    (folder / "metadata.yaml").write_text("dataset_config:\n  num_shards: 2\nnum_samples_per_shard: 3\n")
     return folder
 
 
