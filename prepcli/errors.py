@@ -83,15 +83,15 @@ def cannot_write(error: OSError, message: str) -> PrepcliError:
     return PrepcliError(message) if error.errno in FAULTS_OF_THE_MACHINE else UsageError(message)
 
 
-def named(error: OSError, path: str | os.PathLike[str]) -> OSError:
+def named(error: OSError, path: object) -> OSError:
     """Set the file name of an error to `path` if it has none: errors of reading, writing and flushing have none."""
     if error.filename is None and error.errno is not None:
-        error.filename = os.fspath(path)
+        error.filename = str(path)
     return error
 
 
 @contextmanager
-def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+def naming(path: object) -> Iterator[None]:
     """Let errors of the operating system name `path`, as `named` does."""
     try:
         yield

@@ -8,7 +8,7 @@ from prepcli.interface.from_python import call
 
 if TYPE_CHECKING:
     from prepcli.commands.blend.command import BlendReport as BlendReport
-    from prepcli.commands.download.job import DownloadReport as DownloadReport
+    from prepcli.commands.download.report import DownloadReport as DownloadReport
     from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
     from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.index.command import IndexReport as IndexReport
     from prepcli.commands.inspect.report import Inspection as Inspection
+    from prepcli.commands.split.report import SplitReport as SplitReport
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
     from prepcli.engine.run.report import Report as Report
     from prepcli.engine.run.status import Status as Status
@@ -586,6 +587,76 @@ def download_hifitts(
         '/.../data/hi_fi_tts_v0/audio/clean_train.json'
     """
     return call("download_hifitts", locals())
+
+
+def download_hifitts2(
+    data_root: str | PathLike[str],
+    *,
+    sampling_rate: Literal["22khz", "44khz"] = "22khz",
+    metadata: str | PathLike[str] | None = None,
+    chapters: str | PathLike[str] | None = None,
+    base_url: str | None = None,
+    fetch_only: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Cut the audio books of HiFiTTS-2 into utterances, and make NeMo manifests of them.
+
+    Reads the published manifest_22khz.json and chapters_22khz.json, which are fetched or in metadata. Each chapter
+    is fetched from LibriVox, or read below chapters, compared with its published duration, resampled and cut; its
+    file is not kept. Writes D/hifitts2_22khz/{train,dev_seen,dev_unseen,test_seen,test_unseen}.json with the
+    published fields, the speaker as Magpie-TTS needs it, and the measured duration; the FLAC files lie beside them.
+
+    A record is a line of the published manifest. A chapter that is gone or has changed makes rejects of its
+    records. Memory per worker: a whole chapter, 0.6 GB for an hour at 44.1 kHz. Run the same call again to
+    continue.
+
+    Args:
+        data_root: Folder for the corpus, its audio and its manifests.
+        sampling_rate: The edition: 22.05 kHz, or the part of it at 44.1 kHz.
+        metadata: Folder with the published manifests, instead of fetching them.
+        chapters: Folder with a copy of the chapters under their published paths, instead of fetching them.
+        base_url: Fetch manifests and chapters below this address. Default: the publishers'.
+        fetch_only: Only fetch the published manifests.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_hifitts2("data", metadata="hifitts2", chapters="chapters")
+        >>> report.outputs["train"]
+        '/.../data/hifitts2_22khz/train.json'
+    """
+    return call("download_hifitts2", locals())
 
 
 def download_hub5(
@@ -2134,8 +2205,12 @@ def manifest_to_parquet(
     *,
     shard_size: int = 1000,
     audio_base_dir: str | PathLike[str] | None = None,
+    form: Literal["hf", "omnilingual"] = "hf",
+    corpus: str | None = None,
+    set_split: str | None = None,
+    set_lang: str | None = None,
     row_group_size: int = 200,
-    force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
+    force_codec: Literal["flac", "wav", "opus", "mp3", "ogg"] | None = None,
     shuffle: bool = False,
     shuffle_seed: int = 0,
     target_sample_rate: int | None = None,
@@ -2167,6 +2242,10 @@ def manifest_to_parquet(
     text. Files that need no change are stored byte for byte; segments are cut exactly. Needs pyarrow (the extra
     parquet).
 
+    With form omnilingual, as omnilingual-asr reads them: OUT/corpus=C/split=S/language=L/data-{000000}.parquet with
+    the columns text, audio_bytes and audio_size, and OUT/_language_distribution.tsv with the hours of each
+    language.
+
     Run the same call again to continue after an interruption.
 
     Args:
@@ -2175,8 +2254,13 @@ def manifest_to_parquet(
         out: Directory for the Parquet files.
         shard_size: Maximum number of records per shard.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        form: hf: for Hugging Face datasets and NeMo; omnilingual: for omnilingual-asr, mono FLAC at 16 kHz in
+            folders by corpus, split and language.
+        corpus: With form omnilingual: the corpus of records without the field corpus.
+        set_split: With form omnilingual: the split of records without the field split, such as train.
+        set_lang: With form omnilingual: the language of records without the field lang, such as de.
         row_group_size: Maximum number of records per row group; a reader holds a whole row group.
-        force_codec: Encode audio to this format. Default: unchanged.
+        force_codec: Encode audio to this format; ogg is Vorbis. Default: unchanged; omnilingual: flac.
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
@@ -2633,6 +2717,83 @@ def prepare_texts(
         (48, '/.../texts_speakers.txt')
     """
     return call("prepare_texts", locals())
+
+
+def split(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    part: str | Sequence[str] = (),
+    audio_base_dir: str | PathLike[str] | None = None,
+    by: str | None = None,
+    balance: str | None = None,
+    seed: int = 0,
+    keep_parts: str | PathLike[str] | None = None,
+    disjoint: Literal["text"] | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "SplitReport":
+    """Divide the records of manifests into parts, such as train, dev and test, with no speaker in two of them.
+
+    Writes OUT_DIR/NAME.json for each part NAME=AMOUNT. An amount is a share of all hours (0.9), a time (1h, 30m,
+    90s), a number of records (500), or the rest (rest). Whole groups are drawn by a seeded hash, so the parts are
+    as near to the amounts as they allow; the summary shows both. A part that is off by more than half is refused.
+
+    Records in no part are listed as rejects that were asked for. Lines stay as they are; paths become absolute.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Directory of the parts.
+        part: A part and its amount: a share of the hours, 1h, 30m, 90s, a number of records, or rest.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        by: Field whose records with the same value stay together; none: each record for itself. Default: speaker,
+            if there are speakers.
+        balance: Give each part the same shares of the values of these fields as the whole.
+        seed: Seed of the draw; the order of the records has no effect on it.
+        keep_parts: Directory of an earlier split: what was in a part stays in it.
+        disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `details["parts"]` has the size of each part, `outputs[NAME]` its manifest.
+
+    Raises:
+        UsageError: a part cannot be met, a field does not exist, or a manifest cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.split("manifest.json", "parts", part=["train=0.8", "test=0.2"])
+        >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
+        [('train', 36, 6), ('test', 12, 2)]
+    """
+    return call("split", locals())
 
 
 def status(

@@ -122,7 +122,7 @@ def test_options_that_the_pages_name_exist() -> None:
 
 def test_each_task_of_the_page_of_tasks_has_a_command_that_exists() -> None:
     rows = re.findall(r"^\| ([a-z].+?) \| `(.+?)` \| \[.+?\]\(.+?\) \|$", tasks(), flags=re.MULTILINE)
-    assert len(rows) == 26
+    assert len(rows) == 27
     for task, command in rows:
         words = shlex.split(command)
         if words[0] == "prepcli":

@@ -1,7 +1,6 @@
 """The properties of an audio file that are known without decoding, and the reject for an unreadable file."""
 
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from prepcli.errors import RecordRejected, RejectReason
 
@@ -11,8 +10,7 @@ FFMPEG = "ffmpeg"
 """`AudioInfo.format` of files that only ffmpeg decodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class AudioInfo:
+class AudioInfo(NamedTuple):
     """The properties of an audio file, by its content and never by its name.
 
     Attributes:

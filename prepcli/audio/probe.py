@@ -7,7 +7,6 @@ call for 2.8 s at 8 kHz, in the page cache, one core of an AMD EPYC, from bytes 
 
 import os
 from contextlib import nullcontext
-from dataclasses import replace
 
 from prepcli.audio import containers, ffmpeg, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
@@ -157,8 +156,7 @@ def _probe_after_tag(source: Source, name: str) -> AudioInfo:
     start = mpeg.skip_id3v2(data)
     after = ByteSource(data[start:])
     info = _probe(after, after.data[:_HEAD_BYTES], name)
-    return replace(
-        info,
+    return info._replace(
         format="flac" if info.format == "flac" else NOT_PASSABLE,
         data_offset=None if info.data_offset is None else start + info.data_offset,
     )

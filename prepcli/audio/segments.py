@@ -4,7 +4,7 @@ A source of audio is a file, an object in a store, a range of the bytes of eithe
 in memory, such as a value of a Parquet column.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from math import floor, inf
@@ -43,6 +43,7 @@ class Channels(Enum):
     ALL = "all"
     NAMED = "the record's `channel`, else all"
     ONE = "the record's `channel`, else the first"
+    MEAN = "the record's `channel`, else the mean of all"
     FIRST = "the first"
 
 
@@ -52,12 +53,12 @@ class Again(Enum):
     OWN = "`--force-codec`, else the file's"
     SHAR = "`--audio-format`; with `original` the file's"
     LOSSLESS = "`--force-codec`, else WAV for WAV and FLAC for all others"
+    FLAC = "FLAC, or `--force-codec ogg`"
     PAGE = "FLAC or WAV of 16 bits"
     NOTHING = "nothing is encoded"
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """The policy of a writer for the segments that records name.
 
     A file is copied byte for byte if all of its samples and channels are taken, and its format and rate may stay.
@@ -87,7 +88,7 @@ class Policy:
 @lru_cache(maxsize=16)
 def with_channel(policy: Policy, channel: str | None) -> Policy:
     """Return the policy with the value of `--channel`; raises as `chosen_channel`."""
-    return replace(policy, chosen=chosen_channel(channel))
+    return policy._replace(chosen=chosen_channel(channel))
 
 
 _ITS_OWN = "the file's, or `--target-sample-rate`"
@@ -141,6 +142,15 @@ PARQUET = Policy(
     "as WeNet: length and rate come from the header of the audio",
     frozenset(WRITABLE),
 )
+OMNILINGUAL = Policy(
+    "manifest-to-parquet --form omnilingual",
+    Samples.NEARLY,
+    Channels.MEAN,
+    "16 kHz",
+    Again.FLAC,
+    "omnilingual-asr reads mono at 16 kHz; the column with the length has that of the audio",
+    frozenset(("flac", "ogg")),
+)
 MELS = Policy(
     "manifest-to-mels",
     Samples.NEARLY,
@@ -177,12 +187,14 @@ SHAR_CODES = Policy(
     "the codes are as long as what lhotse reads",
 )
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
-POLICIES = (TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, MELS, CONVERT, CONTEXT, CODES, SHAR_CODES, PAGE)
+POLICIES = (
+    *(TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, OMNILINGUAL, MELS),
+    *(CONVERT, CONTEXT, CODES, SHAR_CODES, PAGE),
+)
 """The policies of all commands; `docs/formats.md` has the table."""
 
 
-@dataclass(frozen=True, slots=True)
-class TargetFormat:
+class TargetFormat(NamedTuple):
     """The properties that encoded audio should have.
 
     Attributes:
@@ -348,7 +360,7 @@ def _channel(info: AudioInfo, named: object, policy: Policy, name: str) -> Chann
     if policy.channels is Channels.FIRST:
         return 0
     if named is None and chosen is None:
-        return None if policy.channels is Channels.NAMED else 0
+        return {Channels.NAMED: None, Channels.MEAN: MIX}.get(policy.channels, 0)
     taken = chosen if named is None else named
     if type(taken) is not int or not 0 <= taken < info.num_channels:
         raise RecordRejected(

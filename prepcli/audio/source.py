@@ -212,7 +212,7 @@ def open_file(path: str | AnyPath, name: str) -> int:
         RecordRejected: as by `open_source`.
     """
     try:
-        return os.open(path, READING)
+        return os.open(str(path), READING)
     except OSError as error:
         refuse(error, name)
     except ValueError as error:  # a NUL in the path

@@ -22,8 +22,7 @@ from prepcli.interface.options import Declared, declared, words_of
 from prepcli.interface.printing import as_text, encodable
 from prepcli.interface.values import Options, check_effects, from_command_line
 from prepcli.processes.workers import CALLED_FROM_PYTHON, is_own_rank
-from prepcli.storage.addresses import is_address, other_scheme
-from prepcli.storage.paths import path_of
+from prepcli.storage.addresses import is_address, other_scheme, parse_address
 
 if TYPE_CHECKING:
     from prepcli.commands.status.options import ShowStatus
@@ -114,13 +113,13 @@ def build_command(
 class _PathOrAddress(TyperPath):
     """A path or an address. Its existence is checked when it is used; an address of another scheme is refused later.
 
-    An address is not converted to `Path`, which would change its key.
+    An address is checked before typer converts it to `Path`, which would change its key.
     """
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """See `TyperPath.convert`."""
         if is_address(value) and value.partition("://")[2]:  # an address without a bucket is refused later
-            return path_of(value)
+            return str(parse_address(value))
         return value if other_scheme(value) else super().convert(value, param, ctx)
 
 

@@ -49,7 +49,7 @@ def beside(data: str | AnyPath) -> AnyPath:
 
 def mirrored(data: str | AnyPath) -> str:
     """The path of a data file's index below a mirror."""
-    folder, name = os.path.split(data)
+    folder, name = os.path.split(str(data))
     return f"{without_scheme(absolute_folder(folder))}/{name}{INDEX_SUFFIX}".lstrip("/")
 
 

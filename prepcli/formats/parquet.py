@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import UsageError
+from prepcli.formats.omnilingual import AUDIO, SIZE, TEXT
 from prepcli.formats.tar import Sink
 from prepcli.storage.paths import NUMBER
 
@@ -160,19 +161,31 @@ class _Audio:
 
 
 class ParquetFile:
-    """Appends records to a file, in row groups of `group_size` records, or fewer if they have much audio."""
+    """Appends records to a file, in row groups of `group_size` records, or fewer if they have much audio.
+
+    Attributes:
+        audio: the column with the audio.
+        encoded: the path of its bytes in the schema. They are not compressed: they are compressed already, or should be
+            read fast.
+        dictionaries: further paths with a dictionary.
+        max_group_bytes: maximum bytes of audio per row group.
+    """
+
+    audio: ClassVar[str] = "audio"
+    encoded: ClassVar[str] = "audio.bytes"
+    dictionaries: ClassVar[tuple[str, ...]] = ("audio.path",)
+    max_group_bytes: ClassVar[int] = MAX_GROUP_BYTES
 
     def __init__(self, sink: Sink, schema: "pyarrow.Schema", group_size: int) -> None:
         import pyarrow.parquet as pq
 
-        plain = [name for name in schema.names if name != "audio"]
-        # Audio is not compressed: it is compressed already, or should be read fast. Statistics would repeat the longest
-        # recordings.
+        plain = [name for name in schema.names if name != self.audio]
+        # Statistics of the audio would repeat the longest recordings.
         self._writer = pq.ParquetWriter(
             _ArrowSink(sink),
             schema,
-            compression={"audio.bytes": "NONE", "audio.path": "ZSTD", **dict.fromkeys(plain, "ZSTD")},
-            use_dictionary=[*plain, "audio.path"],
+            compression=dict.fromkeys([*plain, *self.dictionaries], "ZSTD") | {self.encoded: "NONE"},
+            use_dictionary=[*plain, *self.dictionaries],
             write_statistics=plain,
         )
         self._schema = schema
@@ -186,14 +199,14 @@ class ParquetFile:
         self._paths: list[str] = []
         self._columns: dict[str, list[Any]] = {name: [] for name in self._plain}
 
-    def add(self, id: str, audio: bytes, path: str, values: Mapping[str, Any]) -> None:
-        """Append a record; columns that are missing in `values` are empty."""
-        if self._audio and self._audio.num_bytes + len(audio) > MAX_GROUP_BYTES:
+    def add(self, audio: bytes, values: Mapping[str, Any], path: str = "") -> None:
+        """Append a record; columns that are missing in `values` are empty. `path`: the name of the audio."""
+        if self._audio and self._audio.num_bytes + len(audio) > self.max_group_bytes:
             self._flush()
         self._audio.add(audio)
         self._paths.append(path)
         for name, column in self._columns.items():
-            column.append(id if name == "id" else values.get(name))
+            column.append(values.get(name))
         if len(self._audio) == self._group_size:
             self._flush()
 
@@ -203,18 +216,50 @@ class ParquetFile:
         self._writer.close()
         self._audio.close()
 
+    def audio_array(self) -> "pyarrow.Array":
+        """Return the audio of the row group as its column, which must not be used after the row group is written."""
+        import pyarrow as pa
+
+        children = [self._audio.array(), _of_bytes(_encoded(self._paths), pa.string())]
+        return pa.StructArray.from_arrays(children, fields=list(self._schema.field(self.audio).type))
+
     def _flush(self) -> None:
         import pyarrow as pa
 
         if not self._audio:
             return
-        children = [self._audio.array(), _of_bytes(_encoded(self._paths), pa.string())]
-        audio = pa.StructArray.from_arrays(children, fields=list(self._schema.field("audio").type))
+        audio = self.audio_array()
         arrays = [
-            audio if field.name == "audio" else _array(self._columns[field.name], field.type) for field in self._schema
+            audio if field.name == self.audio else _array(self._columns[field.name], field.type)
+            for field in self._schema
         ]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=len(self._audio))
         self._clear()
+
+
+class OmnilingualFile(ParquetFile):
+    """Appends records to a file of a partition."""
+
+    audio: ClassVar[str] = AUDIO
+    encoded: ClassVar[str] = f"{AUDIO}.list.element"
+    dictionaries: ClassVar[tuple[str, ...]] = (f"{AUDIO}.list.element",)  # without it, a byte would take four
+    max_group_bytes: ClassVar[int] = 32 << 20  # Arrow needs 13 bytes for each while it writes
+
+    def audio_array(self) -> "pyarrow.Array":
+        """Return the audio of the row group as lists."""
+        import pyarrow as pa
+
+        binary = self._audio.array()
+        _, ends, data = binary.buffers()
+        values = pa.Array.from_buffers(pa.int8(), self._audio.num_bytes, [None, data])
+        return pa.Array.from_buffers(pa.list_(pa.int8()), len(binary), [None, ends], children=[values])
+
+
+def omnilingual_schema() -> "pyarrow.Schema":
+    """Return the schema of all files; the partition is in the path only."""
+    import pyarrow as pa
+
+    return pa.schema([(TEXT, pa.string()), (AUDIO, pa.list_(pa.int8())), (SIZE, pa.int64())])
 
 
 # Arrays are made from buffers: `pyarrow.array` imports pandas for its first list, which takes a second.

@@ -15,6 +15,7 @@ from prepcli.formats.codes import CODES_FILE, CODES_OF
 from prepcli.formats.folders import Listing, listing, numbered, two_of_a_shard
 from prepcli.formats.mels import LIST_FILE
 from prepcli.formats.names import absolute_folder, brace_text
+from prepcli.formats.omnilingual import CORPUS
 from prepcli.formats.parquet import DATA_FILE
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, TARGET
 from prepcli.formats.tarred import (
@@ -374,7 +375,31 @@ class ParquetSet(StoredSet):
         return {"type": "parquet", "manifest_filepath": [str(folder / path.name) for path in self.files()]}
 
 
-_KINDS: tuple[type[StoredSet], ...] = (SharSet, TarredSet, CodesSet, WenetSet, MelSet, ParquetSet)
+class OmnilingualSet(StoredSet):
+    """Parquet files for omnilingual-asr, in folders by corpus, split and language."""
+
+    kind = "omnilingual"
+
+    @classmethod
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "OmnilingualSet | None":
+        """The set in a folder that has a corpus, or should have one."""
+        found = any(name.startswith(CORPUS) for name in (*listed.folders, *published))
+        return cls(folder, listed) if found else None
+
+    @cached_property
+    def shards(self) -> Shards:
+        """All files, in the order of their paths."""
+        folders = [self.folder / name for name in self.listed.folders if name.startswith(CORPUS)]
+        for _ in range(2):  # splits and languages
+            folders = [folder / name for folder in folders for name in listing(folder).folders]
+        files = [folder / name for folder in folders for name in listing(folder).files]
+        return dict(enumerate(path for path in files if path.name.endswith(".parquet")))
+
+
+_KINDS: tuple[type[StoredSet], ...] = (
+    *(SharSet, TarredSet, CodesSet, WenetSet),
+    *(MelSet, ParquetSet, OmnilingualSet),
+)
 
 
 def sets_in(folder: AnyPath, published: Collection[str] = ()) -> Iterator[StoredSet]:

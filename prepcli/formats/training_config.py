@@ -6,6 +6,7 @@ from typing import Any
 
 from prepcli.formats.indexes import MIRROR
 from prepcli.formats.names import absolute_folder
+from prepcli.storage.addresses import join
 from prepcli.storage.paths import AnyPath
 
 INDEXED_CONFIG = "config_with_indexes"
@@ -36,5 +37,5 @@ def indexed_config(entries: Sequence[dict[str, Any]], indexes_root: Path | str |
 def indexed_shar_config(fields: Mapping[str, str | AnyPath], out: AnyPath) -> str:
     """The YAML for a Shar set with its mirror in `out`; relative files of the fields are below `out`."""
     root = absolute_folder(str(out))
-    paths = {name: str(Path(root) / pattern) for name, pattern in fields.items()}
+    paths = {name: join(root, str(pattern)) for name, pattern in fields.items()}
     return indexed_config([shar_entry(paths)], f"{root}/{MIRROR}")

@@ -2,14 +2,15 @@
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from prepcli.interface.corpora import CORPORA, Corpus
 
+_REPORT_OF_JOB = "engine.run.report.Report"
 
-@dataclass(frozen=True)
-class Command:
+
+class Command(NamedTuple):
     """A command of the command line and a function of the API.
 
     Attributes:
@@ -26,7 +27,7 @@ class Command:
     package: str
     options: str
     summary: str
-    report: str = "engine.run.report.Report"
+    report: str = _REPORT_OF_JOB
     items: str | None = None
     module: str = "job"
 
@@ -53,7 +54,7 @@ class Command:
 
 
 def _of_corpus(corpus: Corpus) -> Command:
-    report = Command.report if corpus.is_sliced else "commands.download.job.DownloadReport"
+    report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.report.DownloadReport"
     return Command(f"download {corpus.name}", "download", corpus.options, corpus.summary, report)
 
 
@@ -71,6 +72,13 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Filter",
             "Keep the records that fulfil rules, and merge manifests",
             "commands.filter.report.FilterReport",
+        ),
+        Command(
+            "split",
+            "split",
+            "Split",
+            "Divide records into parts, no speaker in two of them",
+            "commands.split.report.SplitReport",
         ),
     ),
     "Prepare training data from manifests": (

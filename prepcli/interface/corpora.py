@@ -1,18 +1,17 @@
 """The corpora with a command of their own: a row for each makes its command, its summary and its line of `--list`."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, kw_only=True)
-class Corpus:
+class Corpus(NamedTuple):
     """A corpus that `prepcli download NAME` prepares.
 
     Attributes:
         name: as typed on the command line, e.g. `librispeech`.
         languages: their names.
         speech: the kind of speech and the sampling rate, for the summary.
-        hours: hours of speech; None if the publisher does not count them.
         licence: the publisher's.
+        hours: hours of speech; None if the publisher does not count them.
         archives: the size of what is fetched, for the summary.
         publisher: the server that it is fetched from; None if it is read from the user's copy.
         copy: what the user's copy consists of, for the summary.
@@ -22,8 +21,8 @@ class Corpus:
     name: str
     languages: str
     speech: str
-    hours: int | None = None
     licence: str
+    hours: int | None = None
     archives: str = ""
     publisher: str | None = None
     copy: str = ""
@@ -114,6 +113,15 @@ CORPORA = (
         archives="Archive about 41 GB",
         licence="CC BY 4.0",
         publisher="OpenSLR",
+    ),
+    Corpus(
+        name="hifitts2",
+        languages="English",
+        hours=36700,
+        speech="audio books of LibriVox, cut, 22.05 or 44.1 kHz",
+        archives="Chapters one by one",
+        licence="CC BY 4.0",
+        publisher="LibriVox",
     ),
     Corpus(
         name="vctk",

@@ -7,11 +7,10 @@ no value, or `tuple[TYPE, ...]` for several values.
 
 import inspect
 from dataclasses import MISSING, dataclass, fields, replace
-from pathlib import PurePath
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import AnyPath, StorePath
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,8 @@ class Option:
         metavar: the placeholder for the value in `--help`.
         shown_default: the default that `--help` shows; an empty text shows none.
         minimum: the smallest allowed value.
+        maximum: the largest allowed value.
+        above: the value must be greater than this.
         must_exist: the value is the path of an existing file or folder.
         is_argument: it is positional on the command line.
         shapes_output: it is one of the settings in `plan.json`; a run continues only with the same settings.
@@ -47,6 +48,8 @@ class Option:
     metavar: str | None = None
     shown_default: str | None = None
     minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
     must_exist: Literal["file", "folder"] | None = None
     is_argument: bool = False
     shapes_output: bool = True
@@ -67,8 +70,7 @@ SYNONYMS = {"--force-codec": "--audio-format", "--audio-format": "--force-codec"
 """Names of NeMo's scripts for the same option; a command that has one of the two names also accepts the other."""
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(NamedTuple):
     """An option as its dataclass declares it; `type` is the type of a single value, without `None`."""
 
     name: str
@@ -168,7 +170,7 @@ def settings_of(options: Any) -> dict[str, Any]:
 def _json_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_json_value(item) for item in value]
-    return str(value) if isinstance(value, PurePath) else value
+    return str(value) if isinstance(value, AnyPath) else value
 
 
 def shown_defaults(options: type) -> dict[str, str]:

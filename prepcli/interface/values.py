@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Declared, declared
 from prepcli.storage.addresses import SCHEMES, is_address, names_addresses, other_scheme, restored
-from prepcli.storage.paths import path_of
+from prepcli.storage.paths import AnyPath, path_of
 
 Options = TypeVar("Options")
 _WITHOUT_BUCKET = tuple(f"{scheme}:" for scheme in SCHEMES)
@@ -79,11 +79,11 @@ def _one_value(one: Declared, value: Any) -> Any:
     if one.choices:
         if value not in one.choices:
             raise UsageError(f"{one.name} must be one of {', '.join(map(repr, one.choices))}, not {value!r}")
-    elif not isinstance(converted, PurePath if one.type is Path else one.type) or (
+    elif not isinstance(converted, AnyPath if one.type is Path else one.type) or (
         isinstance(converted, bool) != (one.type is bool)
     ):
         raise UsageError(f"{one.name} must be of type {one.type.__name__}, not {value!r}")
-    _check_minimum(one, converted, one.name)
+    _check_limits(one, converted, one.name)
     wanted = one.option.must_exist if not is_address(str(converted)) else None  # existence in a store is checked later
     if wanted is not None and not (os.path.isdir if wanted == "folder" else os.path.isfile)(converted):
         raise UsageError(f"{one.name}: there is no {one.option.must_exist} {value}")
@@ -102,13 +102,18 @@ def from_command_line(one: Declared, value: Any) -> Any:
     if isinstance(value, (str, os.PathLike)):
         return _text_or_path(one, os.fspath(value), name)
     if isinstance(value, float):
-        _check_minimum(one, value, name)  # click does not refuse NaN
+        _check_limits(one, value, name)  # click does not refuse NaN
     return value
 
 
-def _check_minimum(one: Declared, value: Any, name: str) -> None:
-    if one.option.minimum is not None and not value >= one.option.minimum:
-        raise UsageError(f"{name} must be {one.option.minimum:g} or more, not {value!r}")
+def _check_limits(one: Declared, value: Any, name: str) -> None:
+    minimum, maximum, above = one.option.minimum, one.option.maximum, one.option.above
+    if minimum is not None and not value >= minimum:
+        raise UsageError(f"{name} must be {minimum:g} or more, not {value!r}")
+    if above is not None and not value > above:
+        raise UsageError(f"{name} must be above {above:g}, not {value!r}")
+    if maximum is not None and not value <= maximum:
+        raise UsageError(f"{name} must be {maximum:g} or less, not {value!r}")
 
 
 def _text_or_path(one: Declared, value: str, name: str) -> Any:

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.crashes import DECODING
+from prepcli.engine.run.crashes import DECODING, in_flight, key_of, noting_in_flight
 from prepcli.engine.run.job import Job
 from prepcli.engine.run.unit import Advance, Execution
 from prepcli.engine.state.plan import Contents, Plan, UnitT
@@ -18,7 +18,6 @@ from prepcli.errors import option
 from prepcli.jobs.prefetch import Batch, Decoded, Decoder, DecodingPool
 from prepcli.models.devices import keeping_generators, use_device
 from prepcli.models.faults import naming_faults
-from prepcli.models.in_flight import in_flight, key_of, noting_in_flight
 from prepcli.processes.notes import note
 from prepcli.processes.pools import WorkerDiedError
 from prepcli.processes.workers import no_interruption, wait_for

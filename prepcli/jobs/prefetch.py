@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from prepcli.audio.resample import resample
 from prepcli.audio.segments import CONTEXT, Probes, decode_mono, locate
-from prepcli.engine.run.crashes import DECODING, with_notes
+from prepcli.engine.run.crashes import DECODING, crash_is_a_workers, with_notes
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.jobs.records import Records
 from prepcli.manifest.record import Record
-from prepcli.models.in_flight import crash_is_a_workers
 from prepcli.processes.notes import take_notes
 from prepcli.processes.pools import WorkerPool
 from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for
@@ -57,7 +56,7 @@ class Decoded:
             rows are rejected.
         lengths: (B,), samples of each row that are audio.
         rejects: why rows were rejected, by the number of the row.
-        keys: short names of the items (`prepcli.models.in_flight`); empty if the segments in the model are not noted.
+        keys: short names of the items (`prepcli.engine.run.crashes`); empty if the segments in the model are not noted.
         notes: notes of the worker, for the summary of the run.
     """
 

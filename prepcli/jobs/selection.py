@@ -5,15 +5,17 @@ is copied as it is, unless a path in it starts from another folder.
 """
 
 import os
+import pickle
 import re
 import tempfile
 from abc import abstractmethod
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,18 +24,22 @@ from numpy.typing import NDArray
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import UnitJob
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import temporary_workspace
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.names import absolute_folder, path_in
+from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.jobs.line_job import LINES_NAME, LineContents
-from prepcli.jobs.records import base_directories
+from prepcli.jobs.records import base_directories, hash_segments
+from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.index import ManifestIndex, content_digest, read_manifests
 from prepcli.manifest.line_slices import MIN_UNIT_BYTES, MIN_UNITS, LineSlice, LineSlices
 from prepcli.manifest.parts import Columns, Ints, Part, Problem
 from prepcli.manifest.record import Value, fields_to_json
+from prepcli.planning.hashing import Hashes
 from prepcli.storage.addresses import is_absolute, is_address
 from prepcli.storage.paths import AnyPath, size_of
 
@@ -148,7 +154,9 @@ class Selector:
             sums += np.add.reduceat(seconds, at).tolist()
         self._num_records += len(codes)
 
-    def plan(self, index: ManifestIndex, facts: dict[str, Any], keeps_skipped: bool = False) -> SelectionPlan:
+    def plan(
+        self, index: ManifestIndex, facts: dict[str, Any], notes: Sequence[str] = (), keeps_skipped: bool = False
+    ) -> SelectionPlan:
         """The plan; `keeps_skipped`: lines with a true `_skipme` are written as well."""
         slices = LineSlices(num_records=len(index) + len(index.problems))
         gaps = []
@@ -169,6 +177,7 @@ class Selector:
             contents,
             slices.inputs,
             num_skipped=index.num_skipped,
+            notes=list(notes),
             knows_seconds=False,
         )
 
@@ -203,6 +212,42 @@ def scratch_folder(workspace: Workspace) -> Path:
     return workspace.root if os.access(workspace.root, os.W_OK) else Path(tempfile.gettempdir())
 
 
+class HeldParts:
+    """Parts in a file without a name, for a plan that must have seen all records before it decides about the first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
+        self._count = 0
+
+    def add(self, source: int, part: Part) -> None:
+        """Add a part of a manifest, without its problems, which the index has."""
+        pickle.dump((source, replace(part, problems=[], gaps=[])), self._file, pickle.HIGHEST_PROTOCOL)
+        self._count += 1
+
+    def parts(self) -> Iterator[tuple[int, Part]]:
+        """The parts in order, each with the number of its manifest."""
+        self._file.seek(0)
+        for _ in range(self._count):
+            yield pickle.load(self._file)
+
+
+def segment_forms(segments: Sequence[tuple[str, float, float]], base_dir: str) -> Hashes:
+    """The sorted hashes by which a manifest with paths from `base_dir` may name segments.
+
+    Args:
+        segments: absolute path, offset and duration of each.
+        base_dir: the absolute folder of the manifest's relative paths.
+    """
+    paths = [normal_path(path) for path, _, _ in segments]
+    prefix = f"{base_dir.removesuffix('/')}/"
+    offsets, durations = (np.array([one[column] for one in segments], np.float64) for column in (1, 2))
+    both = [
+        hash_segments(np.frombuffer(b"".join(map(key_bytes, names)), "<u8"), offsets, durations)
+        for names in (paths, [path.removeprefix(prefix) for path in paths])
+    ]
+    return np.sort(np.concatenate(both))
+
+
 class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
     """Writes the lines of manifests to files by the codes of their records. A unit is a slice of a manifest.
 
@@ -215,6 +260,10 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
     rejects_in_order = True
     names: Sequence[str]
     keeps_skipped: bool = False
+
+    @abstractmethod
+    def facts(self, contents: SelectionContents) -> dict[str, Any]:
+        """The details of the report, with the paths of the files."""
 
     @abstractmethod
     def outcome(self, contents: SelectionContents, code: int) -> Outcome:
@@ -251,11 +300,40 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         writer.count(sum(map(len, files)) - skipped, unit.seconds)
         advance(unit.num_records, 0.0)
 
-    def join(self, markers: Sequence[Marker], writer: UnitWriter) -> None:
+    def finish(self, plan: SelectionPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Write the files of the output."""
         for number, name in enumerate(self.names):
             parts = (_part_name(marker.unit, number) for marker in markers if marker.extra.get(str(number)))
             writer.join(name, parts)
+        return self.facts(plan.contents)
+
+    def dry_run(self, out: Path) -> Report:
+        """The report of a dry run, with the details of a run."""
+        with temporary_workspace(out) as workspace:
+            plan = self.plan(workspace)
+        contents = plan.contents
+        codes, counts = np.unique(contents.codes, return_counts=True)
+        left_out = sum(
+            count
+            for code, count in zip(codes.tolist(), counts.tolist(), strict=True)
+            if self.outcome(contents, code).file is None
+        )
+        rejects = Counter(problem.reason.value for problem in contents.problems)
+        rejects += Counter({RejectReason.FILTERED.value: left_out})
+        details = self.facts(contents)
+        return Report(
+            self.command,
+            "dry_run",
+            str(out),
+            records_in=plan.records_in,
+            rejects=rejects.total(),
+            rejects_by_reason=dict(rejects),
+            skipped=plan.num_skipped,
+            units=len(plan.units),
+            notes=plan.notes,
+            details={name: str(one) if isinstance(one, Path) else one for name, one in details.items()},
+            left_out=left_out,
+        )
 
 
 def _part_name(unit: str, number: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,7 @@ class Problem:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class FieldKey:
+class FieldKey(NamedTuple):
     """A key from one field of a line: its text, or its integer as text.
 
     `function` (module-level, or a partial of such a function) may raise `RecordRejected`. A line without the field, or
@@ -49,8 +48,7 @@ KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
 """The source of a key: a function of `audio_filepath` that rejects nothing, or a `FieldKey`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(NamedTuple):
     """A function that computes an integer for each usable line: from its bytes, or from fields of a NeMo record.
 
     `function` (which has equality, to be sent to workers) gets a block of whole lines; with `fields`, a list with the
@@ -81,16 +79,14 @@ class Collector(Protocol):
         """Return what was computed of all added records; it is sent to another process."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetColumns:
+class ParquetColumns(NamedTuple):
     """The columns of a Parquet file with the audio and, if it has one, with the duration (seconds)."""
 
     audio: str = "audio"
     duration: str = "duration"
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """The data to keep of each line in addition to its duration."""
 
     spans: bool = True

@@ -13,7 +13,6 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,8 +65,7 @@ bad."""
 _BLOCK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """A manifest, and its state before anything was read."""
 
     path: str
@@ -96,8 +94,7 @@ class _Piece(NamedTuple):
 _PARTS = "parts"
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
+class _Task(NamedTuple):
     """The ranges that a rank reads or unpacks at once, and the file that it publishes."""
 
     name: str

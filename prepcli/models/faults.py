@@ -85,11 +85,6 @@ def fault_of(error: BaseException) -> Fault | None:
     return Fault.PROGRAM if any(one in text for one in _PROGRAM) else Fault.KERNEL
 
 
-def lacks_memory(error: BaseException) -> bool:
-    """Return whether a part of PyTorch, or of Python, had too little memory."""
-    return fault_of(error) is Fault.MEMORY
-
-
 def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteError:
     """Return the error for a device that has failed; finished units are kept, and another device can continue.
 

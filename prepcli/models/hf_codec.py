@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prepcli.errors import UsageError, option
 from prepcli.models.devices import computing_in, use_full_float32, use_tf32
 from prepcli.models.nemo import quiet
+from prepcli.models.nemo_codec import move
 from prepcli.models.protocols import Precision
 from prepcli.models.widths import noting_widest
 
@@ -24,8 +25,6 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _HUB_NAME = re.compile(r"[\w.-]+/([\w.-]+)", re.ASCII)
 _KNOWN_WORD = re.compile(r"(?<![a-z])(mimi|dac|encodec)(?![a-z])", re.IGNORECASE)
 _FRAMES_TRIED = 4
-_ON_CPU = ("stride", "kernel_size", "padding_total")
-"""Sizes of layers that transformers keeps in buffers and reads at each call: on a GPU each read would wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,13 +202,10 @@ class HfCodec:
 
     def to(self, device: str) -> None:
         """Move the model."""
-        self._model.to(device)
+        move(self._model, device)
         for module in self._model.modules():
             if "_embed" in vars(module):  # remove cached results of Mimi's codebooks on the earlier device
                 module._embed = None
-            for name in _ON_CPU:
-                if name in module._buffers:
-                    setattr(module, name, getattr(module, name).cpu())
 
     def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
         """Return codes (B, C, F) and frames (B,) of audio (B, T); see the protocol."""

@@ -1,7 +1,6 @@
 """NeMo's models: checking a `.nemo` file without NeMo, and loading a model without NeMo's output."""
 
 import contextlib
-import hashlib
 import importlib
 import io
 import logging
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from prepcli.engine.publishing.output_files import sha256_of
 from prepcli.errors import IncompleteError, UsageError, option
 from prepcli.formats.yaml_text import MAX_BYTES, parse_yaml
 from prepcli.interface.bars import bars_of_others
@@ -90,11 +90,7 @@ def file_identity(name: str) -> str:
     """Return the identity of a model in the settings of a run: its name, or the SHA-256 of its file."""
     if not is_file(name):
         return name
-    with Path(name).open("rb") as file:
-        digest = hashlib.sha256()
-        while data := file.read(1 << 20):
-            digest.update(data)
-    return f".nemo file with SHA-256 {digest.hexdigest()}"
+    return f".nemo file with SHA-256 {sha256_of(Path(name))}"
 
 
 def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr") -> Any:

@@ -85,7 +85,7 @@ Encode = Callable[["Tensor", Rows], "Tensor"]
 """Encodes audio (B, T) with its rows, T and all lengths whole frames; returns vectors (B, D, F) to quantize."""
 
 _PADDING_BUFFERS = ("stride", "kernel_size", "padding_total")
-"""Buffers of causal convolutions from which Python reads numbers."""
+"""Buffers of convolutions, in NeMo and in transformers, from which Python reads numbers."""
 
 
 def fold_weight_norm(model: Any) -> None:

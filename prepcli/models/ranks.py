@@ -7,6 +7,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from prepcli.engine.ranks.launch import check_writable, spawn_ranks
+from prepcli.engine.run.crashes import crashed_notes
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import CONTINUE, After, conclude, run_job, with_continuation
@@ -14,7 +15,6 @@ from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import IncompleteError, PrepcliError, UsageError
 from prepcli.interface.calls import shows_progress, tell, words_called
 from prepcli.models.devices import find_devices
-from prepcli.models.in_flight import crashed_notes
 
 
 def run_on_devices(

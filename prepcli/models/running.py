@@ -13,9 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from prepcli.engine.run.crashes import in_flight
 from prepcli.errors import option
-from prepcli.models.faults import lacks_memory
-from prepcli.models.in_flight import in_flight
+from prepcli.models.faults import Fault, fault_of
 from prepcli.processes.workers import no_interruption, wait_for, wait_for_any
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Running:
     def __init__(
         self, pieces: "list[Future[Pieces]] | Pieces", copied: "Event | None" = None, batch: int | None = None
     ) -> None:
-        """Wait for `copied` before the pieces are used; `batch`: its number in `prepcli.models.in_flight`."""
+        """Wait for `copied` before the pieces are used; `batch`: its number in `prepcli.engine.run.crashes`."""
         self._pieces = pieces
         self._copied = copied
         self._batch = batch
@@ -185,7 +185,7 @@ def _try(model: Model, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...] | None"
     try:
         found = model(*batch)
     except Exception as error:
-        if not lacks_memory(error):
+        if fault_of(error) is not Fault.MEMORY:
             raise
         return None
     return found if isinstance(found, tuple) else (found,)
@@ -250,7 +250,7 @@ class ModelRunner:
     ) -> Running:
         """Start the model on the output of `prepare` for a batch, whose tensors may be overwritten after this call.
 
-        `keys` name the rows in notes, in case the process crashes (`prepcli.models.in_flight`). If one of them was in
+        `keys` name the rows in notes, in case the process crashes (`prepcli.engine.run.crashes`). If one of them was in
         flight in an earlier crash, the rows are computed one by one, with no other row in flight.
         """
         if keys and in_flight().is_suspect(keys):

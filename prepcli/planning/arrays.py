@@ -4,10 +4,10 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,8 +70,7 @@ class Growing:
             return np.asarray(np.memmap(self._file, self._dtype, "r+"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """The only task of `plan_once`: making a plan."""
 
     name: str

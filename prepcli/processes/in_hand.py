@@ -1,7 +1,7 @@
 """Notes of the audio that a process is about to decode or compute, which name the audio in question after a crash.
 
 Workers note audio only after a decoder has crashed, because each note is a write. A process with a model notes each
-batch (`prepcli.models.in_flight`).
+batch (`prepcli.engine.run.crashes.InFlight`).
 """
 
 import contextlib

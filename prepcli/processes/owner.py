@@ -19,9 +19,9 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from prepcli.processes.signals import STOP_SIGNALS
 from prepcli.processes.workers import no_interruption
@@ -40,8 +40,7 @@ which it does at once; other machines see that some seconds later. A mistake rep
 _RANK = "rank-"
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """A process that makes directories for the rank `rank_id`; the names of the directories contain it.
 
     `place` stands for host, boot and process namespace, `started` for the time at which the process began, in the

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from prepcli.errors import UsageError, option
 from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS
@@ -38,8 +39,7 @@ class Rank:
         return f"rank {self.rank} of {self.world_size} (launcher: {self.launcher}{launch})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
+class _Launch(NamedTuple):
     """The launch that a rank belongs to; the attributes are those of `Rank`."""
 
     launch_id: str | None = None
@@ -62,7 +62,7 @@ def _of_torchrun(environ: Environ) -> _Launch:
         name = f"torchrun-{_as_file_name(run_id)}"
         found = _Launch(f"{name}.{restarts}", restarts, name)
     if LIFELINE in environ:
-        found = replace(found, restarts=_integer(environ, RESTARTS) or 0, job_id=environ.get(JOB_ID))
+        found = found._replace(restarts=_integer(environ, RESTARTS) or 0, job_id=environ.get(JOB_ID))
     return found
 
 
@@ -71,8 +71,7 @@ def _of_skypilot(environ: Environ) -> _Launch:
     return _Launch(f"skypilot-{_as_file_name(task)}" if task else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Launcher:
+class Launcher(NamedTuple):
     """The environment variables that a launcher sets for its ranks.
 
     Attributes:

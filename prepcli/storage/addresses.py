@@ -1,6 +1,5 @@
 """Addresses of objects, `s3://bucket/key` and `ais://bucket/key`; imports nothing heavy."""
 
-import os
 import re
 from typing import NamedTuple
 
@@ -54,7 +53,7 @@ class Address(NamedTuple):
         return f"{self.scheme}://{self.bucket}" + (f"/{self.key}" if self.key else "")
 
 
-def is_address(path: str | os.PathLike[str]) -> bool:
+def is_address(path: object) -> bool:
     """Whether a path is an address."""
     return (path if isinstance(path, str) else str(path)).startswith(_BEGINNINGS)
 

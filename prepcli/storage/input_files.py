@@ -45,7 +45,7 @@ def state_of(file: str | AnyPath | int) -> FileState:
         return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
     if is_address(file):
         return _state_of_object(str(file))
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(str(file), os.O_RDONLY | os.O_CLOEXEC)
     try:
         return state_of(descriptor)
     finally:
@@ -142,7 +142,7 @@ def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str]
         found = _stat(path)
         if found is not None and stat.S_ISREG(found.st_mode):  # not for /dev/null, for instance
             by_identity[found.st_dev, found.st_ino] = path
-            by_path[folded(os.path.realpath(path))] = path
+            by_path[folded(os.path.realpath(str(path)))] = path
     if not by_identity:
         return None
     for one in inputs:
@@ -150,9 +150,9 @@ def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str]
         if found is not None:
             output = by_identity.get((found.st_dev, found.st_ino))
             if output is None:  # FUSE may give a file another inode number for each spelling of its name
-                real = os.path.realpath(one)
+                real = os.path.realpath(str(one))
                 named = by_path.get(folded(real))
-                output = named if named is not None and are_one_file(os.path.realpath(named), real) else None
+                output = named if named is not None and are_one_file(os.path.realpath(str(named)), real) else None
             if output is not None:
                 return output, str(one)
     return None
@@ -184,6 +184,6 @@ def refuse_swapped(manifest: str, out: AnyPath | None) -> None:
 
 def _stat(path: str | AnyPath) -> os.stat_result | None:
     try:
-        return os.stat(path)
+        return os.stat(str(path))
     except (OSError, ValueError):
         return None

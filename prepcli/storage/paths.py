@@ -6,7 +6,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
-from functools import lru_cache
+from functools import lru_cache, total_ordering
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
@@ -20,17 +20,56 @@ NUMBER = "[0-9]*"
 """In a glob: a number of one or more digits. `Path.glob` alone would match `audio_1b.tar` with `audio_[0-9]*.tar`."""
 
 
-class StorePath(PurePosixPath):
+@total_ordering
+class StorePath:
     """The path of an object or a prefix, with what a store can do: read, list and remove.
 
-    A prefix is a folder if an object is below it. `str` gives the address.
+    A prefix is a folder if an object is below it. `str` gives the address. Functions of `os` do not take it.
     """
 
-    def __str__(self) -> str:
-        return restored(super().__str__())
+    __slots__ = ("_path",)
 
-    def __fspath__(self) -> str:
-        return str(self)
+    def __init__(self, path: str) -> None:
+        self._path = PurePosixPath(path)
+
+    def __str__(self) -> str:
+        return restored(str(self._path))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorePath) and self._path == other._path
+
+    def __lt__(self, other: "StorePath") -> bool:
+        return self._path < other._path
+
+    def __hash__(self) -> int:
+        return hash(self._path)
+
+    def __truediv__(self, name: str) -> "StorePath":
+        return StorePath(str(self._path / name))
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self._path.name
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the last part, such as `.tar`."""
+        return self._path.suffix
+
+    @property
+    def parent(self) -> "StorePath":
+        """The prefix that the path is in."""
+        return StorePath(str(self._path.parent))
+
+    @property
+    def parents(self) -> list["StorePath"]:
+        """All prefixes that the path is in, the nearest first."""
+        return [StorePath(str(one)) for one in self._path.parents]
+
+    def with_name(self, name: str) -> "StorePath":
+        """The path with another last part."""
+        return StorePath(str(self._path.with_name(name)))
 
     def stat(self) -> os.stat_result:
         """Size and time of an object; raises `FileNotFoundError` for a prefix as well."""
@@ -56,10 +95,6 @@ class StorePath(PurePosixPath):
     def is_symlink(self) -> bool:
         """A store has no links."""
         return False
-
-    def is_absolute(self) -> bool:
-        """An address is absolute."""
-        return True
 
     def absolute(self) -> "StorePath":
         """The path itself."""
@@ -138,47 +173,52 @@ def globbed(folder: AnyPath, pattern: str) -> Iterator[AnyPath]:
     """The sorted result of `folder.glob(pattern)`; the pattern may contain `NUMBER`."""
     found: list[AnyPath] = sorted(folder.glob(pattern))
     if NUMBER in pattern:
-        found = [path for path in found if _matcher(pattern).fullmatch(path.relative_to(folder).as_posix())]
+        found = [path for path in found if _matcher(pattern).fullmatch(relative(path, folder))]
     yield from found
 
 
-def path_of(path: str | os.PathLike[str]) -> AnyPath:
+def path_of(path: str | AnyPath) -> AnyPath:
     """A path; for an address, a `StorePath`."""
     text = restored(str(path))
-    return StorePath(str(parse_address(text))) if is_address(text) else Path(path)
+    return StorePath(str(parse_address(text))) if is_address(text) else Path(text)
 
 
-def is_file(path: str | os.PathLike[str]) -> bool:
+def relative(path: AnyPath, folder: AnyPath) -> str:
+    """The name of a file relative to a folder that it is in."""
+    return str(PurePosixPath(str(path)).relative_to(str(folder)))
+
+
+def is_file(path: str | AnyPath) -> bool:
     """`os.path.isfile`, for addresses too."""
-    return path_of(path).is_file() if is_address(path) else os.path.isfile(path)
+    return path_of(path).is_file() if is_address(path) else os.path.isfile(str(path))
 
 
-def is_dir(path: str | os.PathLike[str]) -> bool:
+def is_dir(path: str | AnyPath) -> bool:
     """`os.path.isdir`, for addresses too."""
-    return path_of(path).is_dir() if is_address(path) else os.path.isdir(path)
+    return path_of(path).is_dir() if is_address(path) else os.path.isdir(str(path))
 
 
-def exists(path: str | os.PathLike[str]) -> bool:
+def exists(path: str | AnyPath) -> bool:
     """`os.path.exists`, for addresses too."""
-    return path_of(path).exists() if is_address(path) else os.path.exists(path)
+    return path_of(path).exists() if is_address(path) else os.path.exists(str(path))
 
 
-def absolute(path: str | os.PathLike[str]) -> str:
+def absolute(path: str | AnyPath) -> str:
     """`os.path.abspath`, for addresses too."""
-    return str(parse_address(str(path))) if is_address(path) else os.path.abspath(path)
+    return str(parse_address(str(path))) if is_address(path) else os.path.abspath(str(path))
 
 
-def real_path(path: str | os.PathLike[str]) -> str:
+def real_path(path: str | AnyPath) -> str:
     """`os.path.realpath`, for addresses too; an address that names no file (no bucket) is returned as it is."""
     try:
-        return absolute(path) if is_address(path) else os.path.realpath(path)
+        return absolute(path) if is_address(path) else os.path.realpath(str(path))
     except (ValueError, AddressError):
         return str(path)
 
 
-def size_of(path: str | os.PathLike[str]) -> int:
+def size_of(path: str | AnyPath) -> int:
     """`os.path.getsize`, for addresses too."""
-    return path_of(path).stat().st_size if is_address(path) else os.path.getsize(path)
+    return path_of(path).stat().st_size if is_address(path) else os.path.getsize(str(path))
 
 
 def sizes_of(paths: Iterable[AnyPath]) -> dict[AnyPath, int]:

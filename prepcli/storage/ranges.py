@@ -103,7 +103,6 @@ class RangeFile(io.RawIOBase):
         return self._data[inside : inside + wanted]
 
 
-def open_object(address: str, buffered: bool = True) -> BinaryIO:
-    """Open an object for reading; raises as `RangeFile.open` does."""
-    raw = RangeFile.open(address)
-    return io.BufferedReader(raw, 1 << 20) if buffered else raw  # type: ignore[return-value]
+def open_object(address: str) -> BinaryIO:
+    """Open an object for reading, with a buffer; raises as `RangeFile.open` does."""
+    return io.BufferedReader(RangeFile.open(address), 1 << 20)

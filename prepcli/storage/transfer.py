@@ -109,11 +109,16 @@ class Part:
         self._file.close()
 
 
+class BusyError(IncompleteError):
+    """The servers can be reached, but answer each time that they cannot send the file now."""
+
+
 class _BrokenOffError(Exception):
     """The server could not be reached, or the connection broke; a later attempt may succeed."""
 
-    def __init__(self, what: str, retry_after: str = "") -> None:
+    def __init__(self, what: str, retry_after: str = "", *, is_answer: bool = False) -> None:
         super().__init__(what)
+        self.is_answer = is_answer
         self.retry_after = min(float(retry_after), MAX_RETRY_AFTER) if retry_after.isdecimal() else None
 
 
@@ -143,21 +148,23 @@ def download(
 
     Raises:
         FetchError: no server has the file.
+        BusyError: the servers refuse to send the file now.
         IncompleteError: the servers cannot be reached, or the connections break; the bytes fetched so far are kept.
         UsageError: an address is not valid.
     """
     failures: list[str] = []
-    is_final = True
+    is_final = has_answers = True
     for url in urls:
         try:
             _download_from(url, checksummed, part, progress, max_failures or MAX_FAILURES)
             return url
         except (FetchError, _BrokenOffError) as error:
             is_final = is_final and isinstance(error, FetchError)
+            has_answers = has_answers and (isinstance(error, FetchError) or error.is_answer)
             failures.append(f"{url}: {error}")
     if is_final:
         raise FetchError(f"{name} is not where it should be: {'; '.join(failures)}{otherwise and f'; {otherwise}'}")
-    raise IncompleteError(
+    raise (BusyError if has_answers else IncompleteError)(
         f"{name} could not be fetched ({'; '.join(failures)}); {part.num_bytes:,} bytes were fetched and are kept"
     )
 
@@ -229,7 +236,7 @@ def _receive(response: "Response", url: str, part: Part, progress: Progress) -> 
     elif response.status_code == 200:
         part.restart()
     elif response.status_code in (408, 429) or response.status_code >= 500:
-        raise _BrokenOffError(status, response.headers.get("Retry-After", ""))
+        raise _BrokenOffError(status, response.headers.get("Retry-After", ""), is_answer=True)
     else:
         raise FetchError(status)
     part.remember(url, response.headers)

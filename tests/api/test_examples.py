@@ -17,7 +17,7 @@ from prepcli.engine.publishing.rejects import Budget
 from prepcli.interface.commands import COMMANDS
 from tests.commands.download.conftest import archives, checksums, serve  # noqa: F401 - fixtures
 from tests.commands.download.make_fisher import Said, make_fisher
-from tests.commands.download.miniatures import aishell2, checksum_list, write_files
+from tests.commands.download.miniatures import aishell2, checksum_list, hifitts2, write_files
 from tests.commands.download.published.test_hub5 import stm, write_tree
 from tests.commands.estimate_batch_sizes import fake_child
 from tests.conftest import MINI_CORPUS
@@ -32,6 +32,7 @@ WITH_MORE = {
     "blend",
     "download aishell2",
     "download fisher",
+    "download hifitts2",
     "download hub5",
     "estimate-batch-sizes",
     "estimate-bins-2d",
@@ -125,6 +126,13 @@ def test_examples_that_fetch(
 def test_the_example_with_a_copy_of_aishell2(corpus: Path) -> None:
     write_files(aishell2(nemo_layout=True), corpus / "AISHELL-2")
     run_example("download_aishell2")
+
+
+def test_the_example_with_a_copy_of_hifitts2(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "exceeded", lambda *_: False)  # the miniature has more odd lines than the corpus
+    write_files(hifitts2(), corpus / "hifitts2")
+    (corpus / "hifitts2/chapters").rename(corpus / "chapters")
+    run_example("download_hifitts2")
 
 
 def test_the_example_with_a_copy_of_fisher(corpus: Path) -> None:

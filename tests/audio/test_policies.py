@@ -75,6 +75,7 @@ def test_channels_that_are_there() -> None:
             Channels.ALL: [None] * 3,
             Channels.NAMED: [0, 1, None],
             Channels.ONE: [0, 1, 0],
+            Channels.MEAN: [0, 1, "mix"],
             Channels.FIRST: [0] * 3,
         }
         found = [stereo(policy, channel=channel).channel for channel in (0, 1, None)]

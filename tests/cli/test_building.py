@@ -28,7 +28,7 @@ class Draw(Shared):
 
     path: Annotated[Path, Option("Where.", metavar="PATH", is_argument=True, shapes_output=False)]
     colour: Annotated[Literal["red", "blue"], Option("Which colour.")]
-    ratio: Annotated[float | None, Option("Width by height.", shown_default="as it is", minimum=-1)] = None
+    ratio: Annotated[float | None, Option("Width by height.", shown_default="as it is", minimum=-1, maximum=9)] = None
     tags: Annotated[tuple[str, ...], Option("Some tags.", names=("--tag", "-t"))] = ()
     last: Annotated[bool, Option("The last one.")] = False
     frame: Annotated[bool, Option("No frame around it.", names=("--no-frame",))] = True

@@ -113,6 +113,10 @@ def _filter(place: Place) -> list[object]:
     return ["filter", place.manifest(count=24), place.run / "out.json", *rules]
 
 
+def _split(place: Place) -> list[object]:
+    return ["split", place.manifest(count=24), place.out, "--part", "train=0.75", "--part", "test=0.25", "--by", "none"]
+
+
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -160,6 +164,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "wenet": _export("manifest-to-wenet", "--shard-size", 3),
     "parquet": _export("manifest-to-parquet", "--shard-size", 3),
     "reshuffled": _reshuffled,
+    "omnilingual": _export("manifest-to-parquet", "--form", "omnilingual", "--corpus", "c", "--set-split", "train"),
     "mels": _mels,
     "convert": _export("convert-audio", "--force-codec", "flac"),
     "codes": _codes,
@@ -168,6 +173,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "make-manifest": _make_manifest,
     "fix-durations": _fix_durations,
     "filter": _filter,
+    "split": _split,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,

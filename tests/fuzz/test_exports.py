@@ -20,6 +20,7 @@ KINDS = {
     "raw": ("manifest-to-wenet", "--raw"),
     "mels": ("manifest-to-mels", "--devices", "cpu"),
     "parquet": ("manifest-to-parquet", "--shard-size", 4),
+    "omnilingual": ("manifest-to-parquet", "--form", "omnilingual", "--corpus", "c", "--set-split", "dev"),
     "files": ("convert-audio",),
     "tarred": ("manifest-to-tarred", "--num-shards", 2),
     "shar": ("manifest-to-shar", "--shard-size", 4, "--indexed"),

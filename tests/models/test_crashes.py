@@ -18,13 +18,12 @@ from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import find_input
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run.crashes import MAX_CRASHES
+from prepcli.engine.run.crashes import MAX_CRASHES, crashed_notes, noting_in_flight
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.models import ranks
-from prepcli.models.in_flight import crashed_notes, noting_in_flight
 from prepcli.processes.workers import LIFELINE
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
 from tests.engine.run.test_crashes import die
@@ -191,7 +190,6 @@ def test_a_killed_model_accuses_no_segment(shar: Path, whole: dict[str, str], mo
     use_toy_codec(monkeypatch.setattr)
     assert run(shar).records_out == 12
     assert tree(shar / "codes_toy") == whole
-    assert list((shar.with_name("shar.prepcli") / "codes_toy/crashes/model").iterdir()) == []
 
 
 def test_a_model_that_crashes_over_everything_ends_the_run(shar: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from prepcli.models.in_flight import InFlight
+from prepcli.engine.run.crashes import InFlight
 from tests.support.lazy import lazy
 
 if TYPE_CHECKING:

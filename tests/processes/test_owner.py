@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +54,7 @@ def renamed(made: Path, **changes: Any) -> Path:
     name, text, rest = made.name.split("~")
     owner = Owner.parse(text)
     assert owner is not None
-    fields = {slot: getattr(owner, slot) for slot in Owner.__slots__} | changes
-    return made.rename(made.with_name(f"{name}~{Owner(**fields)}~{rest}"))
+    return made.rename(made.with_name(f"{name}~{owner._replace(**changes)}~{rest}"))
 
 
 def in_a_container(command: Sequence[object]) -> "subprocess.Popen[str]":
@@ -183,7 +181,7 @@ def elsewhere(made: Path) -> Owner:
     """The owner of a temporary directory, as another machine sees it."""
     found = owner_of(made)
     assert found is not None
-    return replace(found, place="another")
+    return found._replace(place="another")
 
 
 class ModelJob(ToyJob):

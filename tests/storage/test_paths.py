@@ -1,8 +1,9 @@
 """Paths in a store: what they can do, and what they cannot."""
 
+import os
 from pathlib import Path
 
-from prepcli.storage.paths import StorePath, path_of
+from prepcli.storage.paths import StorePath, path_of, relative
 
 
 def test_paths_of_addresses() -> None:
@@ -10,7 +11,8 @@ def test_paths_of_addresses() -> None:
     assert isinstance(path, StorePath)
     assert str(path / "b" / "c.tar") == "s3://bucket/a/b/c.tar"
     assert (path / "b").parent == path
-    assert str((path / "b").relative_to(path)) == "b"
+    assert relative(path / "b", path) == "b"
+    assert not isinstance(path, os.PathLike), "or `os.rename` would take it"
     assert path.absolute() == path
     assert path_of("a/b") == Path("a/b")
     assert type(path_of("a/b")) is type(Path("a"))

@@ -104,6 +104,13 @@ def mels(folder: Path) -> Case:
     return undisturbed(Case("manifest-to-mels", manifest, ("--devices", "cpu"), 6, 3), folder)
 
 
+def omnilingual(folder: Path) -> Case:
+    """A file for each of five languages, and one for three records without language and audio."""
+    manifest = write_lines(folder / "manifest.json", segments(3, 3, 40))
+    options = ("--form", "omnilingual", "--corpus", "mini", "--set-split", "train", "--set-lang", "en")
+    return undisturbed(Case("manifest-to-parquet", manifest, options, 6, 3), folder)
+
+
 def converted(folder: Path) -> Case:
     """Files that several records share, in units of 64 records, and three records without audio."""
     records = [record for record in segments(4, 0, 1) for _ in range(2)]
@@ -140,6 +147,17 @@ def filtered(folder: Path) -> Case:
     options = ("--drop", "duration > quantile(duration, 0.9)", "--unique", "text", "--max-rejects", 1)
     more: dict[str, Any] = {"units": "lines_*", "verified": False}
     return undisturbed(Case("filter", manifest, options, 64, 1601, **more), folder)
+
+
+def divided(folder: Path) -> Case:
+    """Lines of 3 MB in 64 units, of 40 speakers, for two parts; a third of the hours is in no part."""
+    records = [
+        {"audio_filepath": f"/audio/{n}.wav", "duration": n % 20 + 0.5, "speaker": str(n % 40), "text": str(n) * 30}
+        for n in range(16_000)
+    ]
+    manifest = write_lines(folder / "manifest.json", records)
+    options = ("--part", "train=0.5", "--part", "test=800")
+    return undisturbed(Case("split", manifest, options, 64, 6400, units="lines_*", verified=False), folder)
 
 
 def context(folder: Path) -> Case:
@@ -326,9 +344,11 @@ JOBS = {
     "wenet": Job(lambda folder: export(ListCase, "manifest-to-wenet", folder), FEW, signals=(USR1,)),
     "mels": Job(mels, ((kill_main, 0, 2), (kill_main, 3, 1), (kill_a_worker, 2, 5)), signals=(USR1,)),
     "parquet": Job(lambda folder: export(Case, "manifest-to-parquet", folder), FEW, signals=(INT,)),
+    "omnilingual": Job(omnilingual, ((kill_main, 0, 2), (kill_a_worker, 2, 1)), signals=(USR1,)),
     "convert": Job(converted, ((kill_main, 0, 2), (kill_a_worker, 2, 1), (kill_main, 4, 5)), signals=(TERM,)),
     "make-manifest": Job(make_manifest, ((kill_main, 0, 1), (kill_main, 5, 5), (kill_a_worker, 5, 2))),
     "filter": Job(filtered, ((kill_main, 0, 2), (kill_main, 5, 1), (kill_a_worker, 3, 5))),
+    "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
     "context": Job(
         context,
         ((kill_a_worker, 0, 2), (kill_main, 2, 1), (kill_a_worker, 6, 5)),

@@ -121,8 +121,6 @@ def blend(options: Blend) -> BlendReport:
         raise UsageError(f"{options.out}: the config must be a file whose name ends in .yaml, or in .list for WeNet")
     if options.out.is_dir():
         raise UsageError(f"{options.out} is a folder; name the config to write")
-    if any(not 0 <= one < float("inf") for one in options.temperature):
-        raise UsageError(f"{option('--temperature')} must be a number from 0 on")
     tags = options.tags()
     if is_for_wenet and tags:
         raise UsageError(f"a list for WeNet has no tags: leave out {option('--lang')} and {option('--tag')}")
@@ -259,7 +257,7 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
     is_raw = bool(lines) and lines[0].startswith("{")
     whole = _absolute_items(listed, lines) if is_raw else (_absolute_tar(listed, line) for line in lines)
     node = Node(name, {"type": "raw" if is_raw else "shard", "list": str(listed), "lines": list(whole)})
-    folder = Path(os.path.abspath(listed)).parent
+    folder = Path(os.path.abspath(str(listed))).parent
     reports = finished_reports(folder) if listed.name in (LIST_NAME, RAW_LIST_NAME) else []
     node.seconds = sum(report.seconds for report in reports)
     node.records = sum(report.records_out for report in reports)

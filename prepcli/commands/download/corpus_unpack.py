@@ -289,7 +289,7 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
     for attempt in range(MAX_DAMAGED):
         checksum = archive.checksum
         if given is None and not there.exists():
-            with _Bar(archive.name) as bar:
+            with FetchBar(archive.name) as bar:
                 fetch(archive, there.parent, bar)
             checksum = None  # compared during the download
         shutil.rmtree(staging, ignore_errors=True)
@@ -371,7 +371,7 @@ def _move(workspace: Workspace, unpacked: Path, name: str) -> None:
     os.replace(unpacked, target)
 
 
-class _Bar:
+class FetchBar:
     """One progress bar per archive; a line per minute if stderr is not a terminal."""
 
     def __init__(self, name: str) -> None:
@@ -380,6 +380,7 @@ class _Bar:
         self._bar = progress_bar(unit="B", unit_scale=True, desc=name, delay=0.5)
 
     def __call__(self, num_bytes: int, total: int | None) -> None:
+        """Show the bytes fetched so far, of `total`."""
         if self._bar is not None:
             self._bar.total = total
             self._bar.update(num_bytes - self._bar.n)
@@ -387,7 +388,7 @@ class _Bar:
             self._last = time.monotonic()
             note(f"{self._name}: {format_bytes(num_bytes)} of {format_bytes(total) if total else 'unknown size'}")
 
-    def __enter__(self) -> "_Bar":
+    def __enter__(self) -> "FetchBar":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -2,9 +2,8 @@
 
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from prepcli.commands.download.options import (
     DownloadCommonVoice,
     DownloadFisher,
     DownloadHifitts,
+    DownloadHifitts2,
     DownloadHub5,
     DownloadLibrispeech,
     DownloadLibritts,
@@ -40,17 +40,17 @@ from prepcli.commands.download.prepare import (
     note_scarce_space,
     plan_fetching,
 )
+from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.options import JobOptions
-from prepcli.engine.run.report import Report, format_bytes
+from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import dry_run_report, run_job, with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected, TooManyRejectsError, UsageError, option, same_command
 from prepcli.interface.options import settings_of
-from prepcli.interface.printing import as_text
 from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
 from prepcli.processes.signals import stop_on_signals
 
@@ -151,87 +151,6 @@ def _records(parts: Sequence[tuple[LineRange, Path]]) -> Iterator[tuple[str, dic
     for unit, part in parts:
         for line in part.read_bytes().splitlines():
             yield unit.manifest, msgspec.json.decode(line)
-
-
-@dataclass
-class DownloadReport:
-    """The report of a corpus.
-
-    Attributes:
-        data_sets: the report of each data set by its name; the properties are totals over all reports.
-    """
-
-    data_sets: dict[str, Report] = field(default_factory=dict)
-
-    @property
-    def status(self) -> str:
-        """The first status other than done and nothing_to_do; else done, if there was work for any data set."""
-        states = [report.status for report in self.data_sets.values()]
-        others = [state for state in states if state not in ("done", "nothing_to_do")]
-        return others[0] if others else "done" if "done" in states else "nothing_to_do"
-
-    @property
-    def records_in(self) -> int:
-        """Utterances of the transcripts."""
-        return sum(report.records_in for report in self.data_sets.values())
-
-    @property
-    def records_out(self) -> int:
-        """Records in the manifests."""
-        return sum(report.records_out for report in self.data_sets.values())
-
-    @property
-    def rejects_by_reason(self) -> dict[str, int]:
-        """The number of rejected records by reason."""
-        counts: Counter[str] = Counter()
-        for report in self.data_sets.values():
-            counts.update(report.rejects_by_reason)
-        return dict(sorted(counts.items()))
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of audio in the output."""
-        return sum(report.seconds for report in self.data_sets.values())
-
-    @property
-    def outputs(self) -> dict[str, str]:
-        """The manifests by their names without `.json`."""
-        return {name: path for report in self.data_sets.values() for name, path in report.outputs.items()}
-
-    def __str__(self) -> str:
-        """The text that the command line prints: the summary or the plan of each data set."""
-        return format(self, "")
-
-    def __format__(self, spec: str) -> str:
-        """The text; with the spec `verbose`, the text for the option `--verbose`."""
-        return "\n".join(_text(one, spec) for one in self.data_sets.values())
-
-    def document(self) -> Any:
-        """The document for `--json`: that of the only data set, or the documents of all by name."""
-        documents = {name: _document(one) for name, one in self.data_sets.items()}
-        return next(iter(documents.values())) if len(documents) == 1 else {"data_sets": documents}
-
-
-def _document(report: Report) -> Any:
-    if report.status == "fetched":
-        return {"command": report.command, "status": report.status, "out": report.out}
-    return report.document()
-
-
-def _text(report: Report, spec: str) -> str:
-    if report.status == "fetched":
-        return as_text([f"{report.command}: unpacked in {report.out}"])
-    if "fetch" not in report.details:
-        return format(report, spec)
-    archive = report.details["fetch"]
-    size = format_bytes(archive["num_bytes"]) if archive["num_bytes"] else "unknown size"
-    there = f", {format_bytes(archive['num_bytes_there'])} there" if archive["num_bytes_there"] else ""
-    known = archive["checksum"] or "no checksum published"
-    lines = [
-        f"{report.command}: the plan (nothing is written); records are counted after unpacking",
-        f"  fetch    {archive['from']} ({size}{there}), {known}",
-    ]
-    return as_text(lines)
 
 
 def prepare_data_sets(
@@ -418,6 +337,27 @@ def download_hifitts(options: DownloadHifitts) -> DownloadReport:
     from prepcli.commands.download.published import hifitts as corpus
 
     return _prepare([corpus.data_set()], options)
+
+
+@_makes_manifests(
+    'download_hifitts2("data", metadata="hifitts2", chapters="chapters")',
+    "train",
+    "/.../data/hifitts2_22khz/train.json",
+)
+def download_hifitts2(options: DownloadHifitts2) -> DownloadReport:
+    """Fetch the chapters, cut them into utterances, and make manifests of these."""
+    from prepcli.commands.download.chapters import ChapterJob, metadata_of
+    from prepcli.commands.download.published import hifitts2 as corpus
+
+    engine = options.engine()
+    chapters = corpus.chapters(options.sampling_rate, options.base_url)
+    workspace = Workspace(options.data_root, Workspace(options.data_root).root / "sets" / chapters.name)
+    folder = options.metadata or metadata_of(chapters, workspace, engine)
+    if options.fetch_only:
+        fetched = Report("download hifitts2", "fetched", str(folder))
+        return DownloadReport({chapters.name: fetched})
+    job = ChapterJob(chapters, folder, options.chapters, engine.num_workers)
+    return DownloadReport({chapters.name: run_job(job, workspace, engine)})
 
 
 @_makes_manifests('download_vctk("data")', "mic2", "/.../data/VCTK-Corpus-0.92/mic2.json")

@@ -235,6 +235,54 @@ class DownloadHifitts(FetchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DownloadHifitts2(JobOptions):
+    """Cut the audio books of HiFiTTS-2 into utterances, and make NeMo manifests of them.
+
+    Reads the published manifest_22khz.json and chapters_22khz.json, which are fetched or in --metadata. Each chapter is
+    fetched from LibriVox, or read below --chapters, compared with its published duration, resampled and cut; its file
+    is not kept. Writes D/hifitts2_22khz/{train,dev_seen,dev_unseen,test_seen,test_unseen}.json with the published
+    fields, the speaker as Magpie-TTS needs it, and the measured duration; the FLAC files lie beside them.
+
+    A record is a line of the published manifest. A chapter that is gone or has changed makes rejects of its records.
+    Memory per worker: a whole chapter, 0.6 GB for an hour at 44.1 kHz. Run the same command again to continue.
+
+    Example: prepcli download hifitts2 --data-root data/ --max-rejects 0.1
+    """
+
+    data_root: DataRoot
+    sampling_rate: Annotated[
+        Literal["22khz", "44khz"], Option("The edition: 22.05 kHz, or the part of it at 44.1 kHz.")
+    ] = "22khz"
+    metadata: Annotated[
+        Path | None,
+        Option(
+            "Folder with the published manifests, instead of fetching them.",
+            metavar="DIR",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ] = None
+    chapters: Annotated[
+        Path | None,
+        Option(
+            "Folder with a copy of the chapters under their published paths, instead of fetching them.",
+            metavar="DIR",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ] = None
+    base_url: Annotated[
+        str | None,
+        Option(
+            "Fetch manifests and chapters below this address.",
+            shown_default="the publishers'",
+            shapes_output=False,
+        ),
+    ] = None
+    fetch_only: Annotated[bool, Option("Only fetch the published manifests.", shapes_output=False)] = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class DownloadVctk(FetchOptions):
     """Fetch VCTK 0.92 and make NeMo manifests of it.
 

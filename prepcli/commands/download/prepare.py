@@ -133,7 +133,7 @@ def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -
     workspace = workspace_of(data_set, data_root)
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
     try:
-        with stop_on_signals(), exclusive_lock(workspace, data_set):
+        with stop_on_signals(), exclusive_lock(workspace, data_set.name):
             _ensure(data_set, archive, workspace, fetching)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -234,7 +234,7 @@ def _marker(workspace: Workspace) -> UnpackedMarker | None:
 
 
 @contextlib.contextmanager
-def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]:
+def exclusive_lock(workspace: Workspace, name: str) -> Iterator[None]:
     """Hold the lock of a data set: one process may fetch it. The lock ends with the process.
 
     Raises:
@@ -253,9 +253,7 @@ def exclusive_lock(workspace: Workspace, data_set: CorpusPart) -> Iterator[None]
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UsageError(
-                f"another process is fetching {data_set.name} for {workspace.out}; let it finish"
-            ) from error
+            raise UsageError(f"another process is fetching {name} for {workspace.out}; let it finish") from error
         except OSError:
             pass  # the file system has no locks
         try:
@@ -277,7 +275,7 @@ def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool)
     if read_document(workspace.plan_file, StoredPlan) is not None:
         return
     trees = () if overwrite else (*data_set.trees, *data_set.converted)
-    foreign = next(workspace.outputs((*trees, *data_set.manifests, *data_set.derived)), None)
+    foreign = next(workspace.found.matching((*trees, *data_set.manifests, *data_set.derived)), None)
     if foreign is not None:
         raise UsageError(
             f"{foreign} exists, but {workspace.root} does not show that prepcli made it; choose another "

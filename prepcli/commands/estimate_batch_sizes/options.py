@@ -68,7 +68,12 @@ class EstimateBatchSizes(JobOptions):
     ] = None
     memory_fraction: Annotated[
         float,
-        Option("The share of the GPU's memory that training may use.", names=("--memory-fraction", "-f")),
+        Option(
+            "The share of the GPU's memory that training may use.",
+            names=("--memory-fraction", "-f"),
+            above=0,
+            maximum=1,
+        ),
     ] = 0.9
     dtype: Annotated[
         Literal["bfloat16", "float16", "float32"], Option("The precision of autocast.", names=("--dtype", "-y"))
@@ -81,6 +86,8 @@ class EstimateBatchSizes(JobOptions):
         Option(
             "Stop when the smallest size that fails is larger than the largest that fits by at most this share.",
             names=("--threshold", "-t"),
+            minimum=0,
+            maximum=0.99,
         ),
     ] = 0.05
     ratio: Annotated[
@@ -88,6 +95,8 @@ class EstimateBatchSizes(JobOptions):
         Option(
             "Output tokens per second of audio; ignored for buckets that are pairs.",
             names=("--ratio", "-r"),
+            above=0,
+            maximum=1000,
         ),
     ] = 12.0
     optimizer: Annotated[str, Option("The optimizer, by NeMo's name.", names=("--optimizer", "-o"))] = "adamw"
@@ -186,14 +195,6 @@ class EstimateBatchSizes(JobOptions):
             raise UsageError(
                 f"{option('--device', 'cpu')} estimates for a GPU: give its memory, {option('--gpu-memory')} 80GiB"
             )
-        if not 0 < self.memory_fraction <= 1:
-            raise UsageError(
-                f"{option('--memory-fraction')} must be above 0 and at most 1, not {self.memory_fraction:g}"
-            )
-        if not 0 <= self.threshold < 1:
-            raise UsageError(f"{option('--threshold')} must be from 0 to below 1, not {self.threshold:g}")
-        if not 0 < self.ratio < float("inf"):
-            raise UsageError(f"{option('--ratio')} must be a positive number, not {self.ratio:g}")
         if self.gpu_memory is not None:
             parse_memory(self.gpu_memory)
         self._check_files()

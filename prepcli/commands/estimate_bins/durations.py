@@ -96,8 +96,6 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     process dies. Lines that cannot be used are counted.
     """
     options = options or BinsOptions()
-    if not options.batch_duration > 0:
-        raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
     data = data_of(spec, "leave out")
     options = with_keys_of(options, data)
     check_limits(options.min_duration, options.max_duration)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.errors import UsageError
 from prepcli.planning.cut_points import greedy_cut_points
 
 Ints = npt.NDArray[np.int64]
@@ -46,12 +45,8 @@ def nested_bins(
     kept. If all examples have the same ratio, NeMo's script fails; here none is an outlier.
 
     `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,).
-    `largest`: the last edge, by default the largest size. Raises `UsageError` for numbers out of range.
+    `largest`: the last edge, by default the largest size.
     """
-    if num_buckets < 1 or sub_buckets < 1:
-        raise UsageError("the numbers of buckets and sub-buckets must be 1 or more")
-    if not outlier_threshold >= 0:
-        raise UsageError(f"the token outlier threshold must be 0 or more standard deviations, not {outlier_threshold}")
     order = np.lexsort((tokens, sizes))
     sizes, tokens = sizes[order], tokens[order]
 

@@ -48,7 +48,7 @@ MaxDuration = Annotated[
     float | None,
     Option("Leave out longer examples (seconds).", names=("--max-duration", "-u"), shown_default=FROM_INPUT),
 ]
-BatchDuration = Annotated[float, Option("Seconds of audio per batch, to compute the share of padding.")]
+BatchDuration = Annotated[float, Option("Seconds of audio per batch, to compute the share of padding.", above=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +210,10 @@ class Bins2dOptions:
     ] = 2
     token_outlier_threshold: Annotated[
         float,
-        Option("Leave out examples with tokens per second more than this many standard deviations above the mean."),
+        Option(
+            "Leave out examples with tokens per second more than this many standard deviations above the mean.",
+            minimum=0,
+        ),
     ] = 4.0
     num_examples: NumExamples = -1
     min_duration: MinDuration = None
@@ -262,7 +265,8 @@ class TokenBinsOptions:
         float,
         Option(
             "Leave out examples whose output tokens per input token are more than this many standard deviations above "
-            "the mean."
+            "the mean.",
+            minimum=0,
         ),
     ] = 6.0
     num_examples: NumExamples = -1
@@ -294,7 +298,7 @@ class TokenBinsOptions:
     audio_locator_tag: Annotated[
         str | None, Option("Tag that stands for audio in a prompt.", shown_default=FROM_INPUT)
     ] = None
-    batch_tokens: Annotated[float, Option("Tokens per batch, to compute the share of padding.")] = 16_000
+    batch_tokens: Annotated[float, Option("Tokens per batch, to compute the share of padding.", above=0)] = 16_000
     num_workers: NumWorkers = None
     progress: Progress = False
 

@@ -320,9 +320,8 @@ def _measure(options: TokenBinsOptions) -> _Measure:
     found = _Measure(
         options.sub_buckets is None if total is None else total, _SECONDS_PER_TOKEN if seconds is None else seconds
     )
-    for name, value in (("batch tokens", options.batch_tokens), ("token equivalent duration", found.seconds)):
-        if not value > 0:
-            raise UsageError(f"the {name} must be above 0, not {value:g}")
+    if not found.seconds > 0:  # it may be a key of the input
+        raise UsageError(f"the token equivalent duration must be above 0, not {found.seconds:g}")
     return found
 
 

@@ -139,8 +139,6 @@ def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions
     lines without a text or in a language without a tokenizer.
     """
     options = options or Bins2dOptions()
-    if not options.batch_duration > 0:
-        raise UsageError(f"the batch duration must be above 0 seconds, not {options.batch_duration:g}")
     data = data_of(spec, "leave out")
     options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)
     if (options.text_field or TEXT_FIELD) == (options.lang_field or LANG_FIELD):

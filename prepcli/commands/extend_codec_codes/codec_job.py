@@ -34,7 +34,6 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     def __init__(self, options: CodesOptions, device: str, num_workers: int) -> None:
         super().__init__(device, num_workers)
-        options.check()
         check_codec_model(options.codec_model, options.num_codebooks)
         self.options = replace(options, codec_name=codec_name(options.codec_model, options.codec_name))
 

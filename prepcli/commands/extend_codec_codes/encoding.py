@@ -34,7 +34,7 @@ from prepcli.models.protocols import Codec, Precision
 from prepcli.models.running import ModelRunner, Result, Running
 from prepcli.models.sinc import can_resample, resample_sinc, resampled_length
 from prepcli.models.widths import MAX_VALUES
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, relative
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -348,7 +348,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         states: States = {}
         for shard, index in zip(self.shards, self.indices, strict=True):
             self._write_shard(shard, index, computed, writer)
-            states |= {str(tar.relative_to(self._folder)): index.states[name] for name, tar in shard.tars.items()}
+            states |= {relative(tar, self._folder): index.states[name] for name, tar in shard.tars.items()}
         writer.extra.update(self.extra)
         record_audio(writer.workspace, writer.unit.id, states)
 

@@ -35,12 +35,15 @@ class CodesOptions:
         int | None,
         Option("Use the first codebooks of Mimi, DAC or EnCodec.", shown_default="all", minimum=1),
     ] = None
-    batch_duration: Annotated[float, Option("Maximum seconds of audio in a batch. Less takes less memory.")] = 120.0
+    batch_duration: Annotated[
+        float, Option("Maximum seconds of audio in a batch. Less takes less memory.", above=0)
+    ] = 120.0
     pool_duration: Annotated[
         float,
         Option(
             "Minimum seconds of neighbouring shards that are batched and published together. With a smaller "
             "pool batches are less full; with a larger one, a stopped run loses more work.",
+            above=0,
             order=1,
         ),
     ] = 7200.0
@@ -48,17 +51,6 @@ class CodesOptions:
         Literal["fp32", "tf32", "bf16"],
         Option("Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from fp32."),
     ] = "fp32"
-
-    def check(self) -> None:
-        """Check the values.
-
-        Raises:
-            UsageError: a duration is not above 0.
-        """
-        for name in ("batch_duration", "pool_duration"):
-            if not getattr(self, name) > 0:
-                given = option(f"--{name.replace('_', '-')}", getattr(self, name))
-                raise UsageError(f"{given} is not a number of seconds above 0")
 
 
 @dataclass(frozen=True, kw_only=True)

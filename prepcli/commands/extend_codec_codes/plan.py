@@ -10,7 +10,7 @@ from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
 from prepcli.manifest.shar_cuts import CutsFile, ShardSize
 from prepcli.storage.input_files import FileState, state_of
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, relative
 
 MAX_SHARDS = 64
 """Maximum number of shards per unit: the files of all of them are open at once."""
@@ -60,7 +60,7 @@ def find_input(folder: AnyPath) -> list[InputShard]:
 def audio_bytes(folder: AnyPath, shards: Sequence[InputShard]) -> int:
     """Total bytes of the tars of the set in `folder`; module `content` detects changes that keep the size."""
     sizes = OutputSizes(folder)
-    return sum(sizes.of(str(path.relative_to(folder))) for shard in shards for path in shard.tars.values())
+    return sum(sizes.of(relative(path, folder)) for shard in shards for path in shard.tars.values())
 
 
 def group_shards(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[ShardGroup]:

@@ -32,7 +32,7 @@ from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import InputChangedError, UsageError, option, same_command
+from prepcli.errors import InputChangedError, option, same_command
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import check_plot, new_figure, save_figure
@@ -96,10 +96,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
             UsageError: the options cannot work.
         """
         super().__init__(device, num_workers)
-        options.check()
         group_key(options.group_by)
-        if not batch_duration > 0:
-            raise UsageError(f"{option('--batch-duration', batch_duration)} is not a number of seconds above 0")
         check_speaker_model(options.speaker_model)
         self.manifests = manifests
         self.options = options

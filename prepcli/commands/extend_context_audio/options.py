@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 from prepcli.engine.run.options import Devices, JobOptions
-from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, Manifest, SetInput
 
@@ -35,26 +34,13 @@ class ContextOptions(SetInput):
             order=-1,
         ),
     ] = "speaker"
-    context_min_duration: Annotated[float, Option("Minimum duration of a context (seconds).", order=-1)] = 3.0
-    context_min_ssim: Annotated[float, Option("Minimum cosine similarity to the context, from -1 to 1.", order=-1)] = (
-        0.6
+    context_min_duration: Annotated[float, Option("Minimum duration of a context (seconds).", minimum=0, order=-1)] = (
+        3.0
     )
+    context_min_ssim: Annotated[
+        float, Option("Minimum cosine similarity to the context, from -1 to 1.", minimum=-1, maximum=1, order=-1)
+    ] = 0.6
     save_embeddings: Annotated[bool, Option("Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.")] = False
-
-    def check(self) -> None:
-        """Check the values.
-
-        Raises:
-            UsageError: the message names the option of the command line and says what to do.
-        """
-        if not self.context_min_duration >= 0 or self.context_min_duration == float("inf"):
-            raise UsageError(
-                f"{option('--context-min-duration', self.context_min_duration)} is not a number of seconds from 0"
-            )
-        if not -1 <= self.context_min_ssim <= 1:
-            raise UsageError(
-                f"{option('--context-min-ssim', self.context_min_ssim)} is not a cosine similarity between -1 and 1"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +67,7 @@ class ExtendContextAudio(ContextOptions, JobOptions):
     ]
     batch_duration: Annotated[
         float,
-        Option("Maximum seconds of audio in a batch. Less takes less memory.", shapes_output=False),
+        Option("Maximum seconds of audio in a batch. Less takes less memory.", above=0, shapes_output=False),
     ] = 120.0
     plot: Annotated[
         Path | None,

@@ -11,8 +11,7 @@ from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.planning import Planning
 from prepcli.commands.filter.report import FilterReport, table_of, write_page
 from prepcli.commands.inspect.outputs import PAGE, check_output
-from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.run import run_job, temporary_workspace
+from prepcli.engine.run.run import run_job
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
@@ -52,10 +51,10 @@ class FilterJob(SelectionJob):
         facts = plan.contents.facts
         if workspace.rank.rank == 0:
             if self.options.html is not None:
-                write_page(facts, f"filter: {self.options.out}", self.options.html)
+                write_page(facts, plan.notes, f"filter: {self.options.out}", self.options.html)
             is_new = self.options.overwrite or not workspace.plan_file.exists()
             if is_new and facts["rules"] and not self.options.dry_run:
-                tell(table_of(facts))
+                tell(table_of(facts, plan.notes))
         return plan
 
     def settings(self, plan: SelectionPlan) -> dict[str, Any]:
@@ -74,10 +73,9 @@ class FilterJob(SelectionJob):
             return Outcome(None, why)
         return Outcome(0, changes={"_skipme": f"filter: {why}"} if why else None)
 
-    def finish(self, plan: SelectionPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the parts; the report has what the rules cost."""
-        self.join(markers, writer)
-        facts = {name: value for name, value in plan.contents.facts.items() if name not in ("labels", "notes")}
+    def facts(self, contents: SelectionContents) -> dict[str, Any]:
+        """The manifest, and what the rules cost."""
+        facts = {name: value for name, value in contents.facts.items() if name != "labels"}
         return {"manifest": self.options.out, **facts}
 
 
@@ -100,31 +98,5 @@ def filter(options: Filter) -> FilterReport:
     options = replace(options, out=real_file(options.out))
     job = FilterJob(expand_paths(options.manifest), options, engine.num_workers)
     workspace = FileWorkspace(options.out)
-    if engine.dry_run:
-        return _dry_run(job)
-    return msgspec.convert(run_job(job, workspace, engine), FilterReport, from_attributes=True)
-
-
-def _dry_run(job: FilterJob) -> FilterReport:
-    """Return what the rules would drop."""
-    out = job.options.out
-    with temporary_workspace(out) as workspace:
-        plan = job.plan(workspace)
-    facts = plan.contents.facts
-    return FilterReport(
-        command=job.command,
-        status="dry_run",
-        out=str(out),
-        records_in=plan.records_in,
-        records_out=0,
-        rejects=len(plan.contents.problems) + (0 if job.options.skipme else facts["together"]["records"]),
-        rejects_by_reason={},
-        skipped=plan.num_skipped,
-        units=len(plan.units),
-        units_done=0,
-        seconds=0.0,
-        num_bytes=0,
-        digest="",
-        notes=facts["notes"],
-        details={name: value for name, value in facts.items() if name != "labels"},
-    )
+    report = job.dry_run(options.out) if engine.dry_run else run_job(job, workspace, engine)
+    return msgspec.convert(report, FilterReport, from_attributes=True)

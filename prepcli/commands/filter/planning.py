@@ -1,11 +1,7 @@
 """Applies the rules of `filter` to all records, before anything is written."""
 
-import pickle
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 import msgspec
 import numpy as np
@@ -28,8 +24,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.jobs.records import hash_segments
-from prepcli.jobs.selection import SelectionPlan, Selector, scratch_folder
-from prepcli.manifest.columns import key_bytes
+from prepcli.jobs.selection import HeldParts, SelectionPlan, Selector, scratch_folder, segment_forms
 from prepcli.manifest.index import content_digest
 from prepcli.manifest.parts import Columns, Part
 from prepcli.planning.arrays import Growing
@@ -81,8 +76,8 @@ class Planning:
         if self._held is not None:
             self._decide_together(self._held)
         labels = self._labels = self._named(quantiles)
-        facts = self._tally.facts(labels) | {"notes": self._notes(manifests)}
-        plan = self._selector.plan(index, facts | {"labels": labels}, self._options.skipme)
+        facts = self._tally.facts(labels) | {"labels": labels}
+        plan = self._selector.plan(index, facts, self._notes(), self._options.skipme)
         if self._options.drop_listed is not None:
             path = str(self._options.drop_listed)
             plan.inputs.append(InputFile(path, content_digest(path), state_of(path), content_digest))
@@ -155,7 +150,7 @@ class Planning:
         rules = [f"{rule}{shown_quantiles(quantiles, rule)}" for rule in self._rules]
         return [*rules, *(named[name] for name in self._bits)]
 
-    def _notes(self, manifests: Sequence[str]) -> list[str]:
+    def _notes(self) -> list[str]:
         notes = [
             f"{preset.source} for preset {name}{f'; without {preset.without}' if preset.without else ''}"
             for name, preset in PRESETS.items()
@@ -211,14 +206,13 @@ def _repeated(keys: Hashes) -> NDArray[np.bool_]:
     return found
 
 
-class _Held:
-    """Parts in a file without a name, and the columns that are needed of all of them at once."""
+class _Held(HeldParts):
+    """The parts of a scan, and the columns that are needed of all of them at once, in files without names."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.drops, self.unique = Growing(folder, np.uint64), Growing(folder, np.uint64)
         self.sample, self.duration = Growing(folder, np.uint64), Growing(folder, np.float64)
-        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
-        self._count = 0
 
     def add(self, source: int, part: Part) -> None:
         """Add a part."""
@@ -227,15 +221,7 @@ class _Held:
         self.unique.append(part.collected.unique)
         if "path" in part.keys:
             self.sample.append(hash_segments(part.keys["path"], part.offset, part.duration))
-        slim = replace(part, problems=[], gaps=[])
-        pickle.dump((source, slim), self._file, pickle.HIGHEST_PROTOCOL)
-        self._count += 1
-
-    def parts(self) -> "Iterator[tuple[int, Part]]":
-        """The parts in order, each with the number of its manifest."""
-        self._file.seek(0)
-        for _ in range(self._count):
-            yield pickle.load(self._file)
+        super().add(source, part)
 
 
 class _Listed(msgspec.Struct):
@@ -261,18 +247,6 @@ def _listed(path: Path, base_dirs: Sequence[str]) -> list[Hashes]:
         raise UsageError(
             f"{option('--drop-listed', path)}: that is not the output of find-duplicates: {error}"
         ) from None
-    offsets = np.array([one.offset or 0.0 for one in listed], np.float64)
-    durations = np.array([one.duration for one in listed], np.float64)
-    found: dict[str, Hashes] = {}
-    for base in dict.fromkeys(base_dirs):
-        prefix = f"{base.removesuffix('/')}/"
-        both = [
-            hash_segments(_hashes([form(one.audio_filepath) for one in listed]), offsets, durations)
-            for form in (normal_path, lambda path, prefix=prefix: normal_path(path).removeprefix(prefix))
-        ]
-        found[base] = np.sort(np.concatenate(both))
+    segments = [(one.audio_filepath, one.offset or 0.0, one.duration) for one in listed]
+    found = {base: segment_forms(segments, base) for base in dict.fromkeys(base_dirs)}
     return [found[base] for base in base_dirs]
-
-
-def _hashes(texts: Sequence[str]) -> Hashes:
-    return np.frombuffer(b"".join(map(key_bytes, texts)), "<u8")

@@ -36,7 +36,7 @@ class FilterReport(Report):
     def __str__(self) -> str:
         if self.status != "dry_run":
             return super().__str__()
-        return f"filter: the plan (nothing is written), {printable(self.out)}\n{table_of(self.details)}"
+        return f"filter: the plan (nothing is written), {printable(self.out)}\n{table_of(self.details, self.notes)}"
 
 
 class Tally:
@@ -140,7 +140,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
 
 
-def table_of(facts: dict[str, Any]) -> str:
+def table_of(facts: dict[str, Any], notes: Sequence[str]) -> str:
     """Show what the rules drop, as text."""
     lines = []
     for _, rows in _tables(facts):
@@ -148,15 +148,15 @@ def table_of(facts: dict[str, Any]) -> str:
         for row in rows:
             numbers = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
             lines.append(f"  {row[0]:<{widths[0]}}  {'  '.join(numbers)}".rstrip())
-    return as_text([*lines, *(f"  note  {note}" for note in facts["notes"])])
+    return as_text([*lines, *(f"  note  {note}" for note in notes)])
 
 
-def write_page(facts: dict[str, Any], title: str, path: Path) -> None:
+def write_page(facts: dict[str, Any], notes: Sequence[str], title: str, path: Path) -> None:
     """Write what the rules drop as a page; raises `UsageError` if the file cannot be written."""
     tables = []
     for name, (heading, *rows) in _tables(facts):
         cells = [("th", heading), *(("td", row) for row in rows)]
         lines = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in cells]
         tables.append(f"<h2>{name}</h2><table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>")
-    notes = "".join(f"<p>{html.escape(printable(note))}</p>" for note in facts["notes"])
-    write_output(path, _PAGE.format(title=html.escape(printable(title)), tables="".join(tables) + notes))
+    paragraphs = "".join(f"<p>{html.escape(printable(note))}</p>" for note in notes)
+    write_output(path, _PAGE.format(title=html.escape(printable(title)), tables="".join(tables) + paragraphs))

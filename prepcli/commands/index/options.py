@@ -82,7 +82,7 @@ class Index:
             raise UsageError(
                 f"{option('--indexes-root')} and {option('--index-beside')} name two places: leave one of them out"
             )
-        if self.indexes_root is not None and os.path.isfile(self.indexes_root):
+        if self.indexes_root is not None and os.path.isfile(str(self.indexes_root)):
             raise UsageError(f"{option('--indexes-root', self.indexes_root)} is a file; give a folder")
         if self.pack is not None and self.pack.suffix != ".idxpack":
             raise UsageError(f"{option('--pack', self.pack)} must end in .idxpack")

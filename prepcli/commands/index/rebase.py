@@ -15,7 +15,7 @@ from prepcli.formats.codes import CODES_FOLDER, CODES_OF
 from prepcli.formats.indexes import INDEX_SUFFIX, MIRROR
 from prepcli.formats.names import absolute_folder
 from prepcli.storage.addresses import without_scheme
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, relative
 
 _MOVING = ".moving"
 
@@ -24,7 +24,7 @@ def old_places(mirror: AnyPath, folder: AnyPath) -> list[str]:
     """The folders for which a mirror has indexes, other than `folder`, as paths below the mirror."""
     own = without_scheme(absolute_folder(str(folder))).lstrip("/")
     place_of = _place_of if _is_inside(mirror, folder) else _parent  # in a flat set, all data are in the folder itself
-    found = {place_of(path.relative_to(mirror)) for path in mirror.glob(f"**/*{INDEX_SUFFIX}")}
+    found = {place_of(Path(relative(path, mirror))) for path in mirror.glob(f"**/*{INDEX_SUFFIX}")}
     return sorted(str(place) for place in found if str(place) != own)
 
 
@@ -105,7 +105,7 @@ def _remove_empty(folder: Path, mirror: Path) -> None:
 def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
     """Check by the last value of each index that it can belong to the data in this folder."""
     for file in found.files:
-        index = old / file.index.relative_to(new)
+        index = old / relative(file.index, new)
         if not index.is_file():
             continue
         with index.open("rb") as opened:

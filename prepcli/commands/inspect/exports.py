@@ -12,8 +12,11 @@ from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import UsageError
 from prepcli.formats.folders import Listing
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
+from prepcli.formats.members import audio_value
+from prepcli.formats.omnilingual import AUDIO as LISTS
+from prepcli.formats.omnilingual import RATE, SIZE
 from prepcli.formats.parquet import check_installed, python_values, seconds_in
-from prepcli.formats.sets import MelSet, ParquetSet, WenetSet
+from prepcli.formats.sets import MelSet, OmnilingualSet, ParquetSet, WenetSet
 from prepcli.interface.printing import first_line
 from prepcli.storage.paths import AnyPath
 
@@ -21,7 +24,7 @@ MAX_FILES = 8
 """Maximum number of Parquet files whose audio is inspected; they are evenly spread."""
 
 
-Export = WenetSet | MelSet | ParquetSet
+Export = WenetSet | MelSet | ParquetSet | OmnilingualSet
 """A set for another toolkit."""
 
 
@@ -46,6 +49,8 @@ def export_of(path: AnyPath) -> Export | None:
 
 def title_of(export: Export, *, is_file: bool) -> str:
     """The title of an export for a user; `is_file`: it is one file list, and not the folder of such lists."""
+    if isinstance(export, OmnilingualSet):
+        return "Parquet for omnilingual-asr"
     if isinstance(export, ParquetSet):
         return "Parquet with audio" if len(export.record_files()) > 1 else "a Parquet file"
     if isinstance(export, MelSet):
@@ -59,7 +64,7 @@ def title_of(export: Export, *, is_file: bool) -> str:
 def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> None:
     """Count the records, and read the headers of a sample of the audio."""
     files = list(export.files())
-    if isinstance(export, ParquetSet):
+    if isinstance(export, ParquetSet | OmnilingualSet):
         _look_at_parquet(files, num_audio_files, found)
     elif isinstance(export, WenetSet) and export.tars:
         files = export.tars
@@ -92,7 +97,7 @@ def _raw_lines(path: AnyPath) -> Iterator[str | None]:
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             try:
-                audio = os.path.join(path.parent, json.loads(line)["wav"])
+                audio = os.path.join(str(path.parent), json.loads(line)["wav"])
             except (ValueError, TypeError, KeyError):
                 raise UsageError(f"{path}:{number} is not a line of a data list with key, wav and txt") from None
             yield audio
@@ -104,7 +109,7 @@ def _list_lines(path: AnyPath) -> Iterator[str | None]:
     is_audio = match is not None and match[2] == AUDIO
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            yield os.path.join(path.parent, line.partition(SEPARATOR)[0]) if is_audio else None
+            yield os.path.join(str(path.parent), line.partition(SEPARATOR)[0]) if is_audio else None
 
 
 def _look_at_parquet(paths: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
@@ -125,7 +130,14 @@ def _look_at_parquet(paths: list[AnyPath], num_audio_files: int, found: Inspecti
                     found.fields[name] = found.fields.get(name, 0) + file.metadata.num_rows
                 if "duration" in names:
                     _add_durations(path.name, python_values(file.read(["duration"]).column(0)), found)
-                if path in opened and "audio" in names and file.num_row_groups:
+                elif SIZE in names:
+                    sizes = python_values(file.read([SIZE]).column(0))
+                    _add_durations(path.name, [None if size is None else size / RATE for size in sizes], found)
+                if path in opened and LISTS in names and file.num_row_groups:
+                    (audio,) = map_refusing_crashes(
+                        _add_lists, [(audio, path, min(wanted, num_audio_files - audio.looked_at))]
+                    )
+                elif path in opened and "audio" in names and file.num_row_groups:
                     rows = python_values(file.read_row_group(file.num_row_groups // 2, ["audio"]).column(0))
                     sample: EvenSample[dict[str, Any]] = EvenSample(min(wanted, num_audio_files - audio.looked_at))
                     sample.add([row for row in rows if isinstance(row, dict) and isinstance(row.get("bytes"), bytes)])
@@ -152,4 +164,19 @@ def _add_encoded(task: tuple[AudioFacts, list[tuple[bytes, str]]]) -> AudioFacts
     audio, encoded = task
     for data, name in encoded:
         audio.add_bytes(data, name)
+    return audio
+
+
+def _add_lists(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
+    """Add the audio of a few rows in the middle of a file, whose column has lists of bytes."""
+    import pyarrow.parquet as pq
+
+    audio, path, wanted = task
+    with pq.ParquetFile(path) as file:
+        column = file.read_row_group(file.num_row_groups // 2, [LISTS]).column(0).combine_chunks()
+    rows: EvenSample[int] = EvenSample(wanted)
+    rows.add([row for row in range(len(column)) if column[row].is_valid])
+    for row in rows.chosen():
+        name = f"{path.name}: row {row}"
+        audio.add_bytes(audio_value(column, row, name), name)
     return audio

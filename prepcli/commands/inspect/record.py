@@ -73,7 +73,7 @@ def _offsets(path: AnyPath, kind: IndexKind, subject: Subject) -> Offsets:
     folder = subject.folder or path.parent
     for index in (beside(path), folder / MIRROR / mirrored(path)):
         if is_current(index, path.stat()):
-            return np.fromfile(index, "<u8")
+            return np.frombuffer(index.read_bytes(), "<u8")
     try:
         return np.frombuffer(make_index(path, kind), "<u8")
     except DamagedError as error:

@@ -50,8 +50,6 @@ class SharOptions(SetInput):
             UsageError: the message names the options of the command line and says what to do.
         """
         rate = self.target_sample_rate
-        if self.shard_size < 1:
-            raise UsageError(f"{option('--shard-size')} must be above 0")
         check_target_rate(rate)
         chosen_channel(self.channel)
         if self.audio_format == "opus" and rate not in (None, OPUS_RATE):

@@ -4,9 +4,9 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.commands.manifest_to_tarred.job import TarredJob, number_of
 from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, TarredOptions
@@ -31,7 +31,7 @@ from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
 from prepcli.storage.addresses import join
 from prepcli.storage.input_files import refuse_swapped
-from prepcli.storage.paths import AnyPath, absolute, real_path
+from prepcli.storage.paths import AnyPath, absolute, real_path, relative
 
 
 def concat_job(
@@ -178,8 +178,7 @@ _TRACES = ("plan.json", "clearing.json")
 """A version's folder with one of these belongs to a run that may have written to the set."""
 
 
-@dataclass(frozen=True)
-class _Addition:
+class _Addition(NamedTuple):
     """The addition to remove: its version, workspace and plan, its shards, and the set before the addition."""
 
     version: int
@@ -279,7 +278,7 @@ def _check_unchanged(addition: _Addition) -> None:
     """
     out, owned = addition.workspace.out, Owned(addition.workspace)
     for path in addition.files():
-        name = path.relative_to(out).as_posix()
+        name = relative(path, out)
         if not name.endswith(INDEX_SUFFIX) and not owned.fits(path, name, path.lstat()):
             raise UsageError(
                 f"{path} is not the file that {option('--concat-to')} has written: move it away, and run "

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,8 +197,7 @@ class TarredContents(RecordContents):
 TarredPlan = Plan[TarShard, TarredContents]
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(NamedTuple):
     """A tar member of this shard, kept for the next record with the same audio."""
 
     name: str

@@ -1,6 +1,5 @@
 """The options of `manifest-to-tarred`."""
 
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -27,12 +26,18 @@ class TarredOptions(SetInput):
     means that an option is not given: see `decided` and, for additions to a set, module `own_options`.
     """
 
-    num_shards: Annotated[int | None, Option("One of three: number of shards.", order=-1)] = None
-    shard_size: Annotated[int | None, Option("One of three: maximum number of records per shard.", order=-1)] = None
-    shard_hours: Annotated[float | None, Option("One of three: approximate hours of audio per shard.", order=-1)] = None
+    num_shards: Annotated[int | None, Option("One of three: number of shards.", minimum=1, order=-1)] = None
+    shard_size: Annotated[
+        int | None, Option("One of three: maximum number of records per shard.", minimum=1, order=-1)
+    ] = None
+    shard_hours: Annotated[
+        float | None, Option("One of three: approximate hours of audio per shard.", above=0, order=-1)
+    ] = None
     audio_base_dir: AudioBaseDir = None
-    min_duration: Annotated[float | None, Option("Leave out shorter records (seconds).")] = None
-    max_duration: Annotated[float | None, Option("Leave out records of this length and above (seconds).")] = None
+    min_duration: Annotated[float | None, Option("Leave out shorter records (seconds).", minimum=0)] = None
+    max_duration: Annotated[float | None, Option("Leave out records of this length and above (seconds).", above=0)] = (
+        None
+    )
     shuffle: Annotated[bool | None, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = (
         None
     )
@@ -54,12 +59,14 @@ class TarredOptions(SetInput):
         ),
     ] = None
     buckets_num: Annotated[
-        int, Option("Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...")
+        int,
+        Option("Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...", minimum=1),
     ] = 1
     dynamic_buckets_num: Annotated[
         int | None,
         Option(
             "Number of buckets; their duration bins go into metadata.yaml and train_ds.yaml.",
+            minimum=2,
             shown_default=str(DYNAMIC_BUCKETS),
         ),
     ] = None
@@ -126,18 +133,11 @@ class TarredOptions(SetInput):
         Raises:
             UsageError: the message names the options of the command line and says what to do.
         """
-        sizes = {"--num-shards": self.num_shards, "--shard-size": self.shard_size, "--shard-hours": self.shard_hours}
-        divided_by = [(name, value) for name, value in sizes.items() if value is not None]
-        if len(divided_by) != 1:
+        if sum(value is not None for value in (self.num_shards, self.shard_size, self.shard_hours)) != 1:
             raise UsageError(
                 f"give one of {option('--num-shards')}, {option('--shard-size')} and {option('--shard-hours')}"
             )
         low, high = self.min_duration, self.max_duration
-        for name, value in (*divided_by, ("--max-duration", high)):
-            if value is not None and not value > 0:
-                raise UsageError(f"{option(name)} must be above 0, not {value:g}")
-        if low is not None and not 0 <= low < math.inf:
-            raise UsageError(f"{option('--min-duration')} must be a number of seconds from 0, not {low:g}")
         if low is not None and high is not None and low >= high:
             raise UsageError(f"{option('--min-duration', low)} leaves nothing below {option('--max-duration', high)}")
         if self.remainder == "drop":
@@ -153,10 +153,6 @@ class TarredOptions(SetInput):
                 )
         check_target_rate(self.target_sample_rate)
         chosen_channel(self.channel)
-        if self.buckets_num < 1:
-            raise UsageError(f"{option('--buckets-num')} must be at least 1, not {self.buckets_num}")
-        if self.dynamic_buckets_num is not None and self.dynamic_buckets_num < 2:
-            raise UsageError(f"{option('--dynamic-buckets-num')} must be at least 2, not {self.dynamic_buckets_num}")
         if self.buckets_num > 1 and (high is None or self.shard_hours is not None):
             raise UsageError(
                 f"{option('--buckets-num')} needs {option('--max-duration')}, and {option('--num-shards')} or "

@@ -40,7 +40,7 @@ from prepcli.manifest.sources import is_gzip, open_bytes
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import available_processors
 from prepcli.storage.addresses import join
-from prepcli.storage.paths import AnyPath, path_of
+from prepcli.storage.paths import AnyPath, path_of, relative
 
 _READ_FIELDS = ("tts_text", "tts_text_normalized")
 
@@ -233,6 +233,7 @@ _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
     "wenet": _check_export,
     "mels": _check_export,
     "parquet": _check_export,
+    "omnilingual": _check_export,
 }
 """The check for each kind of set."""
 
@@ -282,7 +283,7 @@ def check_set(
     of = _Verification(out, runs, published, num_workers, work_dir, report, coded=out)
     report.problems += [f"{name}: was published, but is missing" for name in published if not of.sizes.has(name)]
     for path in irregular_files(out):
-        report.problems.append(f"{path.relative_to(out)}: not a regular file but a pipe, a device or a broken link")
+        report.problems.append(f"{relative(path, out)}: not a regular file but a pipe, a device or a broken link")
     for one in sets:
         _CHECKS[one.kind](one, of)
     for run in runs:

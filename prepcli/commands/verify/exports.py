@@ -18,8 +18,10 @@ from prepcli.engine.publishing.output_files import sha256_of
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.mels import MEL, SEPARATOR
+from prepcli.formats.members import audio_value
+from prepcli.formats.omnilingual import AUDIO, RATE, SIZE, TEXT
 from prepcli.formats.parquet import check_installed, file_name, python_values, seconds_in
-from prepcli.formats.sets import MelSet, ParquetSet, StoredSet, WenetSet
+from prepcli.formats.sets import MelSet, OmnilingualSet, ParquetSet, StoredSet, WenetSet
 from prepcli.formats.tar import read_members
 from prepcli.formats.wenet import (
     AUDIO_FORMATS,
@@ -178,6 +180,58 @@ def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ShardRepo
         report.problems.append(f"{where}: duration is {duration:.3f} s, but its audio has {info.duration:.3f} s")
 
 
+def _find_omnilingual(one: OmnilingualSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
+    """The files of all partitions to check."""
+    check_installed()
+    start = len(f"{one.folder}/")
+    return [CheckedFile(path, sha256(str(path)[start:])) for path in one.shards.values()], []
+
+
+def _check_omnilingual(file: CheckedFile) -> ShardReport:
+    """Check that each row of a file has a text, and mono audio at 16 kHz of the length that it says."""
+    import pyarrow
+    import pyarrow.parquet as pq
+
+    report = ShardReport()
+    name = file.path.name
+    try:
+        if file.sha256 is not None:
+            report.compare(name, file.sha256, sha256_of(file.path))
+        with pq.ParquetFile(file.path) as opened:
+            if missing := {TEXT, AUDIO, SIZE} - set(opened.schema_arrow.names):
+                report.problems.append(f"{name}: has no column {', '.join(sorted(missing))}")
+                return report
+            for group in range(opened.num_row_groups):
+                table = opened.read_row_group(group, [TEXT, AUDIO, SIZE])
+                audio = table.column(AUDIO).combine_chunks()
+                for row, (text, size) in enumerate(zip(*map(python_values, (table[TEXT], table[SIZE])), strict=True)):
+                    where = f"{name}: row {report.num_lines}"
+                    report.num_lines += 1
+                    if not isinstance(text, str):
+                        report.problems.append(f"{where} has no text")
+                    _check_list(where, audio, row, size, file.path, report)
+    except (pyarrow.ArrowException, OSError) as error:
+        report.problems.append(f"{name}: cannot be read: {first_line(error)}")
+    return report
+
+
+def _check_list(where: str, audio: Any, row: int, size: object, path: AnyPath, report: ShardReport) -> None:
+    try:
+        data = audio_value(audio, row, where)
+    except RecordRejected as rejected:
+        report.problems.append(rejected.detail)
+        return
+    report.num_members += 1
+    info = check_audio(data, where, path, where, report)
+    if info is None:
+        return
+    report.seconds += info.duration
+    if (info.sampling_rate, info.num_channels) != (RATE, 1):
+        report.problems.append(f"{where}: its audio is not mono at {RATE} Hz")
+    elif info.num_samples != size:
+        report.problems.append(f"{where}: {SIZE} is {size}, but its audio has {info.num_samples} samples")
+
+
 def _find_shards(one: WenetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
     """The shards to check.
 
@@ -299,6 +353,7 @@ _CHECKS: dict[str, tuple[Callable[[Any, Hashed], _Parts], Callable[[Any], Any]]]
     "raw": (_find_lines, _check_lines),
     "mels": (_find_mels, _check_mels),
     "parquet": (_find_parquet, _check_parquet),
+    "omnilingual": (_find_omnilingual, _check_omnilingual),
 }
 """The checks by kind; `raw` is a data list of WeNet.
 

@@ -1,6 +1,7 @@
 """Checks that indexes fit their data. Readers do not check: with a stale index, they read wrong bytes."""
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from prepcli.formats.indexes import (
     INDEX_SUFFIX,
@@ -11,7 +12,7 @@ from prepcli.formats.indexes import (
     index_problem,
     mirrored,
 )
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, relative
 
 
 def index_problems(path: AnyPath, kind: IndexKind, where: str, mirror: AnyPath | None = None) -> Iterator[str]:
@@ -40,8 +41,8 @@ def moved_from(folder: AnyPath, cuts: AnyPath) -> str | None:
     mirror = folder / MIRROR
     if not mirror.is_dir() or (mirror / mirrored(cuts)).exists():
         return None
-    others = sorted(mirror.glob(f"**/{cuts.name}{INDEX_SUFFIX}"))
+    others = sorted(relative(path, mirror) for path in mirror.glob(f"**/{cuts.name}{INDEX_SUFFIX}"))
     if not others:
         return None
-    place = others[0].relative_to(mirror).parent.parent
+    place = PurePosixPath(others[0]).parent.parent
     return f"the indexes in {mirror} are those of /{place}; after a move: prepcli index --rebase {folder}"

@@ -39,7 +39,7 @@ from prepcli.formats.shar import (
 from prepcli.interface.bars import with_bar
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
 from prepcli.planning.hashing import Hashes
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, relative
 
 _AGAIN = "run extend-text-context again with --overwrite"
 TOLERANCE = 1e-3
@@ -120,7 +120,7 @@ def find_shards(
         here = {name: found[number] for name, found in tars.items() if number in found}
         of_codes = {name: found[number] for name, found in codes.items() if number in found}
         files = [(file, shar.folder) for file in (path, *here.values())] + [(file, home) for file in of_codes.values()]
-        digests = {file: sha256(str(file.relative_to(root))) for file, root in files}
+        digests = {file: sha256(relative(file, root)) for file, root in files}
         known = {file: digest for file, digest in digests.items() if digest}
         shards.append(SharFiles(number, path, here, known, of_codes, home / MIRROR))
     return shards, problems

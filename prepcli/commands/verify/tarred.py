@@ -32,7 +32,7 @@ from prepcli.formats.tarred import (
 )
 from prepcli.interface.bars import with_bar
 from prepcli.manifest.record import Record
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, relative
 
 _ONE_DOT = re.compile(r"[^./]+\.[^./]+$")
 _SUB = re.compile(r"-sub\d+\.\w+$")
@@ -216,7 +216,7 @@ def verify_tarred_set(
 ) -> None:
     """Check a tarred set; if its run has not ended, only the existing shards."""
     folder = one.folder
-    prefix = "" if folder == out else f"{folder.relative_to(out)}/"
+    prefix = "" if folder == out else f"{relative(folder, out)}/"
 
     def sha256(name: str) -> str | None:
         return sha256_in(prefix + name)

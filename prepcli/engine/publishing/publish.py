@@ -11,7 +11,6 @@ import msgspec
 
 from prepcli.engine.publishing.output_files import (
     ClosableFile,
-    Flusher,
     HashedFile,
     OutputFile,
     PublishedFile,
@@ -89,7 +88,6 @@ class UnitWriter:
         self._files: dict[str, ClosableFile] = {}
         self._after: dict[str, bytes | memoryview] = {}
         self._work_files: dict[str, HashedFile] = {}
-        self._flusher: Flusher | None = None
         self._rejects: Counter[str] = Counter()
         self._reject_file: HashedFile | None = None
         self.records_out = 0
@@ -121,9 +119,7 @@ class UnitWriter:
             self.open(name).write(data)
             return
         with no_interruption():
-            if self._flusher is None:
-                self._flusher = Flusher()
-            self._files[name] = WrittenFile(self._tmp / f"{len(self._files)}.out", target, data, self._flusher)
+            self._files[name] = WrittenFile(self._tmp / f"{len(self._files)}.out", target, data)
 
     def add_after(self, name: str, data: bytes | memoryview) -> None:
         """Add a small file that will become `OUT/name` and describes other files of the unit, such as their index.
@@ -285,17 +281,12 @@ class UnitWriter:
         with no_interruption():  # else a part of the files would stay
             for file in (*self._files.values(), *self._work_files.values()):
                 file.discard()
-            if self._flusher is not None:
-                self._flusher.stop()
             self.workspace.remove_tmp(self._tmp)
 
 
 def _close_all(files: Mapping[str, ClosableFile]) -> dict[str, PublishedFile]:
-    """Close the files in parallel: waiting for the disk once for all takes a fraction of the time.
-
-    The flush of whole files has begun earlier; this waits for it.
-    """
-    if sum(isinstance(file, HashedFile) for file in files.values()) < MANY_FILES:
+    """Close the files in parallel: waiting for the disk once for all takes a fraction of the time."""
+    if sum(not isinstance(file, UploadedFile) for file in files.values()) < MANY_FILES:
         return {name: file.close() for name, file in files.items()}
     with no_interruption(), ThreadPoolExecutor(MANY_FILES) as pool:
         return dict(zip(files, pool.map(lambda file: file.close(), files.values()), strict=True))

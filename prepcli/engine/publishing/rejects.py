@@ -103,10 +103,10 @@ def asked_for(reason: str) -> bool:
     return RejectReason(reason).asked_for
 
 
-def commonest(rejects: Mapping[str, int], count: int = 3) -> str:
-    """The reasons with the most rejects, as words: `5 missing_audio, 2 bad_field`."""
+def commonest(rejects: Mapping[str, int]) -> str:
+    """The three reasons with the most rejects, as words: `5 missing_audio, 2 bad_field`."""
     in_order = sorted(rejects.items(), key=lambda one: (-one[1], one[0]))
-    return ", ".join(f"{number:,} {reason}" for reason, number in in_order[:count])
+    return ", ".join(f"{number:,} {reason}" for reason, number in in_order[:3])
 
 
 class _Reject(msgspec.Struct):

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from prepcli.engine.state.workspace import while_others_remove
 from prepcli.errors import naming
 from prepcli.processes.owner import EMPTY_SECONDS, REPEAT_SECONDS, Life, Owner
 from prepcli.processes.pools import map_in_order
@@ -41,15 +42,7 @@ class Claims:
 
     def begin(self) -> None:
         """Make the folder."""
-        for left in reversed(range(10)):
-            # A rank that ends at this moment removes the folder and its parent if they are empty. `mkdir` may then find
-            # a folder that is gone when it checks its kind, and reports that a file exists.
-            try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                return
-            except (FileNotFoundError, FileExistsError):
-                if not left:
-                    raise
+        while_others_remove(partial(self._folder.mkdir, parents=True, exist_ok=True))
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

@@ -1,8 +1,8 @@
 """The stages before a run has a plan: the common work of its ranks and its progress; for `status`."""
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,8 +27,7 @@ class Stage(msgspec.Struct):
     run_in: str
 
 
-@dataclass(frozen=True, slots=True)
-class StageProgress:
+class StageProgress(NamedTuple):
     """The progress of a stage. `in_hand`: for each rank, its current tasks; `is_alive`: whether a rank is at work."""
 
     doing: str

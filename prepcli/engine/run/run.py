@@ -312,7 +312,9 @@ def _refuse_state(workspace: Workspace) -> None:
     """Refuse to write data into the state folder of a run: completion in a shell offers both names."""
     out = workspace.named
     if out.suffix == ".prepcli" and (out / "plan.json").is_file():
-        raise UsageError(f"{out} holds the state of the run of {out.with_suffix('')}; choose another output")
+        raise UsageError(
+            f"{out} holds the state of the run of {str(out).removesuffix('.prepcli')}; choose another output"
+        )
 
 
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:

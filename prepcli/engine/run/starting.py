@@ -257,7 +257,7 @@ def _refuse_to_lose_inputs(run: "Run", removed: Stock | None = None) -> None:
     is_new = removed is not None or read_document(workspace.plan_file, StoredPlan) is None
     if not (is_new or _may_be_in(workspace.out, places)):
         return  # a run that is continued need not look at each of its files
-    outputs: Iterable[AnyPath] = workspace.outputs(job.output_patterns(plan))
+    outputs: Iterable[AnyPath] = workspace.found.matching(job.output_patterns(plan))
     every: Iterable[str] = inputs
     if removed is not None:
         outputs = [workspace.out / name for name in (*removed.ours, *removed.mistakable)]

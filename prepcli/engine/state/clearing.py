@@ -31,7 +31,7 @@ from prepcli.errors import UsageError, option, same_command
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import DELETE_SECONDS, Owner
 from prepcli.processes.workers import TICK
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import StorePath, relative
 
 MAX_LISTED = 10_000
 """Maximum number of names in OUT that are read for a note: a folder may hold millions."""
@@ -72,7 +72,7 @@ def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
     """Find the files in OUT that a job may remove."""
     found = workspace.found
     # Listed before the notes are read: a run that publishes at this moment notes its files before they appear.
-    parts = {path.relative_to(workspace.out).as_posix() for path in found.matching(job.output_patterns(plan))}
+    parts = {relative(path, workspace.out) for path in found.matching(job.output_patterns(plan))}
     owned = Owned(workspace)
     ours: dict[str, None] = {}
     changed = []

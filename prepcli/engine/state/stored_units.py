@@ -10,12 +10,11 @@ from pathlib import Path
 import msgspec
 
 from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan, Unit
-from prepcli.engine.state.workspace import Workspace, atomic_file, read_document
+from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, while_others_remove
 from prepcli.errors import UsageError, naming, option
 
 _CHUNK = 1 << 14
 """Number of units that are written at a time."""
-_ATTEMPTS = 10
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -31,18 +30,16 @@ def write_units(workspace: Workspace, digest: str, units: Sequence[Unit]) -> int
     """
     path = _file(workspace, digest)
     encoder = msgspec.json.Encoder()
-    for left in reversed(range(_ATTEMPTS)):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_file(path) as file:
-                for start in range(0, len(units), _CHUNK):
-                    rows = (_Row(unit.id, unit.cost, unit.num_records) for unit in units[start : start + _CHUNK])
-                    file.write(encoder.encode_lines(rows))
-            return path.stat().st_size
-        except (FileNotFoundError, FileExistsError):  # another command is clearing, and removes the folder
-            if not left:
-                raise
-    raise AssertionError("unreachable")
+
+    def attempt() -> int:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as file:
+            for start in range(0, len(units), _CHUNK):
+                rows = (_Row(unit.id, unit.cost, unit.num_records) for unit in units[start : start + _CHUNK])
+                file.write(encoder.encode_lines(rows))
+        return path.stat().st_size
+
+    return while_others_remove(attempt)
 
 
 def has_units(workspace: Workspace, plan: StoredPlan) -> bool:

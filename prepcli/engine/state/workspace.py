@@ -7,7 +7,7 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -27,6 +27,7 @@ from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, StorePath
 
 Document = TypeVar("Document")
+Result = TypeVar("Result")
 
 CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
 EDITABLE_FILES = ("train_ds.yaml",)
@@ -219,22 +220,28 @@ class Workspace:
             return True
         return False
 
-    def outputs(self, patterns: Sequence[str]) -> Iterator[AnyPath]:
-        """The files below OUT that match the job's output patterns."""
-        return self.found.matching(patterns)
-
 
 def _try_to_write(folder: Path) -> int:
     """Make a folder, and in it a file that is removed again; returns the device of the file."""
-    for left in reversed(range(10)):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder, prefix=".prepcli~") as file:
-                return os.fstat(file.fileno()).st_dev
-        except (FileNotFoundError, FileExistsError):  # another rank may be clearing, and removing the folder
-            if not left or (folder.exists() and not folder.is_dir()):
-                raise
-    raise AssertionError("unreachable")
+
+    def attempt() -> int:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder, prefix=".prepcli~") as file:
+            return os.fstat(file.fileno()).st_dev
+
+    return while_others_remove(attempt)
+
+
+def while_others_remove(attempt: Callable[[], Result]) -> Result:
+    """Call a function that makes a folder and uses it, again if another rank removes the folder meanwhile.
+
+    A rank that clears, or that ends, removes folders. `mkdir` may then find a folder that is gone when it checks its
+    kind, and reports that a file exists.
+    """
+    for _ in range(9):
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            return attempt()
+    return attempt()
 
 
 def folders_in(tmp: Path) -> list[Path]:

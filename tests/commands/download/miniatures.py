@@ -11,9 +11,12 @@ import zipfile
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import soundfile
 import soxr
+from numpy.typing import NDArray
 
 from tests.support import sphere_files
 
@@ -262,6 +265,67 @@ def hifitts() -> Files:
         for part, texts_of_part in lines.items():
             manifest = f"hi_fi_tts_v0/{reader}_manifest_{quality}_{part}.json"
             files[manifest] = "".join(f"{line}\n" for line in texts_of_part).encode()
+    return files
+
+
+@lru_cache
+def chapter(*paths: Path) -> tuple[bytes, list[tuple[float, float]]]:
+    """A chapter as MP3 with two channels at 44.1 kHz, and the offset and duration of each recording in it."""
+    parts: list[NDArray[np.float32]] = []
+    spans: list[tuple[float, float]] = []
+    for path in paths:
+        samples, rate = soundfile.read(path, dtype="float32")
+        samples = soxr.resample(samples, rate, 44100)
+        spans.append((round(sum(len(one) for one in parts) / 44100 + 0.01, 2), round(len(samples) / 44100 - 0.02, 2)))
+        parts.append(samples)
+    buffer = io.BytesIO()
+    both = np.concatenate(parts)
+    soundfile.write(buffer, np.stack([both, both * 0.5], axis=1), 44100, format="MP3")
+    return buffer.getvalue(), spans
+
+
+def hifitts2() -> Files:
+    """`manifest_22khz.json`, `chapters_22khz.json`, and the chapters below `chapters/`: MP3, whatever their names say.
+
+    One chapter is gone, one was replaced by a longer one, one is damaged. An utterance is in no chapter, one ends after
+    its chapter, one has a set that does not exist, and one a path outside. The list has a broken line.
+    """
+    files: Files = {}
+    lines: list[dict[str, Any]] = []
+    chapters: list[dict[str, Any]] = []
+    sets = ("train", "train", "dev_seen", "test_unseen")
+    for number, speaker in enumerate(SPEAKERS):
+        for half, part in enumerate((utterances(speaker)[:3], utterances(speaker)[3:])):
+            data, spans = chapter(*(path for path, _ in part))
+            place = f"{9216 + number}/{2315 + half}/{9216 + number}_{2315 + half}_sea_fairies-{half + 1:02d}_baum"
+            name, seconds = f"{place}.{'mp3' if half else 'flac'}", soundfile.info(io.BytesIO(data)).duration
+            row = {"url": f"http://127.0.0.1:9/{name}", "chapter_filepath": name, "duration": seconds, "utterances": []}
+            for index, ((offset, length), (_, text)) in enumerate(zip(spans, part, strict=True)):
+                path = f"{place}_{index}.flac"
+                row["utterances"].append({"audio_filepath": path, "offset": offset, "duration": length})
+                record = {"audio_filepath": path, "speaker": str(9216 + number), "set": sets[(number + half) % 4]}
+                measured = {"duration": length, "bandwidth": 11000, "wer": 1.5, "cer": 0.5, "text_source": "book"}
+                lines.append(record | measured | {"text": text, "normalized_text": f"{text} normalized"})
+            chapters.append(row)
+            if (number, half) == (0, 0):
+                odd = (
+                    (f"{place}_8.flac", "train", 2.0),
+                    ("../up.flac", "train", 0.5),
+                    (f"{place}_7.flac", "x", 0.5),
+                )
+                for path, one, length in odd:
+                    span = {"offset": seconds - 0.5, "duration": length}
+                    row["utterances"].append({"audio_filepath": path} | span)
+                    lines.append(lines[0] | {"audio_filepath": path, "set": one})
+                lines.append(lines[0] | {"audio_filepath": f"{place}_99.flac"})
+            if (number, half) == (1, 0):
+                row["duration"] = seconds - 1.0
+            if (number, half) != (1, 1):
+                files[f"chapters/{name}"] = data[:100] if (number, half) == (2, 0) else data
+    listed = [json.dumps(row) for row in chapters]
+    listed.insert(3, '{"url": 7}')
+    files["chapters_22khz.json"] = "".join(f"{line}\n" for line in listed).encode()
+    files["manifest_22khz.json"] = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
     return files
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from prepcli.commands.download.data_set import CorpusPart
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.job import DownloadReport
 from prepcli.commands.download.prepare import Fetching, plan_fetching
+from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.run.report import Report
 from prepcli.errors import UsageError
 from tests.commands.download.miniatures import checksum_list, librispeech, tar_gz

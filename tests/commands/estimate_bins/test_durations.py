@@ -1,4 +1,3 @@
-import math
 import random
 from pathlib import Path
 
@@ -174,10 +173,3 @@ def test_nothing_to_use_says_why(tmp_path: Path) -> None:
     path.write_text("{\n")
     with pytest.raises(UsageError, match=r"1 lines are unusable, the first is .*m\.json:1: broken JSON"):
         estimate_bins(str(path))
-
-
-def test_a_senseless_batch_duration(tmp_path: Path) -> None:
-    path = write(tmp_path / "m.json", [1.0, 2.0])
-    for value in (0.0, -1.0, math.nan):
-        with pytest.raises(UsageError, match="batch duration"):
-            estimate_bins(str(path), BinsOptions(num_buckets=2, batch_duration=value))

@@ -167,7 +167,7 @@ def test_wrong_use(cfg: Path, bpe: Path) -> None:
     for arguments, words in (
         ([cfg.parent / "bad.yaml", "-t", bpe], "prepcli reads nemo"),
         ([cfg, "-t", cfg], "is not a SentencePiece model"),
-        ([cfg, "-t", bpe, "--batch-tokens", "0"], "batch tokens must be above 0"),
+        ([cfg, "-t", bpe, "--batch-tokens", "0"], "--batch-tokens must be above 0, not 0.0"),
         ([cfg.parent / "none.yaml", "-t", bpe], "input_cfg not found"),
     ):
         done = prepcli("estimate-token-bins", *arguments)

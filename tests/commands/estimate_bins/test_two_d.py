@@ -173,11 +173,9 @@ def test_cuts(tmp_path: Path, bpe: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (Bins2dOptions(batch_duration=0), "batch duration"),
         (Bins2dOptions(lang_field="text"), "cannot both be in the field 'text'"),
         (Bins2dOptions(min_duration=1e6), r"no example that can be used \(9 are outside"),
         (Bins2dOptions(text_field="nothing"), "no example .* there is no nothing, so its tokens"),
-        (Bins2dOptions(token_outlier_threshold=-1), "outlier threshold"),
     ],
 )
 def test_wrong_use(tmp_path: Path, bpe: Path, options: Bins2dOptions, words: str) -> None:

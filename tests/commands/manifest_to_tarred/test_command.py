@@ -5,7 +5,6 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -345,7 +344,7 @@ def test_undo_is_refused_while_the_addition_runs(tmp_path: Path) -> None:
     add(out, second)
     as_if_killed(out)
     workspace = version_workspace(out, 1)
-    other = replace(workspace.life.owner, pid=os.getppid(), started=0)
+    other = workspace.life.owner._replace(pid=os.getppid(), started=0)
     progress = new_progress(detect_rank({}, None, None, None), other)
     write_json(progress_file(workspace, 0), progress, durable=False)
     before = tree(tmp_path)

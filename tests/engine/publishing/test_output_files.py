@@ -1,9 +1,8 @@
-"""Files of a unit: what is collected before it is written, short writes, buffers that change, and groups of flushes."""
+"""Files of a unit: what is collected before it is written, short writes, buffers that change, and flushes."""
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,8 @@ from typing import Any
 import pytest
 
 from prepcli.engine.publishing.output_files import (
-    FLUSHED_TOGETHER,
     MAX_PARTS,
     WRITTEN_BYTES,
-    Flusher,
     HashedFile,
     WrittenFile,
 )
@@ -67,55 +64,19 @@ def test_a_short_write_is_completed(share: float, tmp_path: Path, monkeypatch: p
     assert (tmp_path / "file").read_bytes() == expected
 
 
-@pytest.fixture
-def flusher() -> Iterator[Flusher]:
-    flusher = Flusher()
-    yield flusher
-    flusher.stop()
-
-
-@pytest.mark.parametrize("num_files", [0, 1, FLUSHED_TOGETHER - 1, FLUSHED_TOGETHER, FLUSHED_TOGETHER + 1])
-def test_every_whole_file_is_flushed_once(
-    num_files: int, flusher: Flusher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_whole_file_is_flushed_when_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda file: flushed.append(os.readlink(f"/proc/self/fd/{file}")))
-    files = [WrittenFile(path := tmp_path / str(number), path, b"data", flusher) for number in range(num_files)]
-    for file in files:
-        assert file.close().num_bytes == 4
-        assert len(flushed) == num_files
-    assert sorted(flushed) == sorted(str(tmp_path / str(number)) for number in range(num_files))
+    path = tmp_path / "file"
+    file = WrittenFile(path, path, b"data")
+    assert (file.close().num_bytes, flushed) == (4, [str(path)])
 
 
-def test_a_flush_that_fails_is_an_error_each_time(
-    flusher: Flusher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flush_that_fails_is_an_error_that_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fail)
-    files = [
-        WrittenFile(path := tmp_path / str(number), path, b"data", flusher) for number in range(FLUSHED_TOGETHER + 1)
-    ]
-    for file in files:
-        with pytest.raises(OSError, match="Input/output error"):
-            file.close()
-
-
-def test_thousands_of_files_do_not_wait_for_all_groups_each(
-    flusher: Flusher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A unit of 10,000 files took 11 s of CPU time for that."""
-    waits = 0
-    result = Future.result
-
-    def count(group: "Future[None]", timeout: float | None = None) -> None:
-        nonlocal waits
-        waits += 1
-        result(group, timeout)
-
-    monkeypatch.setattr(Future, "result", count)
-    files = [WrittenFile(path := tmp_path / str(number), path, b"", flusher) for number in range(10 * FLUSHED_TOGETHER)]
-    for file in files:
+    file = WrittenFile(path := tmp_path / "file", path, b"data")
+    with pytest.raises(OSError, match=f"Input/output error: '{path}'"):
         file.close()
-    assert waits == 10

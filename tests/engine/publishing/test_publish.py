@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.engine.publishing import output_files
-from prepcli.engine.publishing.publish import UnitWriter, read_marker
+from prepcli.engine.publishing.publish import MANY_FILES, UnitWriter, read_marker
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 
@@ -69,11 +69,11 @@ def test_a_unit_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     assert not list(place.folder.rglob("*"))
 
 
-MANY = 2 * output_files.FLUSHED_TOGETHER + 1
+MANY = MANY_FILES + 1
 
 
 def write_many(writer: UnitWriter) -> None:
-    """Whole files of 1 to MANY bytes, which fill two groups and begin a third, and two files that are open longer."""
+    """Whole files of 1 to MANY bytes, and two files that are open longer."""
     for number in range(MANY):
         writer.add(f"a/{number}.wav", bytes(number + 1))
     writer.open("shard.tar").write(bytes(MANY + 1))

@@ -11,6 +11,7 @@ from prepcli.audio.channels import SEVERAL_CHANNELS
 from prepcli.audio.info import unreadable
 from prepcli.audio.segments import PARQUET, TargetFormat, with_channel
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
+from prepcli.commands.exports.parquet.omnilingual import OmnilingualJob
 from prepcli.commands.exports.parquet.options import ManifestToParquet, ParquetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
@@ -244,7 +245,7 @@ class _Shard(RecordWriter):
             known = {name: values[name] for name in _RATES if values.get(name) is not None}
             values |= {name: type(value)(stored.sampling_rate) for name, value in known.items()}
         id = self.contents.id_of(number, record)
-        self.file.add(id, stored.data, f"{id}.{stored.format}", values)
+        self.file.add(stored.data, values | {"id": id}, f"{id}.{stored.format}")
         if segment.has_several_channels:
             self.writer.extra[SEVERAL_CHANNELS] += 1
         return segment.duration
@@ -273,6 +274,7 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
     check_installed()
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    job = ParquetJob(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
+    kind = OmnilingualJob if options.form == "omnilingual" else ParquetJob
+    job = kind(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
     return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)

@@ -62,11 +62,11 @@ def test_row_groups_are_small_and_a_file_is_a_shard(whole: Path, monkeypatch: py
 
 
 def test_much_audio_makes_more_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "MAX_GROUP_BYTES", 40_000)
+    monkeypatch.setattr(parquet.ParquetFile, "max_group_bytes", 40_000)
     sink = io.BytesIO()
     file = parquet.ParquetFile(sink, parquet.schema_of({"text": "string"}), 200)
     for number in range(5):
-        file.add(str(number), bytes(15_000), "x.wav", {"text": None if number == 1 else ""})
+        file.add(bytes(15_000), {"id": str(number), "text": None if number == 1 else ""}, "x.wav")
     file.close()
     read = pq.ParquetFile(io.BytesIO(sink.getvalue()))
     assert [read.metadata.row_group(number).num_rows for number in range(read.num_row_groups)] == [2, 2, 1]

@@ -1,0 +1,308 @@
+"""download hifitts2: fetch long recordings one by one, and cut each into the utterances of a published manifest."""
+
+import contextlib
+import hashlib
+import os
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.encode import encode, to_float32
+from prepcli.audio.resample import resample
+from prepcli.audio.segments import decode, probe, whole
+from prepcli.commands.download.corpus_unpack import FetchBar
+from prepcli.commands.download.fetch import Archive, fetch
+from prepcli.commands.download.prepare import exclusive_lock
+from prepcli.commands.download.speaker import speaker_name
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import with_continuation
+from prepcli.engine.state.plan import InputFile, Plan
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.names import normal_path
+from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.index import content_digest
+from prepcli.manifest.record import Record, Value
+from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.split import seconds_of
+from prepcli.processes.signals import stop_on_signals
+from prepcli.storage.input_files import read_at, state_of
+from prepcli.storage.paths import AnyPath
+from prepcli.storage.transfer import BusyError, FetchError
+
+if TYPE_CHECKING:
+    from prepcli.jobs.records import Records
+
+CHAPTERS_PER_UNIT = 4
+MAX_DIFFERENCE = 0.1
+"""Seconds by which a chapter may differ from its published duration; if it differs more, LibriVox has replaced it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chapters:
+    """A corpus of long recordings, its published manifests, and what is made of them.
+
+    Attributes:
+        command, name: of the run, and of the folder of its output.
+        dataset: its name in the field `speaker`.
+        manifest: the published manifest, a line for each utterance.
+        chapters: the published list of recordings, with the utterances in each.
+        sampling_rate: that of the utterances.
+        sets: the values of the field `set`; each has a manifest.
+        base_url: another server for the recordings.
+    """
+
+    command: str
+    name: str
+    dataset: str
+    manifest: Archive
+    chapters: Archive
+    sampling_rate: int
+    sets: Sequence[str]
+    base_url: str | None
+
+
+class _Utterance(msgspec.Struct):
+    audio_filepath: str
+    offset: float
+    duration: float
+
+
+class _Chapter(msgspec.Struct):
+    url: str
+    chapter_filepath: str
+    utterances: list[_Utterance]
+    duration: float | None = None
+
+
+def metadata_of(corpus: Chapters, workspace: Workspace, engine: RunOptions) -> Path:
+    """Return the folder with the published manifests, which are fetched if they are not there.
+
+    Raises:
+        UsageError: this is a dry run or one of several ranks, and they are not there.
+        FetchError: no server has them.
+        IncompleteError: the servers cannot be reached; the same command continues.
+    """
+    folder = workspace.root / "metadata"
+    missing = [one for one in (corpus.manifest, corpus.chapters) if not (folder / one.name).exists()]
+    if missing and (engine.dry_run or engine.rank.world_size > 1):
+        raise UsageError(
+            f"{missing[0].name} is not here yet; run the command once without ranks and with {option('--fetch-only')}, "
+            f"or give {option('--metadata')}"
+        )
+    try:
+        with stop_on_signals(), exclusive_lock(workspace, corpus.name) if missing else contextlib.nullcontext():
+            for one in missing:
+                with FetchBar(one.name) as bar:
+                    fetch(one, folder, bar)
+    except IncompleteError as error:
+        raise with_continuation(error, corpus.command, workspace) from None
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class ChapterContents(RecordContents):
+    """The records; the chapter of each, or -1; and where the line of each chapter begins in the list."""
+
+    chapter: NDArray[np.int64]
+    lines: NDArray[np.int64]
+
+
+_Plan = Plan[RecordUnit, ChapterContents]
+
+
+class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
+    """A record is a line of the published manifest; a unit is a few chapters with all their records."""
+
+    options: Any = None
+
+    def __init__(self, corpus: Chapters, metadata: Path, chapters: Path | None, num_workers: int) -> None:
+        self.corpus, self.num_workers = corpus, num_workers
+        self.manifests = [str(metadata / corpus.manifest.name)]
+        self.list = str(metadata / corpus.chapters.name)
+        self.chapters = chapters
+        for path in (*self.manifests, self.list):
+            if not os.path.isfile(path):
+                raise UsageError(f"{path} does not exist: {option('--metadata')} holds the published manifests")
+
+    @property
+    def command(self) -> str:
+        """The name of the command."""
+        return self.corpus.command
+
+    @property
+    def audio_base_dir(self) -> AnyPath | None:
+        """None: the published paths name the files to make."""
+        return None
+
+    def own_settings(self) -> dict[str, Any]:
+        """The edition."""
+        return {"corpus": self.corpus.name}
+
+    def output_patterns(self, plan: _Plan) -> Sequence[str]:
+        """The manifests."""
+        return [self._manifest(one) for one in self.corpus.sets]
+
+    def _manifest(self, one: str) -> str:
+        return f"{self.corpus.name}/{one}.json"
+
+    def missing_sample(self, plan: _Plan) -> str | None:
+        """None: the files of the manifest do not exist yet."""
+        return None
+
+    def plan(self, workspace: Workspace) -> _Plan:
+        """Find the chapter of each record, and order the records by chapter."""
+        records = self.read(workspace, {"path": normal_path})
+        state = state_of(self.list)
+        values = self.layout(records, lambda scratch: self._by_chapter(records, scratch), repr(state))
+        units = units_of("chapters", values["bounds"].tolist(), values["seconds"].tolist(), make=RecordUnit)
+        contents = ChapterContents(records, chapter=values["chapter"], lines=values["lines"], order=values["order"])
+        plan = records.plan(units, contents)
+        plan.inputs.append(InputFile(self.list, values["sha256"], state, content_digest))
+        return plan
+
+    def _by_chapter(self, records: "Records", scratch: Scratch) -> Values:
+        hashes, owners, lines, digest, offset = bytearray(), array("q"), array("q"), hashlib.sha256(), 0
+        decoder = msgspec.json.Decoder(_Chapter)
+        with Path(self.list).open("rb") as file:
+            for line in file:
+                digest.update(line)
+                with contextlib.suppress(msgspec.DecodeError):  # its records have no chapter, then
+                    for utterance in decoder.decode(line).utterances:
+                        hashes += key_bytes(normal_path(utterance.audio_filepath or "."))
+                        owners.append(len(lines))
+                    lines.append(offset)
+                offset += len(line)
+        known = np.frombuffer(bytes(hashes), "<u8")
+        by_hash = np.argsort(known, kind="stable")
+        wanted = records.index.keys["path"]
+        chapter = np.full(len(records), -1, np.int64)
+        if len(known):
+            at = np.minimum(np.searchsorted(known, wanted, sorter=by_hash), len(known) - 1)
+            is_known = known[by_hash[at]] == wanted
+            chapter[is_known] = np.array(owners, np.int64)[by_hash[at[is_known]]]
+        order = np.argsort(chapter, kind="stable")
+        firsts = np.arange(0, len(lines) + CHAPTERS_PER_UNIT, CHAPTERS_PER_UNIT)
+        bounds = np.unique([0, *np.searchsorted(chapter[order], firsts), len(records)])
+        return {
+            "order": order,
+            "bounds": bounds,
+            "seconds": seconds_of(records.index.duration, order, bounds),
+            "chapter": chapter,
+            "lines": np.array([*lines, offset], np.int64),
+            "sha256": digest.hexdigest(),
+        }
+
+    def open_unit(self, contents: ChapterContents, unit: RecordUnit, writer: UnitWriter) -> "_Cutter":
+        """Cut the chapters of a unit."""
+        return _Cutter(self, contents, writer)
+
+    def finish(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Join the lines of each set, in the order of the chapters."""
+        for one in self.corpus.sets:
+            parts = (f"parts/{marker.unit}.{one}.jsonl" for marker in markers)
+            writer.join(self._manifest(one), (part for part in parts if (writer.workspace.root / part).exists()))
+        return {one: writer.workspace.out / self._manifest(one) for one in self.corpus.sets}
+
+
+class _Cutter(RecordWriter):
+    """Cuts the utterances of a unit, chapter by chapter."""
+
+    def __init__(self, job: ChapterJob, contents: ChapterContents, writer: UnitWriter) -> None:
+        self._job, self._contents, self._writer = job, contents, writer
+        self._number: int | None = None
+        self._problem: RecordRejected | None = None
+        self._samples: NDArray[np.float32] = np.empty(0, np.float32)
+        self._spans: dict[str, tuple[float, float]] = {}
+        self._lines: dict[str, Any] = {}
+
+    def add(self, number: int, record: Record) -> float:
+        path, part, speaker = record.audio_filepath, record.text("set"), record.get("speaker")
+        if os.path.isabs(path) or ".." in path.split("/") or "\0" in path or not path.endswith(".flac"):
+            raise RecordRejected(RejectReason.BAD_FIELD, f"audio_filepath {path!r} is not a FLAC file of the corpus")
+        if part is None or part not in self._job.corpus.sets:
+            raise RecordRejected(
+                RejectReason.BAD_FIELD, f"set is {part!r}, not one of {', '.join(self._job.corpus.sets)}"
+            )
+        if speaker is None:
+            raise RecordRejected(RejectReason.MISSING_FIELD, "there is no speaker")
+        self._open(int(self._contents.chapter[number]))
+        samples = self._cut(path)
+        rate = self._job.corpus.sampling_rate
+        self._writer.add(f"{self._job.corpus.name}/{path}", encode(samples, rate, "flac"))
+        changes: dict[str, Value] = {
+            "duration": len(samples) / rate,
+            "speaker": speaker_name("en", self._job.corpus.dataset, str(speaker)),
+        }
+        if part not in self._lines:
+            self._lines[part] = self._writer.open_part(f"parts/{self._writer.unit.id}.{part}.jsonl")
+        self._lines[part].write(record.to_json(changes) + b"\n")
+        return len(samples) / rate
+
+    def _cut(self, path: str) -> NDArray[np.float32]:
+        """The samples of an utterance, from times that are rounded down as the publisher does."""
+        offset, seconds = self._spans[normal_path(path)]
+        rate = self._job.corpus.sampling_rate
+        samples = self._samples[max(int(offset * rate), 0) : max(int((offset + seconds) * rate), 0)]
+        lost = seconds - len(samples) / rate
+        if not len(samples) or lost > MAX_DIFFERENCE:
+            detail = f"it ends {lost:.3f} s after the end of its chapter, {len(self._samples) / rate:.3f} s"
+            raise RecordRejected(RejectReason.BEYOND_AUDIO, detail)
+        return samples
+
+    def _open(self, number: int) -> None:
+        """Read a chapter, unless it is open; raises `RecordRejected` for each of its records if it cannot be used."""
+        if number < 0:
+            raise RecordRejected(RejectReason.MISSING_AUDIO, f"no chapter of {self._job.list} has it")
+        if number != self._number:
+            self._number, self._problem, self._samples = number, None, np.empty(0, np.float32)
+            first, end = self._contents.lines[number : number + 2].tolist()
+            with Path(self._job.list).open("rb") as file:
+                lines = read_at(file.fileno(), end - first, first)  # damaged lines may follow
+            chapter = msgspec.json.decode(lines.partition(b"\n")[0], type=_Chapter)
+            self._spans = {normal_path(one.audio_filepath): (one.offset, one.duration) for one in chapter.utterances}
+            try:
+                self._samples = self._read(chapter)
+            except RecordRejected as rejected:
+                self._problem = RecordRejected(rejected.reason, f"{chapter.chapter_filepath}: {rejected.detail}")
+        if self._problem is not None:
+            raise self._problem
+
+    def _read(self, chapter: _Chapter) -> NDArray[np.float32]:
+        """The samples of a chapter, of one channel and at the rate of the corpus."""
+        rate = self._job.corpus.sampling_rate
+        with self._file(chapter) as path:
+            segment = whole(path, probe(path, chapter.chapter_filepath), chapter.chapter_filepath)
+            samples = to_float32(decode(segment)).mean(axis=1, dtype=np.float32)
+        samples = resample(samples, segment.info.sampling_rate, rate)
+        if chapter.duration is not None and abs(len(samples) / rate - chapter.duration) > MAX_DIFFERENCE:
+            detail = f"it has {len(samples) / rate:.3f} s, and had {chapter.duration:.3f} s when it was published"
+            raise RecordRejected(RejectReason.DURATION_MISMATCH, detail)
+        return samples
+
+    @contextlib.contextmanager
+    def _file(self, chapter: _Chapter) -> Iterator[str]:
+        """The path of a chapter of the user's copy, or of one that is fetched and removed afterwards."""
+        name = chapter.chapter_filepath
+        if os.path.isabs(name) or ".." in name.split("/") or "\0" in name:
+            raise RecordRejected(RejectReason.BAD_FIELD, "the path of the chapter may lie outside of the corpus")
+        if self._job.chapters is not None:
+            yield str(self._job.chapters / name)
+            return
+        archive = Archive(os.path.basename(name), (chapter.url,))
+        if self._job.corpus.base_url is not None:
+            archive = Archive(archive.name, (f"{self._job.corpus.base_url.rstrip('/')}/{name}",))
+        try:
+            path = fetch(archive, self._writer.folder / "chapter", lambda *_: None)
+        except (FetchError, BusyError) as error:
+            raise RecordRejected(RejectReason.MISSING_AUDIO, str(error)) from None
+        yield str(path)
+        path.unlink()

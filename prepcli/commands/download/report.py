@@ -1,0 +1,89 @@
+"""The report of `download`: that of each data set of a corpus."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from prepcli.engine.run.report import Report, format_bytes
+from prepcli.interface.printing import as_text
+
+
+@dataclass
+class DownloadReport:
+    """The report of a corpus.
+
+    Attributes:
+        data_sets: the report of each data set by its name; the properties are totals over all reports.
+    """
+
+    data_sets: dict[str, Report] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """The first status other than done and nothing_to_do; else done, if there was work for any data set."""
+        states = [report.status for report in self.data_sets.values()]
+        others = [state for state in states if state not in ("done", "nothing_to_do")]
+        return others[0] if others else "done" if "done" in states else "nothing_to_do"
+
+    @property
+    def records_in(self) -> int:
+        """Utterances of the transcripts."""
+        return sum(report.records_in for report in self.data_sets.values())
+
+    @property
+    def records_out(self) -> int:
+        """Records in the manifests."""
+        return sum(report.records_out for report in self.data_sets.values())
+
+    @property
+    def rejects_by_reason(self) -> dict[str, int]:
+        """The number of rejected records by reason."""
+        counts: Counter[str] = Counter()
+        for report in self.data_sets.values():
+            counts.update(report.rejects_by_reason)
+        return dict(sorted(counts.items()))
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of audio in the output."""
+        return sum(report.seconds for report in self.data_sets.values())
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The manifests by their names without `.json`."""
+        return {name: path for report in self.data_sets.values() for name, path in report.outputs.items()}
+
+    def __str__(self) -> str:
+        """The text that the command line prints: the summary or the plan of each data set."""
+        return format(self, "")
+
+    def __format__(self, spec: str) -> str:
+        """The text; with the spec `verbose`, the text for the option `--verbose`."""
+        return "\n".join(_text(one, spec) for one in self.data_sets.values())
+
+    def document(self) -> Any:
+        """The document for `--json`: that of the only data set, or the documents of all by name."""
+        documents = {name: _document(one) for name, one in self.data_sets.items()}
+        return next(iter(documents.values())) if len(documents) == 1 else {"data_sets": documents}
+
+
+def _document(report: Report) -> Any:
+    if report.status == "fetched":
+        return {"command": report.command, "status": report.status, "out": report.out}
+    return report.document()
+
+
+def _text(report: Report, spec: str) -> str:
+    if report.status == "fetched":
+        return as_text([f"{report.command}: unpacked in {report.out}"])
+    if "fetch" not in report.details:
+        return format(report, spec)
+    archive = report.details["fetch"]
+    size = format_bytes(archive["num_bytes"]) if archive["num_bytes"] else "unknown size"
+    there = f", {format_bytes(archive['num_bytes_there'])} there" if archive["num_bytes_there"] else ""
+    known = archive["checksum"] or "no checksum published"
+    lines = [
+        f"{report.command}: the plan (nothing is written); records are counted after unpacking",
+        f"  fetch    {archive['from']} ({size}{there}), {known}",
+    ]
+    return as_text(lines)

@@ -1,0 +1,216 @@
+"""manifest-to-parquet for omnilingual-asr: partitions by corpus, split and language, and the table of their hours."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from prepcli.audio.encode import LOSSLESS
+from prepcli.audio.info import unreadable
+from prepcli.audio.probe import probe_bytes
+from prepcli.audio.segments import OMNILINGUAL, TargetFormat, with_channel
+from prepcli.commands.exports.job import AudioContents
+from prepcli.commands.exports.parquet.options import ParquetOptions
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.state.plan import Plan
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.omnilingual import (
+    MIN_ROWS,
+    NAME_OF_CORPUS,
+    NAME_OF_SPLIT,
+    RATE,
+    ROWS_PER_GROUP,
+    SIZE,
+    SUMMARY_NAME,
+    TEXT,
+    folder_of,
+    language_of,
+    split_of,
+    summary,
+)
+from prepcli.formats.parquet import FILE_NAME, OmnilingualFile, file_name, omnilingual_schema
+from prepcli.jobs.record_job import RecordJob, RecordUnit, RecordWriter, units_of
+from prepcli.jobs.records import Records
+from prepcli.manifest.index import ManifestIndex
+from prepcli.manifest.parts import FieldKey, KeyFunction
+from prepcli.manifest.record import Record
+from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.hashing import mix64
+from prepcli.planning.split import by_count, gathered, in_order, seconds_of, selected
+from prepcli.storage.paths import NUMBER
+
+_OPTIONS = {"corpus": "--corpus", "split": "--set-split", "lang": "--set-lang"}
+"""The fields that name the partition of a record, each with the option for records without it."""
+_KEYS: dict[str, KeyFunction] = {name: FieldKey(name, str, is_optional=True) for name in _OPTIONS}
+_SAMPLES = "samples"
+_OUTPUT_PATTERNS = (f"{folder_of('*', '*', '*')}/{FILE_NAME.format(NUMBER)}", SUMMARY_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The corpus, split and language of records, or the `problem` because of which none of them can be used."""
+
+    corpus: str = ""
+    split: str = ""
+    language: str = ""
+    problem: str = ""
+
+    @classmethod
+    def of(cls, values: dict[str, str | None]) -> "Partition":
+        """The partition for the values of the fields, or for the options in their place."""
+        for name, value in values.items():
+            if not value:
+                return cls(problem=f"there is no {name}; {option(_OPTIONS[name])} is for records without it")
+        corpus, split, lang = (str(values[name]) for name in _OPTIONS)
+        language = language_of(lang)
+        if language is None:
+            return cls(problem=f"lang is {lang!r}, for which no language is known; write it as deu_Latn")
+        split = split_of(split)
+        for name, value, pattern in (("corpus", corpus, NAME_OF_CORPUS), ("split", split, NAME_OF_SPLIT)):
+            if not pattern.fullmatch(value):
+                return cls(problem=f"{name} is {value!r}; it must be of letters, digits, '.' and '-'")
+        return cls(corpus, split, language)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionUnit(RecordUnit):
+    """A file, or a group of records that cannot be used."""
+
+    partition: Partition
+
+
+OmnilingualPlan = Plan[PartitionUnit, AudioContents]
+
+
+class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
+    """Turns manifests into Parquet files for omnilingual-asr. A unit is a file of a partition."""
+
+    command: ClassVar[str] = "manifest-to-parquet"
+    options: ParquetOptions
+
+    def __init__(self, manifests: Sequence[str], options: ParquetOptions, num_workers: int = 1) -> None:
+        options.check()
+        self.manifests = manifests
+        self.options = options
+        self.num_workers = num_workers
+
+    def output_patterns(self, plan: OmnilingualPlan) -> Sequence[str]:
+        """The patterns of the files and of the table."""
+        return _OUTPUT_PATTERNS
+
+    def prepare(self) -> None:
+        """Import pyarrow once, before the worker processes are forked."""
+        import pyarrow.parquet  # noqa: F401
+
+    def plan(self, workspace: Workspace) -> OmnilingualPlan:
+        """Index the manifests, and divide the records of each partition into files."""
+        records = self.read(workspace, _KEYS)
+        for name, flag in _OPTIONS.items():
+            if self._default(name) is None and len(records) and not records.index.keys[name].any():
+                raise UsageError(f"no record has the field {name}, which names its folder: give {option(flag)}")
+        values = self.layout(records, lambda scratch: self._divide(records.index, scratch))
+        order, bounds, seconds = (values[name] for name in ("order", "bounds", "seconds"))
+        partitions = [self._partition(records, number) for number in order[bounds[:-1]].tolist()]
+        units = [
+            PartitionUnit(unit.id, unit.cost, unit.num_records, unit.number, unit.lo, unit.hi, partition)
+            for unit, partition in zip(
+                units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), partitions, strict=True
+            )
+        ]
+        return records.plan(units, AudioContents(records, order=order))
+
+    def _divide(self, index: ManifestIndex, scratch: Scratch) -> Values:
+        """The order of the records, partition by partition, and the bounds of the files."""
+        order = in_order(len(index), self.options.seed, scratch)
+        groups = scratch.zeros(len(index), np.uint64)
+        for name in _OPTIONS:
+            groups = mix64(groups) ^ selected(index.keys[name], order, scratch)
+        positions = gathered(groups, scratch)
+        order, groups = selected(order, positions, scratch), selected(groups, positions, scratch)
+        bounds = [0]
+        for start, end in pairwise([0, *(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(index)]):
+            files = max(1, (end - start) // MIN_ROWS) if end > start else 0
+            bounds += (start + by_count(end - start, files)[1:]).tolist() if files else []
+        return {
+            "order": order,
+            "bounds": np.array(bounds),
+            "seconds": seconds_of(index.duration, order, np.array(bounds)),
+        }
+
+    def _partition(self, records: Records, number: int) -> Partition:
+        """The partition of the records that have the same values as record `number`."""
+        record, keys = records.record(number), records.index.keys
+        return Partition.of(
+            {name: str(record.get(name)) if keys[name][number] else self._default(name) for name in _OPTIONS}
+        )
+
+    def _default(self, name: str) -> str | None:
+        """The value of a field for records without it."""
+        return {"corpus": self.options.corpus, "split": self.options.set_split, "lang": self.options.set_lang}[name]
+
+    def open_unit(self, contents: AudioContents, unit: PartitionUnit, writer: UnitWriter) -> RecordWriter:
+        """Open a file; for records that cannot be used there is none."""
+        one = unit.partition
+        if one.problem:
+            return _Rejecting(one.problem)
+        name = f"{folder_of(one.corpus, one.split, one.language)}/{file_name(unit.number)}"
+        file = OmnilingualFile(writer.open(name), omnilingual_schema(), ROWS_PER_GROUP)
+        return _File(contents, file, writer, self.options)
+
+    def finish(self, plan: OmnilingualPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Write the table of hours; returns the folder and the table for the config of a training."""
+        partitions = {unit.id: unit.partition for unit in plan.units}
+        samples: Counter[tuple[str, str]] = Counter()
+        for marker in markers:
+            one = partitions[marker.unit]
+            if marker.records_out:
+                samples[one.corpus, one.language] += int(marker.extra[_SAMPLES])
+        writer.open(SUMMARY_NAME).write(summary(samples).encode())
+        out = writer.workspace.out
+        return {"dataset": out, "dataset_summary_path": out / SUMMARY_NAME}
+
+
+class _Rejecting(RecordWriter):
+    """Rejects all records of a unit."""
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def add(self, number: int, record: Record) -> float:
+        raise RecordRejected(RejectReason.BAD_FIELD, self._problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _File(RecordWriter):
+    """A file of a partition."""
+
+    contents: AudioContents
+    file: OmnilingualFile
+    writer: UnitWriter
+    options: ParquetOptions
+
+    def add(self, number: int, record: Record) -> float:
+        text = record.text("text")
+        if text is None:
+            raise RecordRejected(RejectReason.MISSING_FIELD, "there is no text")
+        for name in _OPTIONS:
+            if type(value := record.get(name)) not in (str, int) and value is not None:
+                raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {value!r}; it must be a text")
+        policy = with_channel(OMNILINGUAL, self.options.channel)
+        target = TargetFormat(self.options.force_codec or "flac", RATE)
+        segment, stored = self.contents.load_audio(number, record, target, policy, check=self.options.check_audio)
+        if len(stored.data) > OmnilingualFile.max_group_bytes:
+            unreadable(segment.name, "is too long for a value of Parquet that is a list")
+        size = stored.num_samples
+        if not stored.is_copy and stored.format not in LOSSLESS:  # lossy codecs may add or drop samples
+            size = probe_bytes(stored.data, segment.name).num_samples
+        self.file.add(stored.data, {TEXT: text, SIZE: size})
+        self.writer.extra[_SAMPLES] += size
+        return segment.duration
+
+    def close(self) -> None:
+        self.file.close()

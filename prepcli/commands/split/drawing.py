@@ -1,0 +1,146 @@
+"""Draws whole groups for parts of given sizes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.split.options import Asked
+from prepcli.errors import UsageError
+from prepcli.planning.hashing import GOLDEN, Hashes, mix64
+
+NO_PART = -1
+_MAX_OFF = 0.5
+"""A part may be off by this share of its amount; otherwise it is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups of records that stay together; arrays of shape (groups,).
+
+    Attributes:
+        keys: a hash of what its records share.
+        seconds: seconds of audio.
+        records: number of records.
+        stratum: the number of its combination of balanced values.
+        kept: the number of its part in an earlier split, or `NO_PART`.
+        name: one of them, in words: `speaker`.
+    """
+
+    keys: Hashes
+    seconds: NDArray[np.float64]
+    records: NDArray[np.int64]
+    stratum: NDArray[np.int64]
+    kept: NDArray[np.int64]
+    name: str
+
+
+def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]:
+    """The number of the part of each group, or `NO_PART`.
+
+    Smaller parts are drawn first. The part that takes the rest, or the largest one if the shares add up to 1, gets all
+    that is left. Groups come in the order of a seeded hash; one that is larger than what a part lacks is passed by.
+
+    Raises:
+        UsageError: a part cannot be met; the message says what can.
+    """
+    sizes = [_sizes(groups, one) for one in parts]
+    targets = [_target(groups, one) for one in parts]
+    _check_total(groups, parts)
+    part_of: NDArray[np.int64] = groups.kept.copy()
+    with np.errstate(over="ignore"):
+        order = np.argsort(mix64(groups.keys + np.uint64(seed % 2**64) * GOLDEN), kind="stable")
+    in_hours = [target * _seconds_per_unit(groups, one) for target, one in zip(targets, parts, strict=True)]
+    last = _takes_rest(parts, in_hours)
+    drawn = sorted((number for number in range(len(parts)) if number != last), key=lambda number: in_hours[number])
+    strata = range(int(groups.stratum.max(initial=0)) + 1)
+    for number in drawn:
+        size, whole = sizes[number], float(sizes[number].sum())
+        for stratum in strata:
+            here = groups.stratum == stratum
+            target = targets[number] * (float(size[here].sum()) / whole)
+            target -= float(size[here & (part_of == number)].sum())
+            free = order[(part_of[order] == NO_PART) & here[order]]
+            part_of[_fill(size, free, target, may_exceed=False)] = number
+        target = targets[number] - float(size[part_of == number].sum())
+        part_of[_fill(size, order[part_of[order] == NO_PART], target, may_exceed=True)] = number
+        _check(groups, parts[number], float(size[part_of == number].sum()), targets[number], size)
+    if last is not None:
+        part_of[part_of == NO_PART] = last
+        if not (part_of == last).any():
+            raise UsageError(f"nothing is left for {parts[last].name}; ask for less in the other parts")
+    return part_of
+
+
+def _fill(size: NDArray[np.float64], free: NDArray[np.int64], target: float, may_exceed: bool) -> NDArray[np.int64]:
+    """The groups of `free`, in order, whose sizes add up to the target; `may_exceed`: as nearly as possible."""
+    taken: list[NDArray[np.int64]] = []
+    gap, left = target, free
+    while len(left := left[size[left] <= gap * (1 + 1e-12)]):
+        count = max(1, int(np.searchsorted(np.cumsum(size[left]), gap * (1 + 1e-12), side="right")))
+        taken.append(left[:count])
+        gap -= float(size[left[:count]].sum())
+        left = left[count:]
+    found = np.concatenate([np.empty(0, np.int64), *taken])
+    beyond = np.setdiff1d(free, found, assume_unique=True)
+    if may_exceed and gap > 0 and len(beyond):  # one more, if the part is then nearer to its target
+        best = beyond[np.argmin(size[beyond])]
+        if size[best] - gap < gap:
+            found = np.append(found, best)
+    return found
+
+
+def _sizes(groups: Groups, part: Asked) -> NDArray[np.float64]:
+    return groups.records.astype(np.float64) if part.unit == "records" else groups.seconds
+
+
+def _target(groups: Groups, part: Asked) -> float:
+    return part.amount * float(groups.seconds.sum()) if part.unit == "share" else part.amount
+
+
+def _seconds_per_unit(groups: Groups, part: Asked) -> float:
+    return float(groups.seconds.sum()) / float(groups.records.sum()) if part.unit == "records" else 1.0
+
+
+def _takes_rest(parts: Sequence[Asked], seconds: Sequence[float]) -> int | None:
+    """The part that takes what the others leave."""
+    rest = next((number for number, one in enumerate(parts) if one.unit == "rest"), None)
+    shares = sum(one.amount for one in parts if one.unit == "share")
+    if rest is None and abs(shares - 1) < 1e-9 and all(one.unit == "share" for one in parts):
+        return max(range(len(parts)), key=lambda number: seconds[number])
+    return rest
+
+
+def _check_total(groups: Groups, parts: Sequence[Asked]) -> None:
+    """Raise `UsageError` if the parts ask for more than there is."""
+    whole, records = float(groups.seconds.sum()), int(groups.records.sum())
+    asked = sum(_target(groups, one) for one in parts if one.unit in ("share", "seconds"))
+    if asked > whole * (1 + 1e-9):
+        raise UsageError(f"the parts ask for {_hours(asked)}, and there are {_hours(whole)}; ask for less")
+    counted = sum(one.amount for one in parts if one.unit == "records")
+    if counted > records:
+        raise UsageError(f"the parts ask for {counted:,.0f} records, and there are {records:,}; ask for less")
+
+
+def _check(groups: Groups, part: Asked, found: float, target: float, size: NDArray[np.float64]) -> None:
+    """Raise `UsageError` if a part is far from its target."""
+    if abs(found - target) <= _MAX_OFF * target and found:
+        return
+
+    def text(amount: float) -> str:
+        return f"{amount:,.0f} records" if part.unit == "records" else _hours(amount)
+
+    if len(size) == 1:
+        raise UsageError(
+            f"all records have the same {groups.name}, which cannot be in two parts; divide by another field, or none"
+        )
+    raise UsageError(
+        f"part {part.name} asks for {text(target)}, and whole {groups.name}s give {text(found)}: the smallest of "
+        f"{len(size):,} has {text(float(size.min()))}, the largest {text(float(size.max()))}; ask for another "
+        "amount, or divide by another field"
+    )
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.2f} h" if seconds >= 360 else f"{seconds:,.1f} s"

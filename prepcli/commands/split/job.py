@@ -1,0 +1,309 @@
+"""split: divides the records of manifests into parts, with no speaker in two of them."""
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.split.drawing import NO_PART, Groups, draw
+from prepcli.commands.split.options import Split
+from prepcli.commands.split.report import SplitReport
+from prepcli.engine.run.run import run_job
+from prepcli.engine.state.plan import InputFile
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import UsageError, option
+from prepcli.formats.names import normal_path
+from prepcli.jobs.records import hash_segments, settings_over
+from prepcli.jobs.selection import (
+    HeldParts,
+    Outcome,
+    SelectionContents,
+    SelectionJob,
+    SelectionPlan,
+    Selector,
+    scratch_folder,
+    segment_forms,
+)
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.fields import decode_value
+from prepcli.manifest.index import content_digest
+from prepcli.manifest.lines import read_line
+from prepcli.manifest.normal_text import normal_text
+from prepcli.manifest.parts import Columns, Part
+from prepcli.manifest.scan import Range, lines_of
+from prepcli.manifest.sources import expand_paths
+from prepcli.planning.arrays import Growing
+from prepcli.planning.hashing import Hashes, in_sorted
+from prepcli.storage.input_files import refuse_swapped, state_of
+
+NONE = "none"
+_DEFAULT = "speaker"
+
+
+@dataclass(frozen=True)
+class MakeKeyCollector:
+    """Makes the collectors of a scan; it is sent to worker processes.
+
+    Attributes:
+        by: the field of groups; empty for none.
+        balance: the fields to balance.
+        text: whether texts are compared.
+    """
+
+    by: str
+    balance: tuple[str, ...]
+    text: bool
+
+    def __call__(self) -> "KeyCollector":
+        """Make one."""
+        return KeyCollector(self)
+
+
+class KeyCollector:
+    """Collects hashes of the group, the balanced values and the text of each record; 0 if they are missing."""
+
+    def __init__(self, make: MakeKeyCollector) -> None:
+        self._make = make
+        self.fields: Sequence[str] = tuple(
+            dict.fromkeys([*([make.by] if make.by else ()), *make.balance, *(["text"] if make.text else ())])
+        ) or ("duration",)
+        self._columns: dict[str, list[bytes]] = {"group": [], "stratum": [], "text": []}
+
+    def add(self, values: Sequence[list[Any]]) -> None:
+        """Add the hashes of consecutive records."""
+        fields = dict(zip(self.fields, values, strict=True))
+        if self._make.by:
+            self._columns["group"] += [key_bytes(_text(one)) for one in fields[self._make.by]]
+        if self._make.balance:
+            rows = zip(*(fields[name] for name in self._make.balance), strict=True)
+            self._columns["stratum"] += [key_bytes("\0".join(map(_text, row)) + "\0") for row in rows]
+        if self._make.text:
+            texts = (one if isinstance(one, str) else "" for one in fields["text"])
+            self._columns["text"] += [key_bytes(normal_text(one)) for one in texts]
+
+    def result(self) -> dict[str, Hashes]:
+        """The columns; those that are not asked for are empty."""
+        return {name: np.frombuffer(b"".join(hashes), "<u8") for name, hashes in self._columns.items()}
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+class SplitJob(SelectionJob):
+    """Writes a manifest per part. The code of a record is the number of its part; the last two codes leave it out."""
+
+    command: ClassVar[str] = "split"
+
+    def __init__(self, manifests: Sequence[str], options: Split, num_workers: int) -> None:
+        """`manifests` are the files that `options.manifest` names.
+
+        Raises:
+            UsageError: an option is wrong.
+        """
+        self.manifests, self.options, self.num_workers = manifests, options, num_workers
+        self.parts = options.parts()
+        self.names = [f"{part.name}.json" for part in self.parts]
+        self._balance = tuple(name.strip() for name in (options.balance or "").split(",") if name.strip())
+        if options.by is not None and not options.by.strip():
+            raise UsageError(f"{option('--by')} takes a field, or none")
+
+    def plan(self, workspace: Workspace) -> SelectionPlan:
+        """Read the manifests, and draw the parts."""
+        selector = Selector(self.manifests, self.options.audio_base_dir, self.options.out)
+        by = self.options.by or _DEFAULT
+        of_groups = "" if by == NONE else by
+        held = _Keys(scratch_folder(workspace))
+        collector = MakeKeyCollector(of_groups, self._balance, self.options.disjoint is not None)
+        columns = Columns(keys=(("path", normal_path),), collector=collector)
+        index = selector.read(columns, workspace, self.num_workers, held.add)
+        keys = held.arrays()
+        notes = self._check_fields(by, keys)
+        kept = self._kept(selector.all_base_dirs, of_groups, keys, index.first)
+        groups, group_of = _grouped(keys, kept, by if keys.has_groups else "record")
+        part_of = draw(groups, self.parts, self.options.seed)[group_of]
+        codes = np.where(part_of == NO_PART, len(self.parts), part_of).astype(np.uint8)
+        if self.options.disjoint:
+            self._leave_out_texts(codes, keys)
+        facts = {"parts": self._facts(codes, keys, group_of)}
+        if (codes == len(self.parts)).any():
+            notes.append(f"records in no part are left out; {option('--part', 'NAME=rest')} takes them")
+        done = 0
+        for source, part in held.parts():
+            here = codes[done : done + len(part.duration)]
+            selector.add(source, part, here, here < len(self.parts))
+            done += len(part.duration)
+        plan = selector.plan(index, facts, notes)
+        for path in self._earlier():
+            plan.inputs.append(InputFile(path, content_digest(path), state_of(path), content_digest))
+        return plan
+
+    def _check_fields(self, by: str, keys: "Keys") -> list[str]:
+        """Check that fields exist; returns notes."""
+        if by != NONE and not keys.has_groups and self.options.by is not None:
+            raise UsageError(f"{option('--by', by)}: no record has this field")
+        notes = []
+        if not keys.has_groups and by != NONE:
+            notes.append("no record has a speaker: each record is drawn for itself")
+        elif by != NONE and (missing := int(np.count_nonzero(keys.group == 0))):
+            notes.append(f"{missing:,} records without {by} are drawn one by one")
+        return notes
+
+    def _earlier(self) -> list[str]:
+        """The manifests of `--keep-parts`."""
+        folder = self.options.keep_parts
+        if folder is None:
+            return []
+        found = [str(folder / name) for name in self.names if (folder / name).is_file()]
+        if not found:
+            raise UsageError(f"{option('--keep-parts', folder)} has none of {', '.join(self.names)}")
+        return found
+
+    def _kept(self, base_dirs: Sequence[str], by: str, keys: "Keys", first: Sequence[int]) -> NDArray[np.int64]:
+        """The number of the part that each record had in the earlier split, or `NO_PART`."""
+        kept = np.full(len(keys.duration), NO_PART, np.int64)
+        for path in self._earlier():
+            number = self.names.index(Path(path).name)
+            records = [
+                found.record for line in lines_of(Range(path, 0, None)) if (found := read_line(line, cuts=False))
+            ]
+            usable = [record for record in records if record is not None]
+            if by and keys.has_groups:
+                named = {_text(decode_value(one.fields[by])) for one in usable if by in one.fields}
+                hashes = np.sort(np.frombuffer(b"".join(map(key_bytes, named - {""})), "<u8"))
+                kept[in_sorted(hashes, keys.group)] = number
+                continue
+            segments = [(one.audio_filepath, one.offset, one.duration) for one in usable]
+            for base in dict.fromkeys(base_dirs):
+                forms = segment_forms(segments, base)
+                for source in (source for source, one in enumerate(base_dirs) if one == base):
+                    here = slice(first[source], first[source + 1])
+                    kept[here][in_sorted(forms, keys.segment[here])] = number
+        return kept
+
+    def _leave_out_texts(self, codes: NDArray[np.uint8], keys: "Keys") -> None:
+        """Leave out records whose text is in a smaller part."""
+        seconds = [float(keys.duration[codes == number].sum()) for number in range(len(self.parts))]
+        seen = np.empty(0, np.uint64)
+        for number in sorted(range(len(self.parts)), key=lambda number: seconds[number]):
+            here = np.flatnonzero((codes == number) & (keys.text != 0))
+            texts = keys.text[here]
+            codes[here[in_sorted(seen, texts)]] = len(self.parts) + 1
+            seen = np.union1d(seen, texts)
+
+    def _facts(self, codes: NDArray[np.uint8], keys: "Keys", group_of: NDArray[np.int64]) -> list[dict[str, Any]]:
+        rows = []
+        names = [*((one.name, one.text) for one in self.parts), ("in no part", ""), ("text in a smaller part", "")]
+        for number, (name, asked) in enumerate(names):
+            here = codes == number
+            if number < len(self.parts) or here.any():
+                row: dict[str, Any] = {"part": name, "asked": asked, "records": int(np.count_nonzero(here))}
+                row["hours"] = round(float(keys.duration[here].sum()) / 3600, 4)
+                row["groups"] = len(np.unique(group_of[here]))
+                rows.append(row)
+        return rows
+
+    def settings(self, plan: SelectionPlan) -> dict[str, Any]:
+        """The options, and the folder of the audio."""
+        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
+
+    def output_patterns(self, plan: SelectionPlan) -> Sequence[str]:
+        """The manifests of the parts."""
+        return [glob.escape(name) for name in self.names]
+
+    def outcome(self, contents: SelectionContents, code: int) -> Outcome:
+        """Each part has a file; other records are left out."""
+        if code < len(self.names):
+            return Outcome(code)
+        return Outcome(None, "in no part" if code == len(self.names) else "its text is in a smaller part")
+
+    def facts(self, contents: SelectionContents) -> dict[str, Any]:
+        """The size of each part, and the path of its manifest."""
+        paths = {part.name: self.options.out / name for part, name in zip(self.parts, self.names, strict=True)}
+        return {**paths, "parts": contents.facts["parts"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of all records; arrays of shape (records,), or empty."""
+
+    group: Hashes
+    stratum: Hashes
+    text: Hashes
+    segment: Hashes
+    duration: NDArray[np.float64]
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether a record has the field of groups."""
+        return bool((self.group != 0).any())
+
+
+class _Keys(HeldParts):
+    """The parts of a scan, and the keys of all records in files without names."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._columns = {name: Growing(folder, np.uint64) for name in ("group", "stratum", "text", "segment")}
+        self._duration = Growing(folder, np.float64)
+
+    def add(self, source: int, part: Part) -> None:
+        """Add a part."""
+        for name, values in part.collected.items():
+            self._columns[name].append(values)
+        self._columns["segment"].append(hash_segments(part.keys["path"], part.offset, part.duration))
+        self._duration.append(part.duration)
+        super().add(source, replace(part, collected=None, keys={}))
+
+    def arrays(self) -> Keys:
+        """The keys of all parts."""
+        return Keys(**{name: column.array() for name, column in self._columns.items()}, duration=self._duration.array())
+
+
+def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, NDArray[np.int64]]:
+    """The groups, and the number of the group of each record."""
+    of_record = np.where(keys.group != 0, keys.group, keys.segment) if keys.has_groups else keys.segment
+    found, group_of = np.unique(of_record, return_inverse=True)
+    count = len(found)
+    seconds = np.bincount(group_of, keys.duration, count).astype(np.float64)
+    strata = np.zeros(count, np.int64)
+    if len(keys.stratum):
+        values, value_of = np.unique(keys.stratum, return_inverse=True)
+        most: NDArray[np.float64] = np.zeros(count)
+        for number in range(len(values)):  # the value with most seconds in the group
+            here = value_of == number
+            amount = np.bincount(group_of[here], keys.duration[here], count)
+            strata[amount > most], most = number, np.maximum(most, amount)
+    parts = np.full(count, NO_PART, np.int64)
+    has_part = kept != NO_PART
+    parts[group_of[has_part]] = kept[has_part]
+    groups = Groups(found, seconds, np.bincount(group_of, minlength=count), strata, parts, name)
+    return groups, group_of
+
+
+def split(options: Split) -> SplitReport:
+    """Divide the records of manifests into parts.
+
+    Returns:
+        The report; `details["parts"]` has the size of each part, `outputs[NAME]` its manifest.
+
+    Raises:
+        UsageError: a part cannot be met, a field does not exist, or a manifest cannot be read.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.split("manifest.json", "parts", part=["train=0.8", "test=0.2"])
+        >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
+        [('train', 36, 6), ('test', 12, 2)]
+    """
+    engine = options.engine()
+    refuse_swapped(options.manifest, options.out)
+    job = SplitJob(expand_paths(options.manifest), options, engine.num_workers)
+    if engine.dry_run:
+        return msgspec.convert(job.dry_run(options.out), SplitReport, from_attributes=True)
+    return msgspec.convert(run_job(job, Workspace(options.out), engine), SplitReport, from_attributes=True)

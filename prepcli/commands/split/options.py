@@ -1,0 +1,127 @@
+"""The options of `split`."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from prepcli.engine.run.options import JobOptions
+from prepcli.errors import UsageError, option
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, Manifest
+
+_PART = re.compile(r"(?P<name>[\w-]+)=(?:(?P<rest>rest)|(?P<number>\d+\.?\d*|\.\d+)(?P<unit>[hms]?))", re.ASCII)
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+MAX_PARTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A part as it was asked for.
+
+    Attributes:
+        name: of the part and, with `.json`, of its file.
+        text: the amount as it was given.
+        unit: share of all hours, seconds, records, or what the other parts leave.
+        amount: the amount in this unit; 0 for the rest.
+    """
+
+    name: str
+    text: str
+    unit: Literal["share", "seconds", "records", "rest"]
+    amount: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split(JobOptions):
+    """Divide the records of manifests into parts, such as train, dev and test, with no speaker in two of them.
+
+    Writes OUT_DIR/NAME.json for each --part NAME=AMOUNT. An amount is a share of all hours (0.9), a time (1h, 30m,
+    90s), a number of records (500), or the rest (rest). Whole groups are drawn by a seeded hash, so the parts are as
+    near to the amounts as they allow; the summary shows both. A part that is off by more than half is refused.
+
+    Records in no part are listed as rejects that were asked for. Lines stay as they are; paths become absolute.
+
+    Run the same command again to continue after an interruption.
+
+    Example: prepcli split all.json parts/ --part train=rest --part dev=1h --part test=500 --balance lang
+    """
+
+    manifest: Manifest
+    out: Annotated[Path, Option("Directory of the parts.", metavar="OUT_DIR", is_argument=True, shapes_output=False)]
+    part: Annotated[
+        tuple[str, ...],
+        Option(
+            "A part and its amount: a share of the hours, 1h, 30m, 90s, a number of records, or rest.",
+            metavar="NAME=AMOUNT",
+            one_each=True,
+            order=-1,
+        ),
+    ] = ()
+    by: Annotated[
+        str | None,
+        Option(
+            "Field whose records with the same value stay together; none: each record for itself.",
+            shown_default="speaker, if there are speakers",
+            metavar="FIELD",
+        ),
+    ] = None
+    balance: Annotated[
+        str | None,
+        Option("Give each part the same shares of the values of these fields as the whole.", metavar="FIELD,..."),
+    ] = None
+    seed: Annotated[int, Option("Seed of the draw; the order of the records has no effect on it.")] = 0
+    keep_parts: Annotated[
+        Path | None,
+        Option("Directory of an earlier split: what was in a part stays in it.", metavar="DIR", must_exist="folder"),
+    ] = None
+    disjoint: Annotated[
+        Literal["text"] | None,
+        Option("text: leave out records whose text, without case and punctuation, is in a smaller part."),
+    ] = None
+    audio_base_dir: AudioBaseDir = None
+
+    def parts(self) -> list[Asked]:
+        """The parts that are asked for.
+
+        Raises:
+            UsageError: a part has another form, or they exclude each other.
+        """
+        found = [_asked(text) for text in self.part]
+        if not found:
+            raise UsageError(f"give the parts: {option('--part', 'train=0.9')} {option('--part', 'test=0.1')}")
+        if len(found) > MAX_PARTS:
+            raise UsageError(f"{len(found)} parts are more than {MAX_PARTS}")
+        names = [one.name for one in found]
+        if twice := next((name for name in names if [*map(str.lower, names)].count(name.lower()) > 1), None):
+            raise UsageError(f"{option('--part')}: {twice} is given twice")
+        if "parts" in names:
+            raise UsageError(f"{option('--part')}: no part can have the name parts; the report has it")
+        if sum(one.unit == "rest" for one in found) > 1:
+            raise UsageError(f"{option('--part')}: only one part can take the rest")
+        shares = sum(one.amount for one in found if one.unit == "share")
+        if shares > 1 + 1e-9:
+            raise UsageError(f"{option('--part')}: the shares add up to {shares:g}, more than 1")
+        return found
+
+
+def _asked(text: str) -> Asked:
+    found = _PART.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(
+            f"{option('--part', repr(text))}: give NAME=AMOUNT with a share (0.9), a time (1h, 30m, 90s), a number of "
+            "records (500) or rest"
+        )
+    name, amount = found["name"], text.strip().partition("=")[2]
+    if found["rest"]:
+        return Asked(name, amount, "rest", 0.0)
+    number, unit = float(found["number"]), found["unit"]
+    if not number:
+        raise UsageError(f"{option('--part', repr(text))}: the amount must be above 0")
+    if unit:
+        return Asked(name, amount, "seconds", number * _SECONDS[unit])
+    if number < 1 or found["number"] == "1.0":
+        return Asked(name, amount, "share", number)
+    if number % 1:
+        raise UsageError(f"{option('--part', repr(text))}: a share is at most 1, and records are whole numbers")
+    return Asked(name, amount, "records", number)

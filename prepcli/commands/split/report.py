@@ -1,0 +1,38 @@
+"""The report of `split`: what each part holds, against what was asked for."""
+
+from typing import Any
+
+from prepcli.engine.run.report import Report
+from prepcli.interface.printing import as_text, printable
+
+
+class SplitReport(Report):
+    """The report of `split`; `details["parts"]` has a row per part, with its number of groups."""
+
+    def __str__(self) -> str:
+        """The summary of a run, and the table; of a dry run only the table."""
+        if self.status == "dry_run":
+            return f"split: the plan (nothing is written), {printable(self.out)}\n{table_of(self.details['parts'])}"
+        text = super().__str__()
+        is_short = self.status == "nothing_to_do" or "parts" not in self.details  # other ranks are at work
+        return text if is_short else f"{text}\n{table_of(self.details['parts'])}"
+
+    def __format__(self, spec: str) -> str:
+        """The same text for all formats."""
+        return str(self)
+
+
+def table_of(parts: list[dict[str, Any]]) -> str:
+    """Show the size of each part."""
+    digits = 2 if sum(one["hours"] for one in parts) >= 1 else 4
+    rows = [["part", "asked", "records", "hours", "groups"]]
+    rows += [
+        [one["part"], one["asked"], f"{one['records']:,}", f"{one['hours']:,.{digits}f}", f"{one['groups']:,}"]
+        for one in parts
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for first, *rest in rows:
+        cells = (f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
+        lines.append(f"  {first:<{widths[0]}}  {'  '.join(cells)}")
+    return as_text(lines)

@@ -1,0 +1,22 @@
+"""The form in which texts are compared."""
+
+import re
+import sys
+import unicodedata
+from functools import cache
+
+_ASCII = re.compile(r"[\s!\"#%&'()*,\-./:;?@\[\\\]_{}]+")
+
+
+def normal_text(text: str) -> str:
+    """The text by NFKC, in folded case, without punctuation, with one blank between words."""
+    if text.isascii():
+        return _ASCII.sub(" ", text.lower()).strip()
+    return _punctuation().sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+@cache
+def _punctuation() -> re.Pattern[str]:
+    """White space, and all characters that Unicode calls punctuation; marks of vowels are not among them."""
+    found = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "P"]
+    return re.compile(rf"[\s{re.escape(''.join(found))}]+")

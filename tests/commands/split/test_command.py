@@ -1,0 +1,170 @@
+"""split: no speaker in two parts, amounts as near as whole speakers allow, and every record accounted for."""
+
+import collections
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prepcli.jobs import selection
+from prepcli.manifest import scan
+from tests.conftest import Lines, read_lines, write_lines
+from tests.support.running import Outcome, prepcli
+
+
+def corpus(speakers: int = 60, seed: int = 0, first: int = 0) -> Lines:
+    """Speakers of different sizes, of which one has nearly as much as all others."""
+    draw = np.random.default_rng(seed)
+    counts = [int(one) for one in draw.integers(2, 12, speakers)]
+    counts[0] = sum(counts)
+    lines = [
+        {
+            "audio_filepath": f"s{first + speaker}/{n}.wav",
+            "duration": float(draw.uniform(1, 9)),
+            "speaker": f"s{first + speaker}",
+        }
+        | {"lang": ("en", "de", "fr")[speaker % 3], "text": f"Sentence {draw.integers(300)}!"}
+        for speaker, count in enumerate(counts)
+        for n in range(count)
+    ]
+    return [lines[at] for at in draw.permutation(len(lines)).tolist()]
+
+
+def seconds(records: Lines) -> float:
+    return float(sum(record["duration"] for record in records))
+
+
+def names(records: Lines, field: str = "speaker") -> set[str]:
+    return {record[field] for record in records}
+
+
+@pytest.fixture
+def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(scan, "RANGE_BYTES", 9000)
+    monkeypatch.setattr(selection, "MIN_UNIT_BYTES", 2000)
+    return write_lines(tmp_path / "m.json", corpus())
+
+
+def parts(done: Outcome, out: Path, *expected: str) -> list[Lines]:
+    assert done.code == 0, done.err
+    assert sorted(path.name for path in out.iterdir()) == sorted(f"{name}.json" for name in expected)
+    return [read_lines(out / f"{name}.json") for name in expected]
+
+
+def test_amounts_are_met_and_speakers_stay_whole(manifest: Path, tmp_path: Path) -> None:
+    records = read_lines(manifest)
+    asked = ("--part", "train=rest", "--part", "dev=120s", "--part", "test=40")
+    train, dev, test = parts(
+        prepcli("split", manifest, tmp_path / "out", *asked), tmp_path / "out", "train", "dev", "test"
+    )
+    assert abs(seconds(dev) - 120) < 6
+    assert abs(len(test) - 40) <= 1
+    assert not names(train) & names(dev) | names(train) & names(test) | names(dev) & names(test)
+    assert "s0" in names(train)
+    back = [r | {"audio_filepath": r["audio_filepath"].removeprefix(f"{tmp_path}/")} for r in train + dev + test]
+    by_path = {r["audio_filepath"]: r for r in back}
+    assert [by_path[r["audio_filepath"]] for r in records] == records
+    assert len(back) == len(records)
+    order = {r["audio_filepath"]: n for n, r in enumerate(records)}
+    places = [order[r["audio_filepath"]] for r in back[: len(train)]]
+    assert places == sorted(places)
+
+
+def test_shares_are_of_hours_and_add_up(manifest: Path, tmp_path: Path) -> None:
+    records = read_lines(manifest)
+    options = ("--part", "train=0.8", "--part", "test=0.2", "--json")
+    done = prepcli("split", manifest, tmp_path / "out", *options)
+    train, test = parts(done, tmp_path / "out", "train", "test")
+    assert seconds(test) / seconds(records) == pytest.approx(0.2, abs=0.005)
+    assert len(train) + len(test) == len(records)
+    rows = done.json["details"]["parts"]
+    assert [(row["part"], row["asked"], row["records"], row["groups"]) for row in rows] == [
+        ("train", "0.8", len(train), len(names(train))),
+        ("test", "0.2", len(test), len(names(test))),
+    ]
+    other = prepcli("split", manifest, tmp_path / "other", *options, "--seed", 1)
+    assert names(parts(other, tmp_path / "other", "train", "test")[1]) != names(test)
+    back = write_lines(tmp_path / "back.json", records[::-1])
+    assert names(
+        parts(prepcli("split", back, tmp_path / "o2", *options), tmp_path / "o2", "train", "test")[1]
+    ) == names(test)
+
+
+def test_records_in_no_part_are_listed(manifest: Path, tmp_path: Path) -> None:
+    done = prepcli("split", manifest, tmp_path / "out", "--part", "a=0.3", "--part", "b=0.1", "--json")
+    a, b = parts(done, tmp_path / "out", "a", "b")
+    listed = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
+    assert len(a) + len(b) + len(listed) == len(read_lines(manifest))
+    assert {(r["reject_reason"], r["reject_detail"]) for r in listed} == {("filtered", "in no part")}
+    assert not names(listed) & (names(a) | names(b))
+    assert any("NAME=rest" in note for note in done.json["notes"])
+
+
+def test_balanced_parts_have_the_shares_of_the_whole(manifest: Path, tmp_path: Path) -> None:
+    whole = [record for record in read_lines(manifest) if record["speaker"] != "s0"]
+    write_lines(manifest, whole)
+    done = prepcli("split", manifest, tmp_path / "out", "--part", "a=rest", "--part", "b=0.3", "--balance", "lang")
+    _, b = parts(done, tmp_path / "out", "a", "b")
+    for lang in ("de", "fr"):
+        share = [seconds([r for r in some if r["lang"] == lang]) / seconds(some) for some in (b, whole)]
+        assert share[0] == pytest.approx(share[1], abs=0.03)
+
+
+@pytest.mark.parametrize("by", ["speaker", "none"])
+def test_an_earlier_split_is_kept_when_records_are_added(by: str, manifest: Path, tmp_path: Path) -> None:
+    options = ("--part", "train=0.8", "--part", "test=0.2", "--by", by)
+    before = parts(prepcli("split", manifest, tmp_path / "one", *options), tmp_path / "one", "train", "test")
+    (tmp_path / "more").mkdir()
+    more = write_lines(tmp_path / "more/m.json", corpus(40, seed=5, first=100))
+    inputs = f"{more},{manifest}"
+    done = prepcli("split", inputs, tmp_path / "two", *options, "--keep-parts", tmp_path / "one", "--seed", 9)
+    after = parts(done, tmp_path / "two", "train", "test")
+    for old, new in zip(before, after, strict=True):
+        assert names(old, "audio_filepath") < names(new, "audio_filepath")
+    assert seconds(after[1]) / seconds(after[0] + after[1]) == pytest.approx(0.2, abs=0.02)
+
+
+def test_sentences_of_small_parts_are_removed_from_larger_ones(tmp_path: Path) -> None:
+    texts = ["Well, DONE.", "well done", "other", None, ""]
+    lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0, "text": texts[n % 5]} for n in range(50)]
+    manifest = write_lines(tmp_path / "m.json", lines)
+    options = ("--part", "train=rest", "--part", "test=10", "--disjoint", "text")
+    done = prepcli("split", manifest, tmp_path / "out", *options)
+    assert "no record has a speaker" in done.out
+    train, test = parts(done, tmp_path / "out", "train", "test")
+
+    def texts_of(records: Lines) -> set[str]:
+        return {str(r["text"]).lower().replace(",", "").replace(".", "") for r in records if r["text"]}
+
+    assert texts_of(test)
+    assert not texts_of(test) & texts_of(train)
+    assert sum(not r["text"] for r in train + test) == 20
+    listed = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
+    assert collections.Counter(r["reject_detail"] for r in listed) == {"its text is in a smaller part": 40 - len(train)}
+
+
+def test_records_without_a_speaker_are_drawn_one_by_one(tmp_path: Path) -> None:
+    lines: Lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0} for n in range(30)]
+    named: list[dict[str, Any]] = [line | {"speaker": 7} for line in lines[:10]]
+    manifest = write_lines(tmp_path / "m.json", named + lines[10:])
+    done = prepcli("split", manifest, tmp_path / "out", "--part", "a=0.5", "--part", "b=0.5")
+    assert "20 records without speaker are drawn one by one" in done.out
+    found = parts(done, tmp_path / "out", "a", "b")
+    assert [len(part) for part in found] == [15, 15]
+    assert sum(any("speaker" in r for r in part) for part in found) == 1
+
+
+def test_ranks_give_the_same_bytes(manifest: Path, tmp_path: Path) -> None:
+    options = ("--part", "train=0.8", "--part", "test=0.1")
+    assert prepcli("split", manifest, tmp_path / "one", *options).code == 0
+    for rank in (1, 0):
+        done = prepcli("split", manifest, tmp_path / "two", *options, "--rank", rank, "--world-size", 2)
+        assert done.code == 0, done.err
+    for name in ("train.json", "test.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    again = prepcli("split", manifest, tmp_path / "one", *options)
+    assert again.out.strip() == f"split: nothing to do, {tmp_path / 'one'} is complete"
+    dry = prepcli("split", manifest, tmp_path / "dry", *options, "--dry-run", "--json")
+    assert [row["part"] for row in dry.json["parts"]] == ["train", "test", "in no part"]
+    assert not (tmp_path / "dry").exists()

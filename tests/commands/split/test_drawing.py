@@ -1,0 +1,45 @@
+"""Groups are drawn until a part is as large as it should be."""
+
+import numpy as np
+import pytest
+
+from prepcli.commands.split.drawing import NO_PART, Groups, draw
+from prepcli.commands.split.options import Split
+from prepcli.errors import UsageError
+
+
+def groups(seconds: list[float], stratum: list[int] | None = None) -> Groups:
+    count = len(seconds)
+    return Groups(
+        np.arange(1, count + 1, dtype=np.uint64),
+        np.array(seconds),
+        np.ones(count, np.int64),
+        np.array(stratum or [0] * count),
+        np.full(count, NO_PART),
+        "speaker",
+    )
+
+
+def parts(*texts: str) -> list[object]:
+    return list(Split(manifest="", out="", part=texts).parts())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_small_groups_meet_any_amount(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    seconds = (random.exponential(9, random.integers(40, 80)) + 0.5).tolist()
+    found = draw(groups(seconds), parts("a=rest", "b=0.3"), seed)  # type: ignore[arg-type]
+    got = sum(one for one, part in zip(seconds, found, strict=True) if part == 1)
+    assert abs(got - 0.3 * sum(seconds)) <= max(seconds) / 2 + 1e-6
+    assert NO_PART not in found
+
+
+def test_a_large_group_is_passed_by() -> None:
+    found = draw(groups([900.0, *[1.0] * 100]), parts("a=0.9", "b=0.1"), 3)  # type: ignore[arg-type]
+    assert found[0] == 0
+    assert np.count_nonzero(found == 1) == 100
+
+
+def test_one_group_cannot_be_divided() -> None:
+    with pytest.raises(UsageError, match="all records have the same speaker"):
+        draw(groups([9.0]), parts("a=0.5", "b=0.5"), 0)  # type: ignore[arg-type]
