@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
     from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
     from prepcli.commands.filter.report import FilterReport as FilterReport
+    from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
     from prepcli.commands.index.command import IndexReport as IndexReport
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.split.report import SplitReport as SplitReport
@@ -1840,6 +1841,87 @@ def filter(
         (20, 7)
     """
     return call("filter", locals())
+
+
+def find_duplicates(
+    inputs: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    audio_base_dir: str | PathLike[str] | None = None,
+    by: str = "audio,text",
+    between: bool = False,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DuplicatesReport":
+    """Find records with the same audio or text, within or between inputs, and speakers that are in several inputs.
+
+    Writes OUT.jsonl with a line per record of a group: the record, with absolute paths, duplicate_by,
+    duplicate_group and duplicate_place (0 for the first in the order of the inputs). prepcli filter --drop-listed
+    takes this file.
+
+    audio: the same samples, rate and channels after decoding, in any lossless format. text: equal after NFKC, in
+    folded case, without punctuation. speaker: the same name in two inputs. between reports only groups over two
+    inputs, such as leaks of a test set into training, and then exits with 1 if there are any.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        inputs: The inputs; each is one or more manifests as in other commands, or a data set.
+        out: File to write.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        by: What is compared, between commas: audio, text, speaker.
+        between: Report only groups with records of two inputs or more; exit code 1 if there are any.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `details["found"]` counts groups, `outputs["duplicates"]` is the file with their records.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.find_duplicates(["manifest.json", "segments.json"], "duplicates.jsonl", by="text,speaker")
+        >>> [(one["by"], one["groups"]) for one in report.details["found"]]
+        [('text', 6), ('speaker', 1)]
+    """
+    return call("find_duplicates", locals())
 
 
 def fix_durations(

@@ -5,6 +5,7 @@ import os
 import re
 import runpy
 import shlex
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,14 @@ def run_script(words: list[str], folder: Path) -> Outcome:
         return run_here(partial(runpy.run_path, words[0], run_name="__main__"), words, cwd=folder)
     finally:
         logging.disable(disabled)  # the script switches NeMo's off
+
+
+@pytest.mark.parametrize("name", ["own.json", "own", "calls", "batch_sizes"])
+def test_git_ignores_what_the_tour_writes_into_a_checkout(name: str) -> None:
+    made = [name, f"{name}.prepcli", "mix.yaml", "model"]
+    assert f" {name} " in README or name == "batch_sizes"
+    done = subprocess.run(["git", "-C", ROOT, "check-ignore", *made], capture_output=True, text=True)
+    assert done.stdout.split() == made
 
 
 @pytest.mark.slow
@@ -122,7 +131,7 @@ def test_options_that_the_pages_name_exist() -> None:
 
 def test_each_task_of_the_page_of_tasks_has_a_command_that_exists() -> None:
     rows = re.findall(r"^\| ([a-z].+?) \| `(.+?)` \| \[.+?\]\(.+?\) \|$", tasks(), flags=re.MULTILINE)
-    assert len(rows) == 27
+    assert len(rows) == 31
     for task, command in rows:
         words = shlex.split(command)
         if words[0] == "prepcli":

@@ -159,6 +159,11 @@ def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDAr
     return narrow
 
 
+def to_int16(samples: "NDArray[Any]") -> "NDArray[np.int16]":
+    """Return samples of any type as int16, rounded and clipped."""
+    return _convert(samples, "PCM_16")
+
+
 def to_float32(samples: "NDArray[Any]") -> "NDArray[np.float32]":
     """Return samples of any type as float32, integers scaled to [-1, 1)."""
     import numpy as np

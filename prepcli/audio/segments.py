@@ -186,10 +186,13 @@ SHAR_CODES = Policy(
     Again.NOTHING,
     "the codes are as long as what lhotse reads",
 )
+DUPLICATES = Policy(
+    "find-duplicates", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration hides no copy"
+)
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
 POLICIES = (
     *(TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, OMNILINGUAL, MELS),
-    *(CONVERT, CONTEXT, CODES, SHAR_CODES, PAGE),
+    *(CONVERT, CONTEXT, CODES, SHAR_CODES, DUPLICATES, PAGE),
 )
 """The policies of all commands; `docs/formats.md` has the table."""
 

@@ -80,6 +80,13 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Divide records into parts, no speaker in two of them",
             "commands.split.report.SplitReport",
         ),
+        Command(
+            "find-duplicates",
+            "find_duplicates",
+            "FindDuplicates",
+            "Find equal audio and texts, and leaks between sets",
+            "commands.find_duplicates.report.DuplicatesReport",
+        ),
     ),
     "Prepare training data from manifests": (
         Command(

@@ -48,6 +48,7 @@ MAX_UNIT_BYTES = 4 << 20
 Codes = NDArray[np.unsignedinteger[Any]]
 PATHS = ("audio_filepath", "context_audio_filepath")
 _RELATIVE = re.compile(rb'("(?:context_)?audio_filepath"\s*:\s*")(?=[^"/])(?!s3:)')
+_OLD_KEY = re.compile(rb'"audio_file(?:name)?"\s*:')
 _ODD_PATH = re.compile(rb'"(?:context_)?audio_filepath"\s*:\s*"[.\\]')
 
 
@@ -89,7 +90,7 @@ class SelectionContents(LineContents):
     facts: dict[str, Any]
 
     def without_record(self, unit: SelectedSlice) -> tuple[frozenset[int], dict[int, Problem]]:
-        """The numbers of the unit's lines without a usable record, and those that are unusable."""
+        """The numbers of lines without a usable record, and the unusable lines: those of the unit, and later ones."""
         first, end = unit.first_line, unit.first_line + unit.length  # a line has a byte at least
         gaps = self.gaps[unit.source]
         here = gaps[slice(*np.searchsorted(gaps, (first, end)))]
@@ -272,33 +273,43 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
     def process(self, plan: SelectionPlan, unit: SelectedSlice, writer: UnitWriter, advance: Advance) -> None:
         """Write the lines of a unit to a part of each file."""
         contents = plan.contents
-        outcome_of = cache(partial(self.outcome, contents))
+        outcome_of = cache(partial(self._outcome, contents))
         base_dir, path = contents.base_dirs[unit.source], plan.inputs[unit.source].path
         gaps, problems = contents.without_record(unit)
         codes = iter(contents.codes[unit.first_record : unit.first_record + unit.num_records].tolist())
         files: list[list[bytes]] = [[] for _ in self.names]
+        rejects: list[tuple[bytes, RecordRejected, Origin]] = []
         skipped = 0
         for number, line in contents.slices.lines(unit):
             if number in gaps:
                 problem = problems.get(number)
                 if problem is not None:
-                    writer.reject(line, RecordRejected(problem.reason, problem.detail), Origin(path, number))
+                    rejects.append((line, RecordRejected(problem.reason, problem.detail), Origin(path, number)))
                 elif self.keeps_skipped:
-                    files[0].append(_rewritten(line, base_dir))
+                    files[0].append(line)
                     skipped += 1
                 continue
-            code = next(codes)
-            outcome = outcome_of(code)
-            if outcome.file is None:
-                writer.reject(line, RecordRejected(RejectReason.FILTERED, outcome.why), Origin(path, number))
+            file, rejected, changes = outcome_of(next(codes))
+            if rejected is not None:
+                rejects.append((line, rejected, Origin(path, number)))
             else:
-                files[outcome.file].append(_rewritten(line, base_dir, outcome.changes))
+                files[file].append(_rewritten(line, base_dir, changes) if changes else line)
+        writer.reject_all(rejects)
         for number, lines in enumerate(files):
             if lines:
-                writer.open_part(_part_name(unit.id, number)).write(b"\n".join(lines) + b"\n")
+                writer.open_part(_part_name(unit.id, number)).write(_joined(lines, base_dir) + b"\n")
             writer.extra[str(number)] += len(lines)
         writer.count(sum(map(len, files)) - skipped, unit.seconds)
         advance(unit.num_records, 0.0)
+
+    def _outcome(
+        self, contents: SelectionContents, code: int
+    ) -> tuple[int, RecordRejected | None, Mapping[str, Value] | None]:
+        """The file of the records with a code, or why they are left out, and the fields to set."""
+        found = self.outcome(contents, code)
+        if found.file is None:
+            return 0, RecordRejected(RejectReason.FILTERED, found.why), None
+        return found.file, None, found.changes
 
     def finish(self, plan: SelectionPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Write the files of the output."""
@@ -340,17 +351,20 @@ def _part_name(unit: str, number: int) -> str:
     return LINES_NAME.format(f"{unit}.{number}")
 
 
-def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
-    """The line of a record with changed fields, paths that start from `base_dir` (if given), and no fields of rejects.
-
-    Otherwise it is unchanged.
-    """
-    if not changes and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
+def _joined(lines: Sequence[bytes], base_dir: str) -> bytes:
+    """Lines of records with paths that start from `base_dir` (if given), and without fields of rejects."""
+    data = b"\n".join(lines)
+    if b'"reject_reason"' not in data and _OLD_KEY.search(data) is None:
         if not base_dir:
-            return line
-        is_plain = line.count(b"{") == 1 and _ODD_PATH.search(line) is None
-        if is_plain and not is_address(base_dir):  # the fields of objects within the record stay
-            return _RELATIVE.sub(_prefix(base_dir), line)
+            return data
+        has_no_objects = data.count(b"{") == len(lines)  # whose fields stay
+        if has_no_objects and not is_address(base_dir) and _ODD_PATH.search(data) is None:
+            return _RELATIVE.sub(_prefix(base_dir), data)
+    return b"\n".join([_rewritten(line, base_dir) for line in lines])
+
+
+def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
+    """The line of a record with changed fields, and as in `_joined`; it is unchanged if nothing differs."""
     fields = parse_fields(line)
     named = {name: decode_value(fields[name]) for name in PATHS if name in fields} if base_dir else {}
     paths = {
@@ -358,6 +372,8 @@ def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None =
         for name, path in named.items()
         if isinstance(path, str) and path and not is_absolute(path)
     }
+    if not (paths or changes) and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
+        return line
     return fields_to_json(fields, paths | dict(changes or {}))
 
 

@@ -117,6 +117,11 @@ def _split(place: Place) -> list[object]:
     return ["split", place.manifest(count=24), place.out, "--part", "train=0.75", "--part", "test=0.25", "--by", "none"]
 
 
+def _duplicates(place: Place) -> list[object]:
+    manifest = place.manifest()
+    return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,text"]
+
+
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -174,6 +179,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "fix-durations": _fix_durations,
     "filter": _filter,
     "split": _split,
+    "duplicates": _duplicates,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,

@@ -207,6 +207,17 @@ CALLS: dict[str, dict[str, str]] = {
         "few.json OUT --part a=0.5 --part b=0.5 --by text": "all records have the same text",
         "empty.json OUT --part a=0.5": "no records in empty.json: it has no lines",
     },
+    "find-duplicates": {
+        "nowhere.json out.jsonl": "manifest not found: nowhere.json",
+        "MINI out.jsonl --by sound": "--by takes audio, text, speaker, not sound",
+        "MINI out.jsonl --by ,": "--by takes audio, text, speaker",
+        "MINI out.jsonl --between": "--between needs two inputs or more",
+        "MINI out.jsonl --by speaker": "--by speaker needs two inputs or more",
+        "MINI audio.wav": "this is a name of audio",
+        "MINI": "missing argument 'INPUT...'",
+        "few.json few.json few.json --by text": "would replace it",
+        "empty.json out.jsonl": "no records in empty.json: it has no lines",
+    },
     "make-manifest": {
         "empty.txt m.json": "is empty",
         "nemo.txt m.json": "prepcli fix-durations",

@@ -108,8 +108,10 @@ def _rows_of_bytes(manifest: Path, folder: Path) -> Path:
     found = samples(manifest)
     audio = pa.array([list(memoryview(data).cast("b")) for _, _, data in found], pa.list_(pa.int8()))
     place = folder / "corpus=mini" / "split=train" / "language=eng_Latn" / "part-0.parquet"
-    columns = {"text": [one["text"] for _, one, _ in found], "speaker": [one["speaker"] for _, one, _ in found]}
-    write_rows(place, audio, columns, row_group_size=3)
+    place.parent.mkdir(parents=True)
+    sizes = [round(one["duration"] * 16000) for _, one, _ in found]
+    table = pa.table({"text": [one["text"] for _, one, _ in found], "audio_bytes": audio, "audio_size": sizes})
+    pq.write_table(table, place, row_group_size=3)
     return folder
 
 

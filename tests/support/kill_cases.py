@@ -160,6 +160,14 @@ def divided(folder: Path) -> Case:
     return undisturbed(Case("split", manifest, options, 64, 6400, units="lines_*", verified=False), folder)
 
 
+def duplicates(folder: Path) -> Case:
+    """Segments of the mini corpus six times, of which each is there twice, and three records without audio."""
+    records = with_missing([*segments(3, 0, 1), *segments(3, 0, 1)] * 8, 3, 100)
+    manifest = write_lines(folder / "manifest.json", records)
+    case = Case("find-duplicates", manifest, ("--by", "audio"), 5, 3, units="records_*", verified=False)
+    return undisturbed(case, folder)
+
+
 def context(folder: Path) -> Case:
     """The mini corpus with each speaker in two groups: 16 bundles; three records without audio."""
     records = read_lines(MINI_CORPUS / "manifest.json")
@@ -349,6 +357,7 @@ JOBS = {
     "make-manifest": Job(make_manifest, ((kill_main, 0, 1), (kill_main, 5, 5), (kill_a_worker, 5, 2))),
     "filter": Job(filtered, ((kill_main, 0, 2), (kill_main, 5, 1), (kill_a_worker, 3, 5))),
     "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
+    "duplicates": Job(duplicates, ((kill_main, 0, 2), (kill_a_worker, 2, 1))),
     "context": Job(
         context,
         ((kill_a_worker, 0, 2), (kill_main, 2, 1), (kill_a_worker, 6, 5)),

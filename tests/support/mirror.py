@@ -27,7 +27,6 @@ ELSEWHERE = {
     "jobs/inputs/lines.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/rows.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/samples.py": "jobs/inputs/test_matrix.py",
-    "jobs/inputs/sets.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/shar.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/tarred.py": "jobs/inputs/test_matrix.py",
     "manifest/texts.py": "commands/estimate_bins/test_tokens.py",

@@ -273,6 +273,8 @@ def check_set(
     kinds = {one.kind for one in sets}
     manifests = manifests_in(out, list(published)) if kinds <= {"tarred", "shar", "codes"} else []
     if not (sets or published or manifests or any(run.is_finished for run in runs)):
+        if isinstance(out, Path) and (state := read_document(out / "plan.json", StoredPlan)) is not None:
+            raise UsageError(f"{out} holds the state of the run that made {state.out}; give {state.out}")
         if containers := containers_at(str(out)):
             return _verify_containers(out, containers, num_workers)
         raise UsageError(

@@ -150,10 +150,16 @@ class UnitWriter:
 
     def reject(self, line: bytes, rejected: RecordRejected, origin: Origin) -> None:
         """Add a reject; `line` is its original manifest line."""
+        self.reject_all([(line, rejected, origin)])
+
+    def reject_all(self, rejects: Sequence[tuple[bytes, RecordRejected, Origin]]) -> None:
+        """Add rejects, each as in `reject`; many at once cost less."""
+        if not rejects:
+            return
         if self._reject_file is None:
             self._reject_file = self.open_part(f"rejects/{self.unit.id}.jsonl")
-        self._reject_file.write(reject_line(line, rejected, origin))
-        self._rejects[rejected.reason.value] += 1
+        self._reject_file.write(b"".join([reject_line(*one) for one in rejects]))
+        self._rejects.update([rejected.reason.value for _, rejected, _ in rejects])
 
     def write_each(
         self,

@@ -165,7 +165,7 @@ def map_refusing_crashes(
             except WorkerDiedError as error:
                 num_crashes += 1
                 helps = [crashes.add(read_note(Path(folder, str(pid)))) for pid in error.dead]
-                if not error.is_crash or not any(helps) or num_crashes > MAX_CRASHES:
+                if not error.is_crash or not any(helps) or num_crashes >= MAX_CRASHES:
                     raise
 
 

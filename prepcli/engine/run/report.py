@@ -146,7 +146,7 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
     if report.units or report.records_in:  # empty if files were only removed
         rows = [
             ("records", f"{report.records_out:,} of {report.records_in:,}" + _skipped(report.skipped)),
-            ("audio", f"{report.seconds / 3600:,.2f} hours, {format_bytes(report.num_bytes)} written"),
+            _size_row(report),
             *reject_rows(report.rejects_by_reason, report.rejects_filepath),
         ]
     if report.rejects_alike:
@@ -178,6 +178,13 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
     if report.continue_with:
         lines.append(f"  continue with: {printable_command(report.continue_with)}")
     return lines
+
+
+def _size_row(report: Report) -> tuple[str, str]:
+    size = f"{format_bytes(report.num_bytes)} written"
+    if report.records_out and not report.seconds:  # texts
+        return "output", size
+    return "audio", f"{report.seconds / 3600:,.2f} hours, {size}"
 
 
 def retry_line(command: str, rejects: Mapping[str, int]) -> str:

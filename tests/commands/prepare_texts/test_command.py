@@ -1,6 +1,7 @@
 """prepare-texts: records that NeMo's TextToTextDataset reads, and no others."""
 
 import os
+import re
 import resource
 import sys
 from pathlib import Path
@@ -29,6 +30,7 @@ def test_lines_of_text(tmp_path: Path) -> None:
     ]
     assert (tmp_path / "out_speakers.txt").read_text().split() == ["7", "0", "1", "2"]
     assert f"speakers_filepath  {tmp_path}/out_speakers.txt" in done.out
+    assert re.search(r"^  output +\S+ \w+ written$", done.out, re.MULTILINE) and "hours" not in done.out
     rejects = read_lines(tmp_path / "out.json.prepcli/rejects.jsonl")
     assert [(r["reject_reason"], r["manifest_line"]) for r in rejects] == [("empty_text", 4), ("not_utf8", 5)]
 

@@ -14,7 +14,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import FINISH_UNIT, PLAN_FORMAT, StoredPlan
 from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.manifest.index import index_manifests
-from tests.conftest import MINI_CORPUS, Lines, copy_set, read_lines, write_lines
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, Lines, copy_set, read_lines, write_lines
 from tests.support.running import Outcome, prepcli
 
 NAME = "m_withContextAudioMinDur3.0MinSSIM0.6.json"
@@ -228,6 +228,12 @@ def test_what_is_not_a_data_set(tmp_path: Path) -> None:
     done = prepcli("verify", tmp_path / "m.csv")
     assert (done.code, "is not a manifest of JSON lines" in done.error_line) == (2, True)
     assert prepcli("verify", tmp_path / "nowhere").code == 2
+
+
+def test_the_state_of_a_run_is_not_its_output(tmp_path: Path) -> None:
+    assert prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", tmp_path / "set", "--num-shards", 1).code == 0
+    done = prepcli("verify", tmp_path / "set.prepcli")
+    assert (done.code, done.error_line.endswith(f"made {tmp_path / 'set'}; give {tmp_path / 'set'}")) == (2, True)
 
 
 def test_too_many_rejects_are_noted(tmp_path: Path) -> None:

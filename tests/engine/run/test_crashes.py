@@ -21,7 +21,7 @@ from prepcli.errors import RecordRejected
 from prepcli.interface.calls import called
 from prepcli.jobs.prefetch import Batch, DecodingPool
 from prepcli.processes.in_hand import noting, read_note, take_in_hand
-from prepcli.processes.pools import WorkerDiedError
+from prepcli.processes.pools import WorkerDiedError, map_in_order
 from prepcli.processes.workers import worker_context
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.running import prepcli
@@ -250,8 +250,16 @@ def test_a_killed_worker_has_not_crashed(tasks: list[int]) -> None:
 def test_a_call_ends_after_some_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """If all audio crashes, the decoder is the cause."""
     monkeypatch.setattr(crashes, "MAX_CRASHES", 4)
+    attempts = []
+
+    def counted(*arguments: Any) -> Iterator[int]:
+        attempts.append(arguments)
+        return map_in_order(*arguments)
+
+    monkeypatch.setattr(crashes, "map_in_order", counted)
     with pytest.raises(WorkerDiedError, match="SIGSEGV"):
         list(map_refusing_crashes(crash, range(11, 20), 1))
+    assert len(attempts) == 4
 
 
 def crash_without_audio(_: int) -> None:

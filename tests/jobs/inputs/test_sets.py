@@ -188,7 +188,8 @@ def test_bins_inspect_and_verify_read_every_kind(source: str, tmp_path: Path) ->
     assert (found.code, found.out) == (0, plain.out), found.err
     assert prepcli("inspect", made).code == 0
     done = prepcli("verify", made, "--json")
-    assert (done.code, done.json["records"]) == (0, 6), done.out
+    # The trainer that reads lists of bytes takes 16 kHz only, and the corpus has 8 kHz.
+    assert (done.code, done.json["records"]) == (int(source == "parquet of bytes"), 6), done.out
 
 
 def test_verify_names_the_record_whose_audio_is_damaged(tmp_path: Path) -> None:

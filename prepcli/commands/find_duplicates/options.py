@@ -1,0 +1,67 @@
+"""The options of `find-duplicates`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from prepcli.engine.run.options import JobOptions
+from prepcli.errors import UsageError, option
+from prepcli.interface.options import Option
+from prepcli.interface.shared_options import AudioBaseDir, SetInput
+
+KINDS = ("audio", "text", "speaker")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindDuplicates(SetInput, JobOptions):
+    """Find records with the same audio or text, within or between inputs, and speakers that are in several inputs.
+
+    Writes OUT.jsonl with a line per record of a group: the record, with absolute paths, duplicate_by, duplicate_group
+    and duplicate_place (0 for the first in the order of the inputs). prepcli filter --drop-listed takes this file.
+
+    audio: the same samples, rate and channels after decoding, in any lossless format. text: equal after NFKC, in folded
+    case, without punctuation. speaker: the same name in two inputs. --between reports only groups over two inputs, such
+    as leaks of a test set into training, and then exits with 1 if there are any.
+
+    Run the same command again to continue after an interruption.
+
+    Example: prepcli find-duplicates test.json train.json leaks.jsonl --by audio,text,speaker --between
+    """
+
+    inputs: Annotated[
+        tuple[str, ...],
+        Option(
+            "The inputs; each is one or more manifests as in other commands, or a data set.",
+            metavar="INPUT...",
+            is_argument=True,
+            shapes_output=False,
+            takes_address=True,
+        ),
+    ]
+    out: Annotated[
+        Path, Option("File to write.", metavar="OUT.jsonl", is_argument=True, shapes_output=False, names_file=True)
+    ]
+    by: Annotated[str, Option("What is compared, between commas: audio, text, speaker.")] = "audio,text"
+    between: Annotated[
+        bool, Option("Report only groups with records of two inputs or more; exit code 1 if there are any.")
+    ] = False
+    audio_base_dir: AudioBaseDir = None
+
+    def kinds(self) -> list[str]:
+        """The kinds of duplicates to find.
+
+        Raises:
+            UsageError: a kind does not exist, or needs two inputs.
+        """
+        found = list(dict.fromkeys(name.strip() for name in self.by.split(",") if name.strip()))
+        if not found or (unknown := next((name for name in found if name not in KINDS), None)):
+            wrong = f", not {unknown}" if found else ""
+            raise UsageError(f"{option('--by')} takes {', '.join(KINDS)}{wrong}")
+        if len(self.inputs) < 2:
+            if self.between:
+                raise UsageError(f"{option('--between')} needs two inputs or more")
+            if "speaker" in found:
+                raise UsageError(
+                    f"{option('--by', 'speaker')} needs two inputs or more: it finds names that are in both"
+                )
+        return found

@@ -1,0 +1,27 @@
+"""The report of `find-duplicates`."""
+
+from prepcli.engine.run.report import Report
+from prepcli.interface.printing import as_text
+
+
+class DuplicatesReport(Report):
+    """The report of `find-duplicates`; `details["found"]` counts the groups of each kind."""
+
+    @property
+    def exit_code(self) -> int:
+        """1 if there are groups and only those between inputs were asked for, as for a check."""
+        return int(bool(self.details.get("between")) and any(one["groups"] for one in self.details["found"]))
+
+    def __str__(self) -> str:
+        """The summary of a run, and how many groups were found."""
+        found = self.details.get("found", [])
+        lines = [
+            f"  same {one['by']}: {one['groups']:,} groups of {one['records']:,} records, "
+            f"{one['hours_beyond_first']:,.2f} h without the first of each"
+            for one in found
+        ]
+        return "\n".join([super().__str__(), *([as_text(lines)] if lines else [])])
+
+    def __format__(self, spec: str) -> str:
+        """The same text for all formats."""
+        return str(self)

@@ -1,0 +1,62 @@
+"""The bits of rules over all records, also of those that compare records with each other."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prepcli.commands.filter.options import Filter
+from prepcli.commands.filter.planning import Planning
+from prepcli.engine.state.file_output import FileWorkspace
+from prepcli.errors import UsageError
+from prepcli.jobs.selection import SelectionPlan
+from prepcli.manifest import scan
+from tests.conftest import write_lines
+
+Plan = Callable[..., SelectionPlan]
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.setattr(scan, "RANGE_BYTES", 200)
+
+    def planned(values: list[Any], **options: Any) -> SelectionPlan:
+        lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0, "x": value} for n, value in enumerate(values)]
+        manifest = write_lines(tmp_path / "m.json", lines)
+        out = tmp_path / "out.json"
+        planning = Planning([str(manifest)], Filter(manifest="", out=out, **options), FileWorkspace(out), 1)
+        found = planning.plan()
+        planning.refuse_nothing()
+        return found
+
+    return planned
+
+
+def test_bits_are_in_the_order_of_the_rules(plan: Plan) -> None:
+    found = plan([1, 5, 5, 2, 2, 3], keep=("x >= 2",), drop=("x == 3",), unique="x", sample=1)
+    codes = found.contents.codes.tolist()
+    assert [code & 0b111 for code in codes] == [0b001, 0, 0b100, 0, 0b100, 0b010]
+    assert sum(code == 0 for code in codes) == 1
+    assert [code for code in codes if code & 0b1000] == [0b1000]
+    assert found.contents.codes.dtype == np.uint8
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.77, 1])
+def test_quantiles_are_those_of_numpy(share: float, plan: Plan) -> None:
+    values = np.random.default_rng(1).normal(size=37).tolist()
+    found = plan([*values, None], keep=(f"x <= quantile(x, {share})",))
+    kept = found.contents.codes == 0
+    assert kept.tolist() == [*(np.array(values) <= np.quantile(values, share)).tolist(), False]
+
+
+def test_all_problems_are_kept_when_parts_wait(tmp_path: Path, plan: Plan) -> None:
+    found = plan([1, "a", 2, 1], keep=("x >= 1",), unique="x")
+    assert [(one.line, one.reason.value) for one in found.contents.problems] == [(2, "bad_field")]
+    assert (found.records_in, found.contents.codes.tolist()) == (4, [0, 0, 0b10])
+
+
+def test_nothing_is_left(plan: Plan) -> None:
+    with pytest.raises(UsageError, match="`keep x > 9` alone drops 2"):
+        plan([1, 2], keep=("x > 9",))

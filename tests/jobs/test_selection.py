@@ -1,0 +1,89 @@
+"""Units of lines: together they are all lines, and each knows its records; paths in joined lines are absolute."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prepcli.engine.state.workspace import Workspace
+from prepcli.jobs import selection
+from prepcli.jobs.selection import Selector, segment_forms
+from prepcli.manifest import scan
+from prepcli.manifest.parts import Columns, Part
+
+
+@pytest.mark.parametrize("range_bytes", [64, 500, 1 << 20])
+@pytest.mark.parametrize("unit_bytes", [1, 130, 10_000])
+def test_units_cover_all_lines(
+    range_bytes: int, unit_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "RANGE_BYTES", range_bytes)
+    monkeypatch.setattr(selection, "MIN_UNIT_BYTES", unit_bytes)
+    draw = np.random.default_rng(range_bytes + unit_bytes)
+    good = [
+        json.dumps({"audio_filepath": f"{n}.wav", "duration": n + 1.0, "text": "x" * int(draw.integers(90))})
+        for n in range(40)
+    ]
+    lines = [*good]
+    for odd in ("", "{", "[]", '{"audio_filepath": "s.wav", "duration": 1, "_skipme": true}', "", ""):
+        lines.insert(int(draw.integers(len(lines) + 1)), odd)
+    paths = [tmp_path / name for name in ("a.json", "b.json")]
+    for path in paths:
+        path.write_text("\n".join(lines))
+    selector = Selector([str(path) for path in paths], None, tmp_path)
+
+    def see(source: int, part: Part) -> None:
+        codes = part.duration.astype(np.uint8) % 2
+        selector.add(source, part, codes, codes == 0)
+
+    index = selector.read(Columns(), Workspace(tmp_path / "out"), 1, see)
+    plan = selector.plan(index, {})
+    contents = plan.contents
+    found = [
+        (unit.source, number, line.decode()) for unit in plan.units for number, line in contents.slices.lines(unit)
+    ]
+    expected = [(source, n + 1, line) for source in (0, 1) for n, line in enumerate(lines) if line]
+    assert found == expected
+    assert plan.records_in == sum(unit.num_records for unit in plan.units) == 84
+    for unit in plan.units:
+        gaps, problems = contents.without_record(unit)
+        here = dict(contents.slices.lines(unit))
+        usable = [json.loads(line) for number, line in here.items() if number not in gaps]
+        assert unit.num_records == len(usable) + len(problems.keys() & here.keys())
+        codes = contents.codes[unit.first_record :][: len(usable)].tolist()
+        assert codes == [int(one["duration"]) % 2 for one in usable]
+        assert unit.seconds == sum(one["duration"] for one in usable if one["duration"] % 2 == 0)
+    assert (len(plan.units) > 20) == (unit_bytes < 200)
+
+
+LINES = {
+    '{"audio_filepath": "a.wav", "duration": 1.50}': '{"audio_filepath": "/b/a.wav", "duration": 1.50}',
+    '{"x":1,"audio_filepath":"/abs.wav"}': '{"x":1,"audio_filepath":"/abs.wav"}',
+    '{"audio_filepath": "./a.wav"}': '{"audio_filepath": "/b/a.wav"}',
+    '{"audio_filepath": "\\u00e9.wav"}': '{"audio_filepath": "/b/é.wav"}',
+    '{"audio_filepath": "s3://c/a.wav"}': '{"audio_filepath": "s3://c/a.wav"}',
+    '{"audio_filepath": "a", "context_audio_filepath": null}': (
+        '{"audio_filepath": "/b/a", "context_audio_filepath": null}'
+    ),
+    '{"text": "\\"audio_filepath\\": \\"x", "audio_filepath": "a"}': (
+        '{"text": "\\"audio_filepath\\": \\"x", "audio_filepath": "/b/a"}'
+    ),
+    '{"audio_filepath": "a", "more": {"audio_filepath": "x"}}': (
+        '{"audio_filepath": "/b/a", "more": {"audio_filepath": "x"}}'
+    ),
+    '{"audio_filename": "a", "duration": 1}': '{"audio_filepath": "/b/a", "duration": 1}',
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_paths_become_absolute_and_nothing_else_changes(line: str) -> None:
+    plain = b'{"audio_filepath": "p.wav"}'
+    found = selection._joined([plain, line.encode(), plain], "/b").split(b"\n")
+    assert found == [b'{"audio_filepath": "/b/p.wav"}', LINES[line].encode(), b'{"audio_filepath": "/b/p.wav"}']
+
+
+def test_segments_are_found_by_either_name() -> None:
+    segments = [("/b/a.wav", 0.0, 1.0)]
+    assert len(np.intersect1d(segment_forms(segments, "/b"), segment_forms([("a.wav", 0.0, 1.0)], "/"))) == 1
+    assert len(np.intersect1d(segment_forms(segments, "/b"), segment_forms([("/b/a.wav", 0.5, 1.0)], "/b"))) == 0
