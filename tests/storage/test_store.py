@@ -19,6 +19,7 @@ COMMANDS = {
     "manifest-to-shar": ["--shard-size", "20"],
     "manifest-to-wenet": ["--shard-size", "20", "--prefix", "x"],
     "manifest-to-parquet": ["--shard-size", "20"],
+    "manifest-to-parquet omnilingual": ["--form", "omnilingual", "--corpus", "c", "--set-split", "train"],
 }
 
 
@@ -26,7 +27,7 @@ COMMANDS = {
 def test_in_and_out_of_the_store_are_as_on_a_disk(
     command: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, stored_corpus: str, tmp_path: Path
 ) -> None:
-    options = COMMANDS[command]
+    command, options = command.partition(" ")[0], COMMANDS[command]
     # The list of WeNet has names without a folder where the output is in a store.
     local = [*options, *(["--relative-to", tmp_path / "local"] if "wenet" in command else [])]
     assert prepcli(command, mini_corpus / "manifest.json", tmp_path / "local", *local).code == 0

@@ -14,7 +14,7 @@ import msgspec
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.commands.blend.nodes import Node, entries_of, set_weights
 from prepcli.commands.blend.options import Blend
-from prepcli.commands.blend.reading import find, finished_reports, read_set, read_sets
+from prepcli.commands.blend.reading import find, finished_reports, read_set, read_sets, refuse_missing_audio
 from prepcli.engine.state.workspace import replaced_file
 from prepcli.errors import RecordRejected, UsageError, cannot_write, option
 from prepcli.formats.sets import WenetSet, sets_in
@@ -156,6 +156,9 @@ def blend(options: Blend) -> BlendReport:
             "config, or turn them into tarred sets with manifest-to-tarred"
         )
     report = _report(options, root, [share for _, _, share in root.leaves()], notes)
+    if options.check:
+        for name, leaf, _ in root.leaves():
+            refuse_missing_audio(name, leaf)
     report.status = _write(options, _yaml(report, entries_of(root)), inputs)
     if options.check and report.status == "done":
         _check(report, options.out)

@@ -1,5 +1,6 @@
 """Reads `NAME=SET[:WEIGHT]` arguments into entries of an `input_cfg` with their hours."""
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +16,21 @@ from prepcli.engine.state.file_output import workspace_of
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.versions import version_roots
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.errors import UsageError, option
+from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio
-from prepcli.formats.names import check_loadable
+from prepcli.formats.names import check_loadable, path_in
 from prepcli.formats.sets import ParquetSet, SharSet, TarredSet, open_set
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import printable_command
 from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.input_cfg import AUDIO_TYPES, config_entries, in_file, parse_input_cfg
+from prepcli.manifest.lines import read_line
 from prepcli.manifest.loader_keys import INHERITED_KEYS
+from prepcli.manifest.record import Record
+from prepcli.manifest.scan import lines_of, ranges_of
+from prepcli.storage.addresses import is_absolute
+from prepcli.storage.paths import exists, is_file, path_of, size_of
 
 _NAME = re.compile(r"[^\s=:/]+(/[^\s=:/]+)*")
 
@@ -243,6 +249,34 @@ def _measured(node: Node, num_workers: int) -> Node:
         lines = "1 line cannot be used" if found.num_rejected == 1 else f"{found.num_rejected:,} lines cannot be used"
         node.notes.append(f"{lines}, and NeMo may stop there; the first is {found.first_rejected}")
     return node
+
+
+def refuse_missing_audio(name: str, leaf: Node) -> None:
+    """Look for the audio of a manifest's first line before NeMo is imported, which takes long.
+
+    Raises:
+        UsageError: the path is relative, and there is no such file below the folder of the manifest.
+    """
+    manifest = leaf.entry.get("manifest_filepath")
+    if leaf.entry["type"] != "nemo" or not isinstance(manifest, str) or not is_file(manifest):
+        return
+    record, folder = _first_record(manifest), str(path_of(manifest).parent)
+    path = record.audio_filepath if record else ""
+    if path and not is_absolute(path) and not exists(path_in(folder, path)):
+        raise UsageError(
+            f"{name}: {manifest} names its audio relative to its folder, and {folder} has no {path}; move the manifest "
+            "into the folder from which its paths start (fix-durations leaves paths as they are), or leave "
+            f"this check out with {option('--no-check')}"
+        )
+
+
+def _first_record(manifest: str) -> Record | None:
+    for line in lines_of(ranges_of(manifest, size_of(manifest))[0]):
+        with contextlib.suppress(RecordRejected):
+            usable = read_line(line, cuts=False)
+            if usable is not None:
+                return usable.record
+    return None
 
 
 def _absolute(path: Path) -> str:

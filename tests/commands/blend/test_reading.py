@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from prepcli.commands.blend import reading
-from tests.conftest import MINI_CORPUS, copy_set, write_lines
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, copy_set, read_lines, write_lines
 from tests.support.running import Outcome, prepcli
 
 Entries = list[dict[str, Any]]
@@ -206,3 +206,14 @@ def test_a_config_that_nemo_cannot_read(sets: Path, tmp_path: Path) -> None:
     done = prepcli("blend", "a=m.json", "mix.yaml", cwd=tmp_path)
     assert done.code == 2
     assert "NeMo cannot read mix.yaml: " in done.err
+
+
+def test_a_manifest_that_lies_in_another_folder_than_its_paths_start_from(tmp_path: Path) -> None:
+    fixed = tmp_path / "other/fixed.json"
+    fixed.parent.mkdir()
+    options = ("--audio-base-dir", SHORT_CORPUS)
+    assert prepcli("fix-durations", SHORT_CORPUS / "manifest.json", fixed, *options).code == 0
+    done = prepcli("blend", f"a={fixed}", "mix.yaml", cwd=tmp_path)
+    first = read_lines(fixed)[0]["audio_filepath"]
+    assert (done.code, (tmp_path / "mix.yaml").exists()) == (2, False)
+    assert f"a: {fixed} names its audio relative to its folder, and {fixed.parent} has no {first}" in done.error_line

@@ -155,6 +155,7 @@ def test_rejects_and_records_of_one_file_in_many_groups(tmp_path: Path) -> None:
     assert [line["text"] for line in lines] == [str(place) for place, number in enumerate(numbers) if number != 7]
     report = json.loads((tmp_path / "out.prepcli/report.json").read_text())
     assert (report["records_out"], report["rejects"], report["units"]) == (300 - bad, bad, 5)
+    assert report["num_bytes"] == sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     write_audio(tmp_path / "7.wav", 0.05, seed=7)
     retried = prepcli("convert-audio", tmp_path / "m.json", tmp_path / "out", "--retry-rejects", "--max-rejects", bad)
     assert retried.code == 0, retried.err
