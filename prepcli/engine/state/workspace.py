@@ -162,7 +162,10 @@ class Workspace:
         folders = {file.parent for file in files}
         for folder in folders - self._lasting:
             base = self.root if self.root in (folder, *folder.parents) else self.out
-            folders.update(one for one in folder.parents if one == base.parent or base in (one, *one.parents))
+            above = base.parent
+            if isinstance(self.out, Path) and self.out.parent in self.root.parents:
+                above = self.out.parent  # the state of a data set lies deeper, in OUT.prepcli/sets
+            folders.update(one for one in folder.parents if above in (one, *one.parents))
         flush_folders(sorted(folders))
         self._lasting |= folders
 
