@@ -722,6 +722,77 @@ def download_hub5(
     return call("download_hub5", locals())
 
 
+def download_lhotse(
+    recipe: str | PathLike[str],
+    data_root: str | PathLike[str],
+    corpus: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    *,
+    recipe_options: str = "",
+    run_commands: bool = False,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "DownloadReport":
+    """Make NeMo manifests of a corpus that lhotse prepares, from your copy.
+
+    Runs `lhotse prepare RECIPE` in a process of its own: it reads (and sometimes unpacks or fetches) as lhotse
+    does, without the checks of prepcli's own corpora. Then joins recordings and supervisions as make-manifest does,
+    and writes D/<part>.json for each part: durations are measured, a text that is longer than its audio is a
+    reject, languages become codes. lhotse's own manifests stay in D.prepcli/. Audio in D is named relative to the
+    manifest, other audio by its absolute path.
+
+    Run the same call again to continue: a recipe that has ended is not run again, one that was stopped starts
+    again.
+
+    Args:
+        recipe: Name of the recipe; prepcli download --list has all.
+        corpus: Folder of the corpus; for some recipes several arguments, or none, as lhotse prepare takes them
+            before its output folder.
+        data_root: Folder for the corpus, its audio and its manifests.
+        recipe_options: Options of the recipe, in quotes, such as '--mic sdm --num-jobs 4'. Default: lhotse's.
+        run_commands: Run the commands of recordings whose audio is the output of a command. Only for a corpus that
+            you trust.
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report; `data_sets` has the report of each part by its name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the recipe is unknown, is not for manifests, or takes other arguments.
+        PrepcliError: the recipe has failed; the message has the command to run by hand.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_lhotse("ljspeech", corpus="LJSpeech-1.1", data_root="data")
+        >>> report.outputs["ljspeech_all"]
+        '/.../data/ljspeech_all.json'
+    """
+    return call("download_lhotse", locals())
+
+
 def download_librispeech(
     data_root: str | PathLike[str],
     *,

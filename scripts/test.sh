@@ -2,7 +2,7 @@
 # All checks that must pass before a commit: ruff, mypy, shellcheck, and pytest without the tests marked `slow`.
 #
 #   scripts/test.sh                          # runs scripts/setup.sh first
-#   scripts/test.sh --all                    # also the slow tests: kill matrices, soak, Slurm, fuzzing, recipes
+#   scripts/test.sh --all                    # also the slow tests: kill matrices, soak, Slurm, fuzzing, recipes; measures coverage
 #   scripts/test.sh tests/manifest -k gz     # other arguments go to pytest
 #   PREPCLI_PYTHON=python3 scripts/test.sh   # uses this interpreter, without set-up
 #
@@ -14,9 +14,11 @@ say() { printf 'test: %s\n' "$*"; }
 
 chosen=(-m "not slow")
 kinds=(torch store)
+measured=()
 if [[ ${1:-} == --all ]]; then
     chosen=()
     kinds=(nemo torch store)
+    measured=(-p tests.support.measuring)
     shift
 fi
 
@@ -66,7 +68,7 @@ pytest_by_kind() {
         "$python" -m pytest --kind "$kind" "$@" >"$logs/$kind" 2>&1 &
         started+=($!)
     done
-    "$python" -m pytest --kind light --dist loadfile --no-loadscope-reorder -n $((cores < 8 ? cores + 1 : 8)) "$@" || result=$?
+    "$python" -m pytest --kind light --dist loadfile --no-loadscope-reorder -n $((cores < 8 ? cores + 1 : 8)) ${measured[@]+"${measured[@]}"} "$@" || result=$?
     for kind in "${!kinds[@]}"; do
         code=0
         wait "${started[kind]}" || code=$?
@@ -78,7 +80,19 @@ pytest_by_kind() {
     trap - INT TERM
     return "$result"
 }
+rm -f .coverage*
 step pytest pytest_by_kind ${chosen[@]+"${chosen[@]}"} "$@"
+
+# What the light tests that are not slow reach in their own processes, and the lines that they do not.
+coverage() {
+    local package
+    "$python" -m coverage combine -q || return 1
+    for package in engine formats manifest; do
+        say "coverage of $package:"
+        "$python" -m coverage report --include "prepcli/$package/*"
+    done
+}
+if ((${#measured[@]} && $# == 0)); then step coverage coverage; fi
 
 if ((${#failed[@]})); then
     printf -v list '%s, ' "${failed[@]}"

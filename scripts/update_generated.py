@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prepcli.audio.segments import POLICIES
+from prepcli.commands.download.recipes import RECIPES
 from prepcli.engine.run.options import JobOptions
 from prepcli.interface.commands import COMMANDS, PUBLIC_NAMES, Command
 from prepcli.interface.from_python import arguments_of
@@ -26,6 +27,7 @@ JOB = {one.name for one in declared(JobOptions)}
 BEGIN, END = "<!-- options: {} -->", "<!-- end of options -->"
 TABLE = re.compile(r"<!-- options: ([^>]*?) -->\n.*?<!-- end of options -->", re.DOTALL)
 TABLE_OF_SEGMENTS = re.compile(r"<!-- segments -->\n.*?<!-- end of segments -->", re.DOTALL)
+TABLE_OF_RECIPES = re.compile(r"<!-- recipes -->\n.*?<!-- end of recipes -->", re.DOTALL)
 TABLE_OF_FUNCTIONS = re.compile(r"<!-- functions -->\n.*?<!-- end of functions -->", re.DOTALL)
 RAISED_BY_JOBS = """\
 IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
@@ -161,6 +163,7 @@ def page(path: Path) -> str:
         return "\n".join([BEGIN.format(found[1]), *lines, END])
 
     text = TABLE_OF_SEGMENTS.sub(lambda _: _table_of_segments(), TABLE.sub(table, text))
+    text = TABLE_OF_RECIPES.sub(lambda _: _table_of_recipes(), text)
     return TABLE_OF_FUNCTIONS.sub(lambda _: _table_of_functions(), text)
 
 
@@ -176,6 +179,13 @@ def _table_of_segments() -> str:
         *(f"| {' | '.join(row)} |" for row in rows),
     ]
     return "\n".join(["<!-- segments -->", *lines, "<!-- end of segments -->"])
+
+
+def _table_of_recipes() -> str:
+    """The table of lhotse's recipes."""
+    rows = [f"| `{one.name}` | {one.languages} | {one.use} |" for one in RECIPES.values()]
+    lines = ["| recipe | languages | use |", "|---|---|---|", *rows]
+    return "\n".join(["<!-- recipes -->", *lines, "<!-- end of recipes -->"])
 
 
 def _table_of_functions() -> str:

@@ -302,7 +302,7 @@ class WenetSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "WenetSet | None":
-        """The set in a folder that has a list, or should have one."""
+        """The WeNet set whose data list is in a folder, or was published there and is gone."""
         names = (name for name in (LIST_NAME, RAW_LIST_NAME) if name in listed.files or name in published)
         return next((cls(folder / name, is_raw=name == RAW_LIST_NAME) for name in names), None)
 

@@ -61,6 +61,14 @@ def _of_corpus(corpus: Corpus) -> Command:
 TASKS: dict[str, tuple[Command, ...]] = {
     "Get data and make manifests": (
         *map(_of_corpus, CORPORA),
+        Command(
+            "download lhotse",
+            "download",
+            "DownloadLhotse",
+            "Any corpus that lhotse prepares, from your copy.",
+            "commands.download.report.DownloadReport",
+            module="lhotse",
+        ),
         Command("make-manifest", "make_manifest", "MakeManifest", "Make a manifest of your own audio"),
         Command("fix-durations", "fix_durations", "FixDurations", "Measure the durations of a manifest again"),
         Command("prepare-texts", "prepare_texts", "PrepareTexts", "Make records of text alone, for a TTS model"),

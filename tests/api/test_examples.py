@@ -16,6 +16,7 @@ from prepcli.commands.estimate_batch_sizes import job
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.interface.commands import COMMANDS
 from tests.commands.download.conftest import archives, checksums, serve  # noqa: F401 - fixtures
+from tests.commands.download.lhotse_trees import ljspeech
 from tests.commands.download.make_fisher import Said, make_fisher
 from tests.commands.download.miniatures import aishell2, checksum_list, hifitts2, write_files
 from tests.commands.download.published.test_hub5 import stm, write_tree
@@ -34,6 +35,7 @@ WITH_MORE = {
     "download fisher",
     "download hifitts2",
     "download hub5",
+    "download lhotse",
     "estimate-batch-sizes",
     "estimate-bins-2d",
     "estimate-token-bins",
@@ -126,6 +128,11 @@ def test_examples_that_fetch(
 def test_the_example_with_a_copy_of_aishell2(corpus: Path) -> None:
     write_files(aishell2(nemo_layout=True), corpus / "AISHELL-2")
     run_example("download_aishell2")
+
+
+def test_the_example_with_a_recipe_of_lhotse(corpus: Path) -> None:
+    ljspeech(corpus / "LJSpeech-1.1")
+    run_example("download_lhotse")
 
 
 def test_the_example_with_a_copy_of_hifitts2(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def test_segments(tmp_path: Path, speech: Samples, rate: int, mode: str, channel
     whole = read_segment(path, info)
     rng = random.Random(0)
     wrong = []
-    for _ in range(rounds(60, fast=15)):
+    for _ in range(rounds(25, fast=15)):
         start = rng.randrange(info.num_samples - 3000)
         got = read_segment(path, info, start, 3000)
         if np.abs(got - whole[start : start + 3000]).max() > 1e-6:

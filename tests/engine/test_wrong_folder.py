@@ -183,6 +183,16 @@ def test_a_corrected_setting_starts_again(manifest: Path, failed: Path) -> None:
     assert (refused.code, "--shuffle was False, now True" in refused.error_line) == (2, True)
 
 
+def test_a_run_with_a_damaged_marker_is_not_replaced(manifest: Path, failed: Path) -> None:
+    """Nothing tells that none of its records has succeeded."""
+    marker = next((manifest.parent / "out.prepcli/done").glob("shard_*.json"))
+    marker.write_bytes(b"")
+    before = tree(failed)
+    refused = tarred(manifest, "--audio-base-dir", SHORT_CORPUS)
+    assert (refused.code, "out was made differently: " in refused.err) == (2, True), refused.err
+    assert tree(failed) == before
+
+
 def test_its_own_empty_folders_are_not_files_of_others(manifest: Path, failed: Path) -> None:
     (failed / "notes.txt").unlink()
     done = tarred(manifest, "--audio-base-dir", SHORT_CORPUS)

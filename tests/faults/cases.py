@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.commands.download.miniatures import an4, tar_gz
+from tests.commands.download.miniatures import an4, hifitts2, tar_gz, write_files
 from tests.commands.download.server import Site, serving
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
@@ -141,6 +141,13 @@ def _download(place: Place) -> list[object]:
     return ["download", "an4", "--data-root", place.out, "--base-url", site.url]
 
 
+def _chapters(place: Place) -> list[object]:
+    copy = write_files(hifitts2(), place.inputs)
+    whole = [line for line in read_lines(copy / "manifest_22khz.json") if line["speaker"] in ("9219", "9220")]
+    write_lines(copy / "manifest_22khz.json", whole[:NUM_RECORDS])
+    return ["download", "hifitts2", "--data-root", place.out, "--metadata", copy, "--chapters", copy / "chapters"]
+
+
 def _blend(place: Place) -> list[object]:
     manifest = place.manifest()
     _made("manifest-to-tarred", manifest, place.inputs / "tarred", "--num-shards", 2)
@@ -183,6 +190,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,
+    "chapters": _chapters,
     "blend": _blend,
     "write-config": _write_config,
 }

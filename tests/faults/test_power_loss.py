@@ -13,8 +13,8 @@ from tests.faults.power import Mode, disk_after, write_disk
 from tests.faults.runs import OF_USERS, Runs, prepared
 from tests.faults.test_every_call import EVERYTHING
 
-PER_MODE = 2
-"""How many moments of a run are tried in each mode, beside its end."""
+PER_MODE = 1
+"""How many moments of a run are tried in each mode, next to its end."""
 
 
 def losses(runs: Runs, per_mode: int) -> Iterator[str]:

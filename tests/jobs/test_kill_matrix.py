@@ -192,10 +192,12 @@ SHARING: dict[str, tuple[object, ...]] = {
     "extend-codec-codes": ("--codec-model", "toy", "--pool-duration", 5),
 }
 """Every command whose ranks share an index."""
+READERS = ("manifest-to-tarred", "extend-context-audio", "extend-codec-codes")
+"""Commands with reading or planning of their own; for the others one moment is tried."""
 UNPLANNED = ("extend-codec-codes", "planned")
 """Its units follow from the index so quickly that they are not kept."""
 SHARED_KILLS = [
-    *((command, 2, moment) for command in SHARING for moment in MOMENTS if (command, moment) != UNPLANNED),
+    *((command, 2, moment) for command in READERS for moment in MOMENTS if (command, moment) != UNPLANNED),
     *((command, 1, MOMENTS[(number + 1) % len(MOMENTS)]) for number, command in enumerate(SHARING)),
     *(("manifest-to-tarred", 5, moment) for moment in ("reading", "at work")),
 ]
@@ -326,10 +328,11 @@ def with_relative_paths() -> list[dict[str, Any]]:
 
 
 STORED_KILLS = [
-    *(("tarred", victim, None, world_size) for victim in ("main", "worker", "SIGTERM") for world_size in (1, 3)),
+    ("tarred", "main", None, 3),
+    ("tarred", "worker", None, 1),
+    ("tarred", "SIGTERM", None, 3),
     ("tarred", "store", None, 2),
     ("codes", "main", 0, 2),
-    ("codes", "main", 2, 1),
     ("codes", "worker", 2, 3),
     ("codes", "store", 1, 2),
 ]

@@ -144,7 +144,8 @@ def test_data_set_that_fails_stops_no_other(cluster: Cluster, tmp_path: Path) ->
         "steps": [steps[1], {"name": "shar", "command": shar, "sbatch": "--ntasks=2"}],
     }
     file = write_config(tmp_path / "config.yaml", config)
-    jobs = submit(cluster, file)
+    warm = warm_python(tmp_path / "warm")
+    jobs = submit(cluster, file, python=warm)
     states = {name: cluster.wait(job)[0] for name, job in jobs.items()}
     assert states == {
         "broken.prepare": "FAILED",
@@ -155,7 +156,7 @@ def test_data_set_that_fails_stops_no_other(cluster: Cluster, tmp_path: Path) ->
     assert prepcli("verify", tmp_path / "out/good/shar").code == 0
     # What is mended is submitted again, alone or with all: what is finished is a quiet no-op.
     config["data_sets"][0]["manifest"] = str(MINI_CORPUS / "manifest.json")
-    jobs = submit(cluster, write_config(file, config))
+    jobs = submit(cluster, write_config(file, config), python=warm)
     assert {cluster.wait(job)[0] for job in jobs.values()} == {"COMPLETED"}, logs(cluster)
     assert tree(tmp_path / "out/broken/shar") == tree(tmp_path / "out/good/shar")
     log = cluster.folder / f"logs/good.shar-{jobs['good.shar']}-rank0.log"

@@ -18,7 +18,7 @@ from tests.support.running import HANG_SECONDS, Prepcli, prepcli, start_prepcli
 
 pytestmark = pytest.mark.slow
 
-PAIRS = 20
+PAIRS = 10
 CLAIMS = 10
 
 

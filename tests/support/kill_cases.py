@@ -329,7 +329,7 @@ class Job:
     """A job, and the moments of its rows; what is the same for all jobs is tried at more of them by `tarred`."""
 
     make: Callable[[Path], Case]
-    kills: tuple[tuple[Victim, int, int], ...] = ((kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 8, 5))
+    kills: tuple[tuple[Victim, int, int], ...] = ((kill_main, 0, 1), (kill_a_worker, 3, 5))
     """Who is killed after how many steps, and how many ranks continue."""
     world_sizes: tuple[int, ...] = (2,)
     """How many ranks continue where one of two was killed."""
@@ -341,44 +341,43 @@ class Job:
 
 INT, USR1, TERM = ((number, 2) for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM))
 ALL = tuple((victim, *moment) for victim in (kill_main, kill_a_worker) for moment in ((0, 1), (3, 2), (8, 5)))
-FEW = ((kill_main, 0, 2), (kill_main, 4, 1), (kill_a_worker, 3, 5))
-FETCHING = (*((kill_main, steps, 1) for steps in (1, 2, 3, 4, 5, 6, 8)), (kill_a_worker, 7, 2))
+FETCHING = (*((kill_main, steps, 1) for steps in (1, 3, 4, 6)), (kill_a_worker, 7, 2))
 STOPS = tuple((signal.SIGTERM, steps) for steps in (1, 3, 6))
 JOBS = {
     "tarred": Job(tarred, ALL, (1, 2, 5), (TERM, USR1, INT)),
     "reshuffled": Job(reshuffled, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "shar": Job(shar, world_sizes=(5,), signals=(USR1,)),
-    "indexed-shar": Job(indexed_shar, ((kill_main, 3, 2), (kill_a_worker, 8, 1)), (1,)),
-    "wenet": Job(lambda folder: export(ListCase, "manifest-to-wenet", folder), FEW, signals=(USR1,)),
-    "mels": Job(mels, ((kill_main, 0, 2), (kill_main, 3, 1), (kill_a_worker, 2, 5)), signals=(USR1,)),
-    "parquet": Job(lambda folder: export(Case, "manifest-to-parquet", folder), FEW, signals=(INT,)),
-    "omnilingual": Job(omnilingual, ((kill_main, 0, 2), (kill_a_worker, 2, 1)), signals=(USR1,)),
-    "convert": Job(converted, ((kill_main, 0, 2), (kill_a_worker, 2, 1), (kill_main, 4, 5)), signals=(TERM,)),
-    "make-manifest": Job(make_manifest, ((kill_main, 0, 1), (kill_main, 5, 5), (kill_a_worker, 5, 2))),
-    "filter": Job(filtered, ((kill_main, 0, 2), (kill_main, 5, 1), (kill_a_worker, 3, 5))),
+    "indexed-shar": Job(indexed_shar, ((kill_a_worker, 8, 1),), (), ()),
+    "wenet": Job(lambda folder: export(ListCase, "manifest-to-wenet", folder), ((kill_a_worker, 3, 5),), (), ()),
+    "mels": Job(mels, ((kill_main, 3, 1), (kill_a_worker, 2, 5)), (), (USR1,)),
+    "parquet": Job(lambda folder: export(Case, "manifest-to-parquet", folder), ((kill_main, 4, 1),), (), (INT,)),
+    "omnilingual": Job(omnilingual, ((kill_a_worker, 2, 1),), (), (USR1,)),
+    "convert": Job(converted, ((kill_main, 0, 2), (kill_a_worker, 2, 1)), ()),
+    "make-manifest": Job(make_manifest, ((kill_main, 5, 5), (kill_a_worker, 5, 2))),
+    "filter": Job(filtered, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
     "duplicates": Job(duplicates, ((kill_main, 0, 2), (kill_a_worker, 2, 1))),
     "context": Job(
         context,
-        ((kill_a_worker, 0, 2), (kill_main, 2, 1), (kill_a_worker, 6, 5)),
+        ((kill_main, 2, 1), (kill_a_worker, 6, 5)),
         (5,),
         (INT,),
         ((kill_main, 3), (kill_a_worker, 1)),
     ),
     "codes": Job(
         codes,
-        ((kill_main, 0, 1), (kill_a_worker, 3, 2), (kill_main, 6, 5)),
+        ((kill_main, 0, 1), (kill_a_worker, 3, 2)),
         (5,),
         launches=((kill_main, 0), (kill_a_worker, 2)),
     ),
     "codes-of-manifest": Job(
         codes_of_manifest,
-        ((kill_main, 1, 2), (kill_a_worker, 3, 1), (kill_main, 6, 3)),
+        ((kill_main, 1, 2), (kill_a_worker, 3, 1)),
         (),
         (),
         ((kill_main, 2),),
     ),
     "fisher": Job(fisher, signals=(INT,)),
     "download": Job(download, FETCHING, (), STOPS),
-    "index": Job(index, tuple((kill_main, steps, 1) for steps in (1, 7, 30)), (), ()),
+    "index": Job(index, tuple((kill_main, steps, 1) for steps in (1, 30)), (), ()),
 }

@@ -1,6 +1,7 @@
 """`python -m tests.support.mirror`: the test file of each module with logic of its own.
 
-`prepcli/a/b.py` has `tests/a/test_b.py`; the work of a command, `job.py` or `command.py`, may have `test_command.py`.
+`prepcli/a/b.py` has `tests/a/test_b.py`; `job.py`, `command.py` and `options.py` of a command may have
+`test_command.py`.
 """
 
 import ast
@@ -11,7 +12,7 @@ MIN_STATEMENTS = 30
 """Modules with fewer statements in functions are tested by what uses them."""
 ELSEWHERE = {
     "commands/download/data_set.py": "commands/download/test_extracted.py",
-    "commands/estimate_bins/options.py": "commands/estimate_bins/test_command.py",
+    "commands/download/report.py": "commands/download/test_job.py",
     "commands/extend_codec_codes/file_segments.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/extend_codec_codes/shard_index.py": "commands/extend_codec_codes/test_job.py",
     "commands/extend_codec_codes/uses.py": "commands/extend_codec_codes/test_manifest_job.py",
@@ -54,7 +55,7 @@ def test_files() -> dict[str, Path | None]:
         path = module.relative_to(ROOT / "prepcli")
         if num_statements(module) >= MIN_STATEMENTS:
             places = [path.with_name(f"test_{path.name}")]
-            if path.parts[0] == "commands" and path.stem in ("job", "command"):
+            if path.parts[0] == "commands" and path.stem in ("job", "command", "options"):
                 places.append(path.with_name("test_command.py"))
             if str(path) in ELSEWHERE:
                 places.append(Path(ELSEWHERE[str(path)]))

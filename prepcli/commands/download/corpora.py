@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from prepcli.commands.download.recipes import RECIPES
 from prepcli.interface.corpora import CORPORA
 from prepcli.interface.printing import as_text
 
@@ -39,7 +40,9 @@ class CorpusList(msgspec.Struct):
         rows = [head, *(_cells(one) for one in self.corpora)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return as_text([*lines, "Each of them: prepcli download NAME --help"])
+        return as_text(
+            [*lines, "Each of them: prepcli download NAME --help; of lhotse's, prepcli download lhotse --help"]
+        )
 
 
 def _cells(one: ListedCorpus) -> tuple[str, ...]:
@@ -48,11 +51,17 @@ def _cells(one: ListedCorpus) -> tuple[str, ...]:
 
 
 def list_corpora() -> CorpusList:
-    """Return the corpora with a command of their own."""
-    return CorpusList(list(_own()))
+    """Return the corpora with a command of their own, then those that lhotse prepares."""
+    return CorpusList([*_own(), *_of_lhotse()])
 
 
 def _own() -> Iterator[ListedCorpus]:
     for one in CORPORA:
         source = "your copy" if one.publisher is None else "download"
         yield ListedCorpus(one.name, one.hours, one.languages, one.licence, "own", source)
+
+
+def _of_lhotse() -> Iterator[ListedCorpus]:
+    for one in RECIPES.values():
+        if not one.refused:
+            yield ListedCorpus(f"lhotse {one.name}", None, one.languages, "", "lhotse", "your copy")

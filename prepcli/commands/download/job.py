@@ -188,7 +188,7 @@ def prepare_data_sets(
                 report.data_sets[data_set.name] = _convert(data_set, data_root, fetch.fetch_only, engine)
         except IncompleteError as error:
             raise with_continuation(error, data_set.command, workspace_of(data_set, data_root)) from None
-    problems = list(_too_many(report, engine))
+    problems = list(too_many_rejects(report, engine))
     if problems:
         raise TooManyRejectsError("; ".join(problems), report)
     return report
@@ -208,7 +208,8 @@ def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: Ru
         return report
 
 
-def _too_many(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
+def too_many_rejects(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
+    """Yield a message for each data set with more rejects than allowed."""
     for one in report.data_sets.values():
         if one.status == "too_many_rejects":
             yield (

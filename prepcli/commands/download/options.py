@@ -410,3 +410,56 @@ class DownloadHub5(JobOptions):
     min_slice_duration: Annotated[
         float, Option("Minimum seconds of speech per slice; 0: one slice per utterance.", minimum=0)
     ] = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadLhotse(JobOptions):
+    """Make NeMo manifests of a corpus that lhotse prepares, from your copy.
+
+    Runs `lhotse prepare RECIPE` in a process of its own: it reads (and sometimes unpacks or fetches) as lhotse does,
+    without the checks of prepcli's own corpora. Then joins recordings and supervisions as make-manifest does, and
+    writes D/<part>.json for each part: durations are measured, a text that is longer than its audio is a reject,
+    languages become codes. lhotse's own manifests stay in D.prepcli/. Audio in D is named relative to the manifest,
+    other audio by its absolute path.
+
+    Run the same command again to continue: a recipe that has ended is not run again, one that was stopped starts again.
+
+    Example: prepcli download lhotse ljspeech LJSpeech-1.1/ --data-root data/
+    """
+
+    recipe: Annotated[
+        str,
+        Option(
+            "Name of the recipe; prepcli download --list has all.",
+            metavar="RECIPE",
+            is_argument=True,
+            shapes_output=False,
+        ),
+    ]
+    corpus: Annotated[
+        tuple[str, ...],
+        Option(
+            "Folder of the corpus; for some recipes several arguments, or none, as lhotse prepare takes them before "
+            "its output folder.",
+            metavar="[CORPUS_DIR]...",
+            is_argument=True,
+            shapes_output=False,
+        ),
+    ] = ()
+    data_root: DataRoot
+    recipe_options: Annotated[
+        str,
+        Option(
+            "Options of the recipe, in quotes, such as '--mic sdm --num-jobs 4'.",
+            metavar="TEXT",
+            shown_default="lhotse's",
+            shapes_output=False,
+        ),
+    ] = ""
+    run_commands: Annotated[
+        bool,
+        Option(
+            "Run the commands of recordings whose audio is the output of a command. Only for a corpus that you trust.",
+            shapes_output=False,
+        ),
+    ] = False

@@ -76,6 +76,9 @@ def _document(report: Report) -> Any:
 def _text(report: Report, spec: str) -> str:
     if report.status == "fetched":
         return as_text([f"{report.command}: unpacked in {report.out}"])
+    if "runs" in report.details:
+        lines = [f"{report.command}: the plan (nothing is written); records are counted after the recipe"]
+        return as_text([*lines, f"  runs     {report.details['runs']}"])
     if "fetch" not in report.details:
         return format(report, spec)
     archive = report.details["fetch"]

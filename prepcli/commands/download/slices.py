@@ -354,13 +354,13 @@ class SlicingJob(UnitJob[Chunk, None]):
 
 
 class FisherJob(SlicingJob):
-    """`download fisher`."""
+    """Cuts slices of Fisher, with the manifests of its parts."""
 
     command = "download fisher"
 
 
 class Hub5Job(SlicingJob):
-    """`download hub5`."""
+    """Cuts slices of the HUB5 test set, and writes its manifest."""
 
     command = "download hub5"
 

@@ -240,7 +240,7 @@ class _Reader:
         return found
 
     def audio_of(self, recording: _Recording, channel: int | list[int] | None) -> tuple[str, int | None]:
-        """The path (or `command |`) with a channel of a recording, and its number if the file has several.
+        """The file (or `command |`) that holds a channel of a recording, and the index of the channel in the file.
 
         Raises:
             RecordRejected: it is not one channel of one file.

@@ -1,7 +1,6 @@
 """Files of lines with a key and a value, such as transcripts: searched by key, and read from disk when needed."""
 
 import hashlib
-import os
 import tempfile
 from array import array
 from bisect import bisect_left
@@ -9,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
 from prepcli.manifest.sources import check_file, is_gzip
@@ -34,7 +33,7 @@ class Table:
     state: FileState | None = None
     hashes: "array[int]" = field(default_factory=lambda: array("q"))
     places: "array[int]" = field(default_factory=lambda: array("q"))
-    _file: int = -1
+    _file: "IO[bytes] | None" = None  # closed with the table
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -72,7 +71,8 @@ class Table:
     def _line(self, place: int) -> str:
         size = 512
         while True:
-            block = read_at(self._file, size, place)
+            assert self._file is not None
+            block = read_at(self._file.fileno(), size, place)
             end = block.find(b"\n")
             if end >= 0 or len(block) < size:
                 return _decode(block if end < 0 else block[:end])
@@ -120,7 +120,7 @@ def read_table(path: Path, what: str, split: Split) -> Table:
     name = _check(path, what)
     state = state_of(name)
     table = Table(name, split, state=state)
-    table._file = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    table._file = Path(name).open("rb")  # noqa: SIM115 - worker processes read it
     hashes, places, digest, place = array("q"), array("q"), hashlib.sha256(), 0
     with path.open("rb") as lines:
         for line in lines:
@@ -147,13 +147,13 @@ def spool_table(path: str, rows: Iterator[tuple[str, bytes]], split: Split, fold
     folder.mkdir(parents=True, exist_ok=True)
     hashes, places, place = array("q"), array("q"), 0
     table = Table(path, split)
-    with naming(folder), tempfile.TemporaryFile(dir=folder) as file:
+    with naming(folder):
+        table._file = file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - worker processes read it
         for key, line in rows:
             hashes.append(hash(key))
             places.append(place)
             place += file.write(line + b"\n")
         file.flush()
-        table._file = os.dup(file.fileno())
     table.hashes, table.places = _sorted_by_first(hashes, places)
     return table
 

@@ -162,7 +162,10 @@ class Workspace:
         folders = {file.parent for file in files}
         for folder in folders - self._lasting:
             base = self.root if self.root in (folder, *folder.parents) else self.out
-            folders.update(one for one in folder.parents if one == base.parent or base in (one, *one.parents))
+            above = base.parent
+            if isinstance(self.out, Path) and self.out.parent in self.root.parents:
+                above = self.out.parent  # the state of a data set lies deeper, in OUT.prepcli/sets
+            folders.update(one for one in folder.parents if above in (one, *one.parents))
         flush_folders(sorted(folders))
         self._lasting |= folders
 
@@ -226,10 +229,28 @@ def _try_to_write(folder: Path) -> int:
 
     def attempt() -> int:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder, prefix=".prepcli~") as file:
-            return os.fstat(file.fileno()).st_dev
+        return _device_of_new_file(folder)
 
     return while_others_remove(attempt)
+
+
+def _device_of_new_file(folder: Path) -> int:
+    """Make a file without a name or, if the file system cannot do that, one with a fixed name.
+
+    If a process is killed at this moment, the file may stay; the next process removes it.
+    """
+    probe: Path | None = None
+    try:
+        file = os.open(folder, getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        probe = folder / f".prepcli~{os.geteuid()}"
+        file = os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        return os.fstat(file).st_dev
+    finally:
+        os.close(file)
+        if probe is not None:
+            probe.unlink(missing_ok=True)
 
 
 def while_others_remove(attempt: Callable[[], Result]) -> Result:

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from prepcli.engine.publishing.owned import Owned
+from prepcli.engine.publishing.owned import Owned, set_aside, write_editable
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job
+from prepcli.engine.state import workspace as workspace_module
 from prepcli.engine.state.plan import StoredPlan, Unit
-from prepcli.engine.state.workspace import Workspace, write_json
+from prepcli.engine.state.workspace import Workspace, atomic_file, write_json
 from prepcli.errors import PrepcliError, UsageError
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.engine.toy import ToyJob
@@ -335,6 +336,61 @@ def test_an_edited_training_config_is_kept(tmp_path: Path) -> None:
     assert tarred(out, "--overwrite", shards=3).code == 0
     assert (tmp_path / "out.prepcli/kept/train_ds.yaml").read_text() == written + "# mine\n"
     assert "0..2" in config.read_text()
+
+
+def test_an_edited_config_is_told_from_one_that_a_killed_run_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digests of both contents are noted before the file changes, so the old content is still ours after a kill."""
+    workspace, config = Workspace(tmp_path / "out"), tmp_path / "out.prepcli/train_ds.yaml"
+    workspace.prepare()
+    write_editable(workspace, "train_ds.yaml", b"one")
+
+    def killed(path: Path, *arguments: Any, **keywords: Any) -> Any:
+        if path == config:
+            raise KeyboardInterrupt
+        return atomic_file(path, *arguments, **keywords)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("prepcli.engine.publishing.owned.atomic_file", killed)
+        write_editable(workspace, "train_ds.yaml", b"two")
+    assert config.read_bytes() == b"one"
+    write_editable(workspace, "train_ds.yaml", b"three")
+    assert config.read_bytes() == b"three"
+    assert not (tmp_path / "out.prepcli/kept").exists()
+
+
+def test_the_name_of_a_file_that_is_kept_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power failure must not lose it: it is in no other place."""
+    workspace, flushed = Workspace(tmp_path / "out"), []
+    workspace.prepare()
+    monkeypatch.setattr(workspace_module, "flush_folders", lambda folders: flushed.extend(folders))
+    set_aside(workspace, put(tmp_path / "out/mine.txt"), "mine.txt")
+    assert (tmp_path / "out.prepcli/kept/mine.txt").read_bytes() == MINE
+    assert tmp_path / "out.prepcli/kept" in flushed
+
+
+def test_a_file_that_a_unit_makes_no_more_remains_ours(tmp_path: Path) -> None:
+    """Done again with fewer files, its earlier marker is kept as a note of the others."""
+    workspace, unit = Workspace(tmp_path / "out"), Unit("unit_000", cost=1.0, num_records=0)
+    workspace.prepare()
+    for names in (("a.txt", "b.txt"), ("a.txt",)):
+        with UnitWriter(workspace, "digest", unit) as writer:
+            for name in names:
+                writer.open(name).write(name.encode())
+            writer.publish()
+        workspace = Workspace(tmp_path / "out")
+    noted = Owned(workspace)
+    assert noted.files.keys() == {"a.txt", "b.txt"}
+    assert noted.fits(workspace.out / "b.txt", "b.txt", (tmp_path / "out/b.txt").stat())
+
+
+def test_changed_files_are_named_when_others_are_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    run_job(ToyJob(out), Workspace(out), OPTIONS)
+    append(out / "list/unit_002.txt")
+    run_job(ToyJob(out, num_units=2), Workspace(out), replace(OPTIONS, overwrite=True))
+    assert f"note: {out}/list/unit_002.txt has changed since then, and stays" in capsys.readouterr().err
 
 
 def test_what_a_run_publishes_when_another_one_has_just_started_again(

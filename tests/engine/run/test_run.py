@@ -301,7 +301,9 @@ def test_killed_runs_leave_no_rubbish_behind(tmp_path: Path) -> None:
 
 def test_dry_run_shows_the_spread_and_writes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    plan = dry_run_report(ToyJob(out), out, Rank(0, 4)).details
+    report = dry_run_report(ToyJob(out), out, Rank(0, 4))
+    plan = report.details
+    assert report.seconds == 75.0
     assert plan["units"] == 6
     assert sum(plan["seconds_per_rank"]) == plan["seconds"] == 75.0
     assert plan["spread_max_over_mean"] == pytest.approx(26 / 18.75, abs=1e-3) or plan["spread_max_over_mean"] > 1

@@ -13,7 +13,7 @@ from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job
-from prepcli.engine.run.share import MissingAudioError, MissingAudioWatch
+from prepcli.engine.run.share import MIN_RECORDS, MissingAudioError, MissingAudioWatch
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
@@ -166,6 +166,21 @@ def test_a_run_that_may_lose_so_many_is_not_stopped(corpus: Path, large: Path, t
             shutil.copy(SHORT_CORPUS / record["audio_filepath"], corpus / record["audio_filepath"])
     few = prepcli("manifest-to-tarred", corpus / "few.json", tmp_path / "b", "--num-shards", 8, "--json")
     assert (few.code, few.json["rejects_by_reason"]) == (3, {"missing_audio": 18})
+
+
+def test_half_of_the_audio_may_be_missing(tmp_path: Path) -> None:
+    """With one more missing file the run stops."""
+    workspace = Workspace(tmp_path / "out")
+    workspace.prepare()
+    watch = MissingAudioWatch(workspace, Budget(), 2 * MIN_RECORDS)
+
+    def marker(unit: str, records: int, missing: int) -> Marker:
+        rejects = {"missing_audio": missing} if missing else {}
+        return Marker(unit, "", records, rejects, seconds=1.0, files={}, work_files={}, wall_seconds=1.0)
+
+    watch.look(marker("a", MIN_RECORDS, MIN_RECORDS), {})
+    with pytest.raises(MissingAudioError, match="probably not mounted"):
+        watch.look(marker("b", 0, 1), {})
 
 
 def test_units_published_while_a_run_is_being_stopped_are_done_again(without_s05: Path) -> None:

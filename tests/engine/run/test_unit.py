@@ -6,32 +6,58 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.ranks.progress import read_progress
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.ranks.claims import Claims
+from prepcli.engine.ranks.progress import SharedCounter, read_progress
 from prepcli.engine.run import run as module
 from prepcli.engine.run.status import read_status
+from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import InterruptedBySignal
+from prepcli.processes.workers import worker_context
 from tests.conftest import tree
 from tests.engine.run.test_run import JobOfThisProcess, reference, run
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 
 
-def test_records_that_vanish_are_a_bug(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("more", "words"), [(-1, "but 3 out and 0 rejected"), (1, "but 5 out and 0 rejected")])
+def test_records_that_do_not_add_up_are_a_bug(tmp_path: Path, more: int, words: str) -> None:
     class Careless(ToyJob):
         def process(self, plan: ToyPlan, unit: ToyUnit, writer: UnitWriter, advance: Any) -> None:
             super().process(plan, unit, writer, advance)
-            writer.records_out -= 1
+            writer.records_out += more
 
     out = tmp_path / "out"
-    with pytest.raises(PrepcliError, match="4 records in, but 3 out and 0 rejected"):
+    with pytest.raises(PrepcliError, match=f"4 records in, {words}"):
         run(out, Careless(out))
     assert list((tmp_path / "out.prepcli/done").iterdir()) == []
+
+
+def test_a_unit_that_another_rank_has_done_is_not_claimed(tmp_path: Path) -> None:
+    """The claim of a unit is given back at once if it is done already, and when it is published."""
+    out = tmp_path / "out"
+    run(out)
+    workspace = Workspace(out)
+    digest = msgspec.json.decode((workspace.done / "unit_001.json").read_bytes(), type=Marker).digest
+    claims = Claims(tmp_path / "claims", 0, workspace.life)
+    context = worker_context()
+    execution = Execution(workspace, digest, 1, context, SharedCounter(context), lambda: None, claims)
+    with claims.at_work():
+        for unit in ToyJob(out).plan(workspace).units:
+            assert not execution.is_left(unit)
+            assert not execution.claim(unit)
+        assert [path.name for path in (tmp_path / "claims").glob("unit_*")] == []
+        (workspace.done / "unit_001.json").unlink()
+        units = ToyJob(out).plan(workspace).units
+        assert [execution.claim(unit) for unit in units][:3] == [False, True, False]
+        execution.do_unit(units[1], lambda writer: writer.count(4, 10.0))
+        assert [path.name for path in (tmp_path / "claims").glob("unit_*")] == []
 
 
 def test_killed_worker_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.engine.state.workspace import Workspace, atomic_file, write_json
+from prepcli.errors import UsageError
 from prepcli.processes.owner import start_time
 from prepcli.storage.paths import StorePath
 from tests.conftest import SHORT_CORPUS
@@ -71,6 +72,11 @@ def test_addresses_have_a_work_folder_each(tmp_path: Path) -> None:
         old = tmp_path / name.replace("/", "-")
         write_json_in(old / "bu_y_a_b.prepcli" / name, {"out": "s3://bu/y/a_b"})
         assert Workspace(StorePath("s3://bu/y/a_b"), work_dir=old).root == old / "bu_y_a_b.prepcli"
+
+
+def test_an_address_that_is_too_long_for_a_work_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="too long for the name of its work folder: bu_aaa"):
+        Workspace(StorePath(f"s3://bu/{'a' * 250}"), work_dir=tmp_path)
 
 
 def write_json_in(path: Path, content: object) -> None:

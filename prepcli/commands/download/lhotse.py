@@ -1,0 +1,265 @@
+"""download lhotse: run a recipe of lhotse in a process of its own, then make manifests of what it has written."""
+
+import contextlib
+import difflib
+import importlib.util
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import msgspec
+
+from prepcli.commands.download.job import too_many_rejects
+from prepcli.commands.download.options import DownloadLhotse
+from prepcli.commands.download.prepare import exclusive_lock
+from prepcli.commands.download.recipes import OUTPUT, RECIPES, Recipe
+from prepcli.commands.download.report import DownloadReport
+from prepcli.commands.make_manifest.job import make_manifest
+from prepcli.commands.make_manifest.lhotse import LhotseFiles, files_in
+from prepcli.commands.make_manifest.options import MakeManifest
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.options import JobOptions
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import with_continuation
+from prepcli.engine.state.workspace import Workspace, read_document, write_json
+from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError, option, same_command
+from prepcli.interface.calls import tell
+from prepcli.processes.signals import stop_on_signals
+
+LOG = "recipe.log"
+_SECONDS_TO_END = 10.0
+"""Seconds that a recipe has to end after a stop signal."""
+_RUN = """
+import os, signal, sys, threading
+
+def watch():
+    os.read({watched}, 1)
+    os.killpg(0, signal.SIGKILL)
+
+threading.Thread(target=watch, daemon=True).start()
+sys.argv[0], sys.path[:] = "lhotse", filter(None, sys.path)
+from lhotse.bin.lhotse import cli
+cli()
+"""
+"""The program of the process: lhotse's command line, which imports nothing from the current folder. It ends, with its
+own workers, when this process ends."""
+
+
+class Prepared(msgspec.Struct):
+    """The content of `prepared.json`: a recipe has ended.
+
+    Attributes:
+        arguments: those of `lhotse prepare`, without the folder of the output.
+        folder: the name of the folder of the output, below the state of the data set.
+        working_directory: the one of the recipe, from which its relative paths start.
+    """
+
+    arguments: list[str]
+    folder: str
+    working_directory: str
+
+
+def download_lhotse(options: DownloadLhotse) -> DownloadReport:
+    """Make manifests of a corpus that lhotse prepares.
+
+    Returns:
+        The report; `data_sets` has the report of each part by its name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the recipe is unknown, is not for manifests, or takes other arguments.
+        PrepcliError: the recipe has failed; the message has the command to run by hand.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.download_lhotse("ljspeech", corpus="LJSpeech-1.1", data_root="data")
+        >>> report.outputs["ljspeech_all"]
+        '/.../data/ljspeech_all.json'
+    """
+    engine = options.engine()
+    command = f"download lhotse {options.recipe}"
+    workspace = Workspace(options.data_root, Workspace(options.data_root).root / "sets" / f"lhotse-{options.recipe}")
+    arguments = _arguments(options)
+    done = _prepared(workspace, arguments, starts_again=engine.overwrite and not engine.rank.restarts)
+    if done is None and options.dry_run:
+        plan = {"command": command, "status": "dry_run", "runs": shlex.join(_words([*arguments, OUTPUT]))}
+        return DownloadReport({options.recipe: Report(command, "dry_run", str(options.data_root), details=plan)})
+    if done is None and engine.rank.world_size > 1:
+        raise UsageError(f"one process must run the recipe first: run {same_command()} once without ranks")
+    try:
+        with stop_on_signals():
+            done = done or _run(workspace, command, arguments)
+    except IncompleteError as error:
+        raise with_continuation(error, command, workspace) from None
+    report = DownloadReport()
+    for part in _parts(workspace.root / done.folder, options.recipe):
+        report.data_sets[part.name] = _make(part, done, options)
+    return _checked(report, engine)
+
+
+def _arguments(options: DownloadLhotse) -> list[str]:
+    """The arguments of `lhotse prepare` before the folder of the output; existing paths are absolute."""
+    recipe = RECIPES.get(options.recipe)
+    if recipe is None:
+        close = difflib.get_close_matches(options.recipe.lower(), RECIPES, 1)
+        hint = f": did you mean {close[0]}?" if close else ""
+        raise UsageError(f"lhotse has no recipe {options.recipe}{hint} (prepcli download --list has all)")
+    if recipe.refused:
+        raise UsageError(f"the recipe {recipe.name} is not for manifests: {recipe.refused}")
+    _check(recipe, options.corpus)
+    if importlib.util.find_spec("lhotse") is None:
+        raise UsageError("recipes of lhotse need it: pip install 'prepcli[lhotse]'")
+    try:
+        words = shlex.split(options.recipe_options)
+    except ValueError as error:
+        raise UsageError(f"{option('--recipe-options', options.recipe_options)}: {error}") from None
+    paths = [os.path.abspath(word) if os.path.exists(word) else word for word in options.corpus]
+    if recipe.has_absolute_paths and "--absolute-paths" not in words:
+        words += ["--absolute-paths", "true"]
+    return [recipe.name, *words, *paths]
+
+
+def _check(recipe: Recipe, corpus: Sequence[str]) -> None:
+    wanted = recipe.arguments
+    if len(corpus) != len(wanted):
+        takes = " ".join(wanted) or f"no argument, but {option('--recipe-options')} with {recipe.needs}"
+        raise UsageError(f"the recipe {recipe.name} takes {takes}; {len(corpus)} arguments were given")
+    for name, path in zip(wanted, corpus, strict=True):
+        if name.endswith("_DIR") and not os.path.isdir(path):
+            raise UsageError(f"{name} of the recipe {recipe.name}: there is no folder {path}")
+
+
+def _prepared(workspace: Workspace, arguments: list[str], starts_again: bool) -> Prepared | None:
+    """The recipe's output, if it has ended with these arguments.
+
+    Raises:
+        UsageError: it has ended with other arguments.
+    """
+    done = read_document(workspace.root / "prepared.json", Prepared)
+    if done is None or starts_again or not (workspace.root / done.folder).is_dir():
+        return None
+    if done.arguments != arguments:
+        raise UsageError(
+            f"{workspace.out} was prepared differently, by {shlex.join(_words(done.arguments))}, not "
+            f"{shlex.join(_words(arguments))}; choose another {option('--data-root')}, or give {option('--overwrite')} "
+            "to start again"
+        )
+    return done
+
+
+def _words(arguments: list[str]) -> list[str]:
+    return ["lhotse", "prepare", *arguments]
+
+
+def _run(workspace: Workspace, name: str, arguments: list[str]) -> Prepared:
+    """Run the recipe with a new folder for its output.
+
+    Raises:
+        PrepcliError: it has failed.
+        IncompleteError: it was killed.
+    """
+    with exclusive_lock(workspace, name):
+        marker = workspace.root / "prepared.json"
+        marker.unlink(missing_ok=True)
+        for left in workspace.root.glob("run-*"):
+            shutil.rmtree(left)
+        folder = workspace.root / f"run-{uuid.uuid4().hex[:8]}"
+        folder.mkdir()
+        words = [*_words(arguments), str(folder.absolute())]
+        log = workspace.root / LOG
+        tell(f"running {shlex.join(words)}; its output is in {log}")
+        code = _run_process(words[1:], log)
+        if code:
+            said = log.read_text(errors="replace").strip().splitlines()[-1:]
+            ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
+            kind = IncompleteError if code < 0 else PrepcliError
+            raise kind(
+                f"the recipe {ended}: {': '.join(said)}; all that it said is in {log}. By hand: {shlex.join(words)}"
+            )
+        _parts(folder, arguments[0])  # a recipe that finds nothing fails, and is run again
+        os.sync()
+        done = Prepared(arguments, folder.name, os.getcwd())
+        write_json(marker, done)
+        return done
+
+
+def _run_process(arguments: list[str], log: Path) -> int:
+    """Run lhotse's command line to its end, and return its exit code; whatever happens, it and its workers end too."""
+    watched, held = os.pipe()  # the child sees the end of the pipe when this process ends for any reason
+    program = [sys.executable, "-c", _RUN.format(watched=watched), *arguments]
+    try:
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                program,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                pass_fds=[watched],
+                start_new_session=True,
+            )
+        try:
+            return process.wait()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_SECONDS_TO_END)
+    finally:
+        os.close(watched)
+        os.close(held)
+
+
+def _parts(folder: Path, recipe: str) -> list[LhotseFiles]:
+    """The parts that the recipe has written, also into folders of its own.
+
+    Raises:
+        PrepcliError: it has written none.
+    """
+    found = [part for place, _, _ in sorted(os.walk(folder)) for part in files_in(place)]
+    if not found:
+        raise PrepcliError(
+            f"the recipe {recipe} has written no recordings to {folder}: is CORPUS_DIR the folder that it expects? "
+            f"{folder.parent / LOG} has what it said"
+        )
+    names = [part.name for part in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise PrepcliError(f"the recipe {recipe} has written two parts with the name {twice} to {folder}")
+    return found
+
+
+def _make(part: LhotseFiles, done: Prepared, options: DownloadLhotse) -> Report:
+    """Make the manifest of a part."""
+    root = os.path.realpath(options.data_root)
+    inside = any(os.path.realpath(word).startswith(f"{root}/") for word in done.arguments if os.path.isabs(word))
+    try:
+        report = make_manifest(
+            MakeManifest(
+                **{one.name: getattr(options, one.name) for one in fields(JobOptions)},
+                source=part.main,
+                out=options.data_root / f"{part.name}.json",
+                format="lhotse",
+                audio_base_dir=Path(done.working_directory),
+                absolute_paths=not inside,
+                run_commands=options.run_commands,
+            )
+        )
+    except TooManyRejectsError as error:  # the other parts are made too
+        report = error.report
+    manifest = report.outputs.get("manifest")
+    report.outputs = {part.name: manifest} if manifest else {}
+    return report
+
+
+def _checked(report: DownloadReport, engine: RunOptions) -> DownloadReport:
+    problems = list(too_many_rejects(report, engine))
+    if problems:
+        raise TooManyRejectsError("; ".join(problems), report)
+    return report
