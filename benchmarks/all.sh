@@ -31,5 +31,6 @@ measure corpora corpora.py
 measure make_manifest make_manifest.py
 measure filter filter.py
 measure tarred tarred.py --files 8000
+measure containers containers.py
 measure small_files small_files.py
 measure stealing stealing.py

@@ -1,5 +1,6 @@
 """The properties of an audio file that are known without decoding, and the reject for an unreadable file."""
 
+from math import floor
 from typing import NamedTuple, NoReturn
 
 from prepcli.errors import RecordRejected, RejectReason
@@ -43,6 +44,17 @@ class AudioInfo(NamedTuple):
     def duration(self) -> float:
         """Length in seconds."""
         return self.num_samples / self.sampling_rate
+
+    def samples_in(self, seconds: float) -> int:
+        """Return the number of samples in some seconds, rounded to 8 digits as in lhotse, then half up."""
+        position = min(seconds * self.sampling_rate, 2.0**62)
+        whole = floor(position)
+        above = position - whole  # exact: both have the same exponent or the result needs fewer bits
+        if abs(above - 0.5) < 1e-6:
+            position = round(position, 8)
+            whole = floor(position)
+            above = position - whole
+        return whole + (above >= 0.5)
 
 
 def unreadable(name: str, what: str) -> NoReturn:

@@ -7,7 +7,7 @@ in memory, such as a value of a Parquet column.
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from math import floor, inf
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.audio.channels import MIX, Channel, chosen_channel, mean_of_channels
@@ -394,7 +394,7 @@ def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> t
     rate, total = info.sampling_rate, info.num_samples
     if not 0 <= offset < inf:
         raise RecordRejected(RejectReason.BAD_OFFSET, f"offset {offset} s is not a position in the audio")
-    start = _to_samples(offset, rate)
+    start = info.samples_in(offset)
     if start >= total:
         raise RecordRejected(
             RejectReason.BEYOND_AUDIO,
@@ -404,7 +404,7 @@ def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> t
         return start, total - start
     if not 0 < duration < inf:
         raise RecordRejected(RejectReason.BAD_DURATION, f"duration {duration} s is not a length")
-    length = _to_samples(duration, rate)
+    length = info.samples_in(duration)
     excess = start + length - total
     if excess > 0:
         if excess > SAME_SECONDS * rate:  # within it, the segment ends with the file
@@ -419,18 +419,6 @@ def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> t
             RejectReason.BAD_DURATION, f"duration {duration:.10g} s is less than half a sample at {rate} Hz"
         )
     return start, length
-
-
-def _to_samples(seconds: float, rate: int) -> int:
-    """Return `seconds * rate`, rounded to 8 digits as in lhotse, then half up."""
-    position = min(seconds * rate, 2.0**62)
-    whole = floor(position)
-    above = position - whole  # exact: both have the same exponent or the result needs fewer bits
-    if abs(above - 0.5) < 1e-6:
-        position = round(position, 8)
-        whole = floor(position)
-        above = position - whole
-    return whole + (above >= 0.5)
 
 
 def decode(segment: Segment) -> "NDArray[Any]":

@@ -20,11 +20,9 @@ from prepcli.manifest.fields import (
     is_skipped,
     may_hold_long_number,
     parse_fields,
-    shown,
     with_audio_filepath,
 )
 from prepcli.manifest.record import MAX_SECONDS, Record
-from prepcli.storage.containers import UNUSABLE
 
 
 def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:
@@ -93,19 +91,8 @@ def read_line(line: bytes, cuts: bool) -> UsableLine | None:
         return UsableLine(fields, cut_duration(fields), None)
     if is_skipped(fields):
         return None
-    if UNUSABLE in fields:
-        raise _said_by_catalogue(fields[UNUSABLE])
     record = Record(fields)
     return UsableLine(fields, record.duration, record)
-
-
-def _said_by_catalogue(raw: msgspec.Raw) -> RecordRejected:
-    """The reject of a record in a container, for a reason that its catalogue gives."""
-    reason, _, detail = str(decode_value(raw)).partition(": ")
-    try:
-        return RecordRejected(RejectReason(reason), detail)
-    except ValueError:
-        return RecordRejected(RejectReason.BAD_FIELD, f"{UNUSABLE} is {shown(raw)}")
 
 
 def line_ends(data: bytes) -> tuple[Chars, Ends]:

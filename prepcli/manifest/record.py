@@ -10,6 +10,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.fields import decode_value, parse_fields, shown
+from prepcli.storage.containers import UNUSABLE
 
 MAX_SECONDS = 1e9
 """32 years: longer durations and offsets are mistakes, and do not fit the integers that count samples."""
@@ -32,6 +33,8 @@ class Record:
     def __init__(self, fields: dict[str, msgspec.Raw]) -> None:
         """Take the fields of a line; raises `RecordRejected` if a field that every job needs is unusable."""
         self.fields = fields
+        if UNUSABLE in fields:
+            raise _said_by_catalogue(fields[UNUSABLE])
         self.audio_filepath: str = audio_filepath_of(fields)
         self.duration: float = _duration(fields)
         offset = offset_of(fields)
@@ -68,6 +71,15 @@ class Record:
         with non-ASCII text as raw UTF-8. Raises `ValueError` for NaN and infinities, which JSON does not have.
         """
         return fields_to_json(self.fields, changes, remove)
+
+
+def _said_by_catalogue(raw: msgspec.Raw) -> RecordRejected:
+    """The reject of a record in a container, for a reason that its catalogue gives."""
+    reason, _, detail = str(decode_value(raw)).partition(": ")
+    try:
+        return RecordRejected(RejectReason(reason), detail)
+    except ValueError:
+        return RecordRejected(RejectReason.BAD_FIELD, f"{UNUSABLE} is {shown(raw)}")
 
 
 def fields_to_json(

@@ -63,6 +63,11 @@ def _tarred(place: Place) -> list[object]:
     return ["manifest-to-tarred", place.manifest(), place.out, "--num-shards", 3, "--target-sample-rate", 8000]
 
 
+def _reshuffled(place: Place) -> list[object]:
+    _made("manifest-to-tarred", place.manifest(), place.inputs / "set", "--num-shards", 2)
+    return ["manifest-to-wenet", place.inputs / "set", place.out, "--shard-size", 3, "--shuffle"]
+
+
 def _concat(place: Place) -> list[object]:
     # The set notes no path of its own, so it can be made where it is copied to each time.
     _made("manifest-to-tarred", place.manifest(count=6, name="first.json"), place.out, "--num-shards", 2)
@@ -170,6 +175,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "shar": _export("manifest-to-shar", "--shard-size", 3, "--indexed"),
     "wenet": _export("manifest-to-wenet", "--shard-size", 3),
     "parquet": _export("manifest-to-parquet", "--shard-size", 3),
+    "reshuffled": _reshuffled,
     "omnilingual": _export("manifest-to-parquet", "--form", "omnilingual", "--corpus", "c", "--set-split", "train"),
     "mels": _mels,
     "convert": _export("convert-audio", "--force-codec", "flac"),

@@ -44,6 +44,22 @@ def test_in_and_out_of_the_store_are_as_on_a_disk(
     assert (again.code, again.json["status"]) == (0, "nothing_to_do")
 
 
+@pytest.mark.parametrize("kind", ["manifest-to-tarred", "manifest-to-shar", "manifest-to-wenet", "manifest-to-parquet"])
+def test_sets_in_the_store_are_inputs(
+    kind: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    more = ["--relative-to", tmp_path / "set"] if "wenet" in kind else []
+    assert prepcli(kind, mini_corpus / "manifest.json", tmp_path / "set", *COMMANDS[kind], *more).code == 0
+    bucket.upload(tmp_path / "set", "in/set")
+    options = ("--num-shards", 2, "--shuffle")
+    assert prepcli("manifest-to-tarred", tmp_path / "set", tmp_path / "local", *options).code == 0
+    done = run("manifest-to-tarred", bucket / "in/set", tmp_path / "out", *options, "--json")
+    assert done.code == 0, done.err
+    assert done.json["records_out"] == 48
+    tars = [{name: data for name, data in tree(tmp_path / one).items() if ".tar" in name} for one in ("local", "out")]
+    assert tars[0] == tars[1]
+
+
 def without_dates(files: dict[str, str]) -> dict[str, str]:
     """The metadata of tarred sets tells when the manifest was written."""
     return {name: data for name, data in files.items() if name != "metadata.yaml"}

@@ -49,6 +49,7 @@ def _tarred_of_nemo(manifest: Path, folder: Path) -> Path:
         lines += [{**record, "audio_filepath": f"{key}.flac", "shard_id": shard} for key, record, _ in part]
     text = "".join(json.dumps(one) + "\n" for one in lines)
     (folder / "tarred_audio_manifest.json").write_text(text, encoding="utf-8")
+    (folder / "metadata.yaml").write_text("dataset_config:\n  num_shards: 2\nnum_samples_per_shard: 3\n")
     return folder
 
 
@@ -107,8 +108,10 @@ def _rows_of_bytes(manifest: Path, folder: Path) -> Path:
     found = samples(manifest)
     audio = pa.array([list(memoryview(data).cast("b")) for _, _, data in found], pa.list_(pa.int8()))
     place = folder / "corpus=mini" / "split=train" / "language=eng_Latn" / "part-0.parquet"
-    columns = {"text": [one["text"] for _, one, _ in found], "speaker": [one["speaker"] for _, one, _ in found]}
-    write_rows(place, audio, columns, row_group_size=3)
+    place.parent.mkdir(parents=True)
+    sizes = [round(one["duration"] * 16000) for _, one, _ in found]
+    table = pa.table({"text": [one["text"] for _, one, _ in found], "audio_bytes": audio, "audio_size": sizes})
+    pq.write_table(table, place, row_group_size=3)
     return folder
 
 

@@ -43,6 +43,16 @@ def tarred(folder: Path) -> Case:
     return undisturbed(Case("manifest-to-tarred", manifest, options, 12, 7), folder)
 
 
+def reshuffled(folder: Path) -> Case:
+    """A tarred set as the input, with a line whose member is missing and a member that no line names."""
+    make_set("manifest-to-tarred", write_lines(folder / "m.json", segments(5, 0, 1)), folder / "set", "--num-shards", 4)
+    lines = folder / "set" / "sharded_manifests" / "manifest_0.json"
+    first, *others = read_lines(lines)
+    write_lines(lines, [first | {"audio_filepath": "missing.flac"}, *others])
+    options = ("--num-shards", 12, "--slice-with-offset", "--target-sample-rate", 16000, "--shuffle")
+    return undisturbed(Case("manifest-to-tarred", folder / "set", options, 12, 1), folder)
+
+
 def shar(folder: Path, *more: str) -> Case:
     """Three files per shard, which must appear together; the target or the context of seven records is missing."""
     corpus = read_lines(MINI_CORPUS / "manifest.json")
@@ -335,6 +345,7 @@ FETCHING = (*((kill_main, steps, 1) for steps in (1, 3, 4, 6)), (kill_a_worker, 
 STOPS = tuple((signal.SIGTERM, steps) for steps in (1, 3, 6))
 JOBS = {
     "tarred": Job(tarred, ALL, (1, 2, 5), (TERM, USR1, INT)),
+    "reshuffled": Job(reshuffled, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "shar": Job(shar, world_sizes=(5,), signals=(USR1,)),
     "indexed-shar": Job(indexed_shar, ((kill_a_worker, 8, 1),), (), ()),
     "wenet": Job(lambda folder: export(ListCase, "manifest-to-wenet", folder), ((kill_a_worker, 3, 5),), (), ()),

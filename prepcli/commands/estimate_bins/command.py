@@ -18,6 +18,7 @@ from prepcli.commands.estimate_bins.two_d import estimate_bins_2d as bins_in_two
 from prepcli.errors import RejectReason, TooManyRejectsError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.plotting import new_figure, save_figure
+from prepcli.jobs.inputs.data import data_of
 from prepcli.manifest.inputs import resolve_input
 
 
@@ -40,7 +41,7 @@ def estimate_bins(options: EstimateBins) -> BinsReport:
         >>> report.max_duration
         6.52
     """
-    options.check(options.data, lambda: resolve_input(options.data, "leave out"))
+    options.check(options.data, lambda: data_of(options.data, "leave out"))
     report = bins_of_durations(options.data, options)
     if options.plot is not None:
         plot_bins(report, options.plot)
@@ -73,7 +74,7 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
         >>> report.num_examples, len(report.bucket_duration_bins)
         (48, 6)
     """
-    options.check(options.data, lambda: resolve_input(options.data, "leave out"), options.tokenizer)
+    options.check(options.data, lambda: data_of(options.data, "leave out"), options.tokenizer)
     report = bins_in_two_dimensions(options.data, options.spec(), options)
     if options.plot is not None:
         plot_bins_2d(report, options.plot)

@@ -12,8 +12,9 @@ from prepcli.commands.estimate_bins.padding import evenly, padding
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.errors import UsageError, option
 from prepcli.interface.reports import brief, percentiles
+from prepcli.jobs.inputs.data import data_of
 from prepcli.manifest.durations import Durations, read_input
-from prepcli.manifest.inputs import notes_on_input, resolve_input
+from prepcli.manifest.inputs import notes_on_input
 from prepcli.manifest.seconds import notes_on_limit, notes_on_seconds, typical_seconds
 from prepcli.planning.cut_points import duration_bins
 from prepcli.processes.workers import available_processors
@@ -89,13 +90,13 @@ class BinsReport(BinsText):
 
 
 def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
-    """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
+    """Estimate the bins of the data that `spec` names (see `prepcli.jobs.inputs.data.data_of`).
 
     Raises `UsageError` if inputs cannot be read, or have fewer examples than buckets, and `IncompleteError` if a worker
     process dies. Lines that cannot be used are counted.
     """
     options = options or BinsOptions()
-    data = resolve_input(spec, "leave out")
+    data = data_of(spec, "leave out")
     options = with_keys_of(options, data)
     check_limits(options.min_duration, options.max_duration)
     found = read_input(

@@ -24,9 +24,10 @@ from prepcli.commands.estimate_bins.padding import paddings_of
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.errors import UsageError, option
 from prepcli.interface.reports import brief, percentiles
+from prepcli.jobs.inputs.data import data_of
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.durations import Durations, read_input
-from prepcli.manifest.inputs import notes_on_input, resolve_input
+from prepcli.manifest.inputs import notes_on_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
 from prepcli.manifest.seconds import notes_on_limit, notes_on_seconds, typical_seconds
@@ -131,14 +132,14 @@ class Bins2dReport(BinsText):
 
 
 def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions | None = None) -> Bins2dReport:
-    """Estimate the bins of the data that `spec` names (see `prepcli.manifest.inputs.resolve_input`).
+    """Estimate the bins of the data that `spec` names (see `prepcli.jobs.inputs.data.data_of`).
 
     Raises `UsageError` if inputs or tokenizers cannot be read, if endless data come without a number of examples, and
     if there is no example; `IncompleteError` if a worker process dies. Lines that cannot be used are counted, including
     lines without a text or in a language without a tokenizer.
     """
     options = options or Bins2dOptions()
-    data = resolve_input(spec, "leave out")
+    data = data_of(spec, "leave out")
     options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)
     if (options.text_field or TEXT_FIELD) == (options.lang_field or LANG_FIELD):
         raise UsageError(f"text and language cannot both be in the field {options.text_field or TEXT_FIELD!r}")

@@ -4,6 +4,7 @@ import os
 import re
 import stat
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ from prepcli.formats.folders import advice_on_audio, numbered, regular_files
 from prepcli.formats.sets import CodesSet, Shards, SharSet, TarredSet, WenetSet, open_set
 from prepcli.formats.shar import AUDIO_FILE, decode_json
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE
+from prepcli.jobs.inputs.data import containers_at, data_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
-from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import Reader, check_file, expand_paths, open_bytes
 from prepcli.storage.addresses import is_address, names_several
+from prepcli.storage.containers import Catalogue
 from prepcli.storage.paths import AnyPath, StorePath, path_of
 
 WORK = ".prepcli"
@@ -80,7 +82,7 @@ def what_is(spec: str) -> Subject:
 
 def _lines_of(spec: str) -> DataSet | Mix:
     """The data that `resolve_input` finds; raises `UsageError` for Parquet files, which are read as an export."""
-    data = resolve_input(spec)
+    data = data_of(spec)
     for leaf in leaves_of(data):
         if leaf.parquet:
             raise UsageError(f"{spec} names Parquet files; inspect them one by one: prepcli inspect {leaf.paths[0]}")
@@ -98,6 +100,8 @@ def _of_folder(folder: AnyPath) -> Subject:
         if (found := look(named)) is not None:
             found.folder = found.folder or named
             return found
+    if found_containers := containers_at(str(named)):
+        return _of_containers(found_containers, named)
     if named.name and (named.with_name(named.name + WORK) / "plan.json").is_file():
         return Subject("run", "the output of a run of prepcli, without data of a kind that inspect reads", out=named)
     raise UsageError(
@@ -207,6 +211,8 @@ def _of_file(path: AnyPath) -> Subject:
         return _of_tars([path], "a tar")
     if (export := export_of(path)) is not None:
         return _export(export, path)
+    if path.suffix == ".zip":
+        return _of_containers(containers_at(name), path.parent)
     kind = line_kind(path)
     if path.name.startswith("rejects") and path.stat().st_size == 0:
         kind = "rejects"  # the list of a run that rejected nothing
@@ -224,6 +230,11 @@ def _of_file(path: AnyPath) -> Subject:
             f"and as audio it {why}"
         ) from None
     return Subject("audio", "an audio file", folder=path.parent)
+
+
+def _of_containers(paths: Sequence[str], folder: AnyPath) -> Subject:
+    kinds = ", ".join(dict.fromkeys(one.kind for one in paths if isinstance(one, Catalogue)))
+    return Subject("manifest", f"{kinds}, {len(paths):,} files", DataSet(tuple(paths)), folder=folder)
 
 
 def check_regular(path: AnyPath) -> None:

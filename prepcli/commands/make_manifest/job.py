@@ -117,8 +117,8 @@ class Recordings:
         if self._has_commands:
             if is_command(value):
                 return self._run(entry, value)
-            if in_archive(value):
-                unreadable(value, "is a place in an archive of Kaldi; copy the audio to files first")
+            if (place := in_archive(value)) is not None:
+                path = os.path.join(self._source.base, place)
         try:
             return self._measure(path), self._names.name(path)
         except RecordRejected as rejected:
@@ -373,7 +373,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         for one in plan.contents.catalog.sample():
             with contextlib.suppress(RecordRejected):  # it is rejected later, with this reason
                 paths += filter(None, [None if one.reason else source.audio_of(one)])
-        if any(is_command(path) or in_archive(path) for path in paths):
+        if any(is_command(path) or ".ark:" in path for path in paths):
             return None
         return explain_missing([(source.base, path) for path in paths], source.path, near=source.path)
 

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from prepcli.audio.info import unreadable
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import EntrySource, text_lines
 from prepcli.commands.make_manifest.tables import by_white_space, read_table
 from prepcli.errors import RejectReason, UsageError, option
+from prepcli.storage.containers import name_in
 
 WAV_SCP = "wav.scp"
 _TABLES = (("text", "text"), ("speaker", "utt2spk"), ("lang", "utt2lang"))
-_IN_ARCHIVE = re.compile(r"\.ark:\d+(\[.*\])?$")
+_IN_ARCHIVE = re.compile(r"(.+\.ark):(\d+)(\[.*\])?$", re.DOTALL)
 
 
 def kaldi_source(folder: Path, how: str, base: str, run_commands: bool) -> EntrySource:
@@ -67,9 +69,16 @@ def words_of_command(value: str) -> list[str]:
         return value.split()
 
 
-def in_archive(value: str) -> bool:
-    """Whether a value of wav.scp is a place in one of Kaldi's archives."""
-    return _IN_ARCHIVE.search(value) is not None
+def in_archive(value: str) -> str | None:
+    """The name `FILE::BYTE` of a place in one of Kaldi's archives, `FILE.ark:BYTE`; None for other values of wav.scp.
+
+    Raises:
+        RecordRejected: the value names a range of the samples at that place.
+    """
+    found = _IN_ARCHIVE.fullmatch(value)
+    if found is not None and found[3]:
+        unreadable(value, "is a range of an entry of Kaldi's archive; write it to segments instead")
+    return None if found is None else name_in(found[1], found[2])
 
 
 def _refuse_commands(scp: str) -> None:

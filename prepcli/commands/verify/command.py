@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.commands.verify.exports import verify_export
-from prepcli.commands.verify.manifests import MAX_PROBLEMS, ManifestReport, manifests_in, named_files, verify_manifest
+from prepcli.commands.verify.manifests import (
+    MAX_PROBLEMS,
+    ManifestReport,
+    manifests_in,
+    named_files,
+    verify_catalogues,
+    verify_manifest,
+)
 from prepcli.commands.verify.options import Verify
 from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
@@ -26,6 +33,7 @@ from prepcli.formats.folders import advice_on_audio, irregular_files
 from prepcli.formats.indexes import INDEX_SUFFIX, index_names
 from prepcli.formats.sets import CodesSet, ParquetSet, SharSet, StoredSet, TarredSet, open_set, sets_in
 from prepcli.interface.printing import printable_command
+from prepcli.jobs.inputs.data import containers_at
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.scan import lines_of, ranges_of
 from prepcli.manifest.sources import is_gzip, open_bytes
@@ -253,6 +261,8 @@ def check_set(
         UsageError: `out` holds no data set.
     """
     if out.is_file():
+        if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out))):
+            return _verify_containers(out, containers, num_workers)
         return _verify_file(out, audio_base_dir, num_workers)
     if not out.is_dir():
         raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
@@ -265,6 +275,8 @@ def check_set(
     if not (sets or published or manifests or any(run.is_finished for run in runs)):
         if isinstance(out, Path) and (state := read_document(out / "plan.json", StoredPlan)) is not None:
             raise UsageError(f"{out} holds the state of the run that made {state.out}; give {state.out}")
+        if containers := containers_at(str(out)):
+            return _verify_containers(out, containers, num_workers)
         raise UsageError(
             f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
@@ -326,6 +338,14 @@ def _commands(runs: Sequence[PublishedRun]) -> str:
     return " and ".join(sorted({run.plan.command for run in runs}))
 
 
+def _verify_containers(out: AnyPath, containers: Sequence[str], num_workers: int) -> VerifyReport:
+    """Check the records of containers that no run has written, by the headers of their audio."""
+    report = VerifyReport(str(out), kind="containers")
+    for found in verify_catalogues(containers, num_workers):
+        _add(found, report)
+    return report
+
+
 def _verify_file(path: AnyPath, audio_base_dir: AnyPath | None, num_workers: int) -> VerifyReport:
     """Check one manifest; the state of its run is next to it (`m.json.prepcli`), or next to its folder."""
     report = VerifyReport(str(path), kind="manifest")
@@ -358,6 +378,10 @@ def _add_manifest(
     else:
         shift = frame_shift_of(path.name, runs)
         found = verify_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, shift)
+    _add(found, report)
+
+
+def _add(found: ManifestReport, report: VerifyReport) -> None:
     report.manifests += 1
     report.records += found.num_records
     report.seconds += found.seconds

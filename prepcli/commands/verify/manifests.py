@@ -243,6 +243,18 @@ def verify_manifest(
     return report
 
 
+def verify_catalogues(containers: Sequence[str], num_workers: int) -> Iterator[ManifestReport]:
+    """Check the records of each container, as those of a manifest.
+
+    Raises:
+        UsageError: a container is damaged.
+    """
+    parts = [ManifestPart(Range(one, 0, None), "", None, None) for one in containers]
+    for one, part in zip(containers, map_refusing_crashes(check_part, parts, num_workers), strict=True):
+        problems = [f"{os.path.basename(one)}:{line + 1}: {problem}" for line, problem in part.problems]
+        yield ManifestReport(part.num_records, part.seconds, problems[:MAX_PROBLEMS])
+
+
 def named_files(
     path: AnyPath, plan: StoredPlan | None, audio_base_dir: AnyPath | None, published: Collection[str]
 ) -> Iterator[str]:

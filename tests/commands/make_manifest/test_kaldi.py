@@ -1,5 +1,6 @@
 """Kaldi data directories: segments, repeated utterances, paths, and commands in wav.scp."""
 
+import tarfile
 from pathlib import Path
 
 from tests.commands.make_manifest.test_formats import make, paths, rejects, write_lines_of
@@ -67,4 +68,24 @@ class TestKaldi:
         assert made[1] == "m_audio/u_1.wav"
         found = rejects(tmp_path / "m.json")
         assert "cannot be made: `cat gone.wav` ended with 1" in found[0]["reject_detail"]
-        assert "archive of Kaldi" in found[1]["reject_detail"]
+        assert f"{audio}/x.ark does not exist" in found[1]["reject_detail"]
+
+    def test_audio_in_archives(self, audio: Path, tmp_path: Path) -> None:
+        """Kaldi's own entries are WAV; ESPnet writes FLAC behind `AUDIO` and its length."""
+        wav, flac = (audio / "a/x.wav").read_bytes(), (audio / "b/y.flac").read_bytes()
+        head = b"u1 " + wav + b"u2 AUDIO\x04" + len(flac).to_bytes(4, "little")
+        (tmp_path / "x.ark").write_bytes(head + flac + b"u3 \0BFM features")
+        places = (3, 3 + len(wav) + 3, len(head + flac) + 3)
+        lines = [f"u{number} {tmp_path}/x.ark:{place}" for number, place in enumerate(places, 1)]
+        folder = self.folder(tmp_path, wav_scp="\n".join([*lines, f"u4 {tmp_path}/x.ark:3[0:100]"]))
+        make(folder, tmp_path / "m.json")
+        assert paths(tmp_path / "m.json") == [f"x.ark::{place}" for place in places[:2]]
+        details = [one["reject_detail"] for one in rejects(tmp_path / "m.json")]
+        assert "x.ark::" in details[0]
+        assert "is not audio" in details[0]
+        assert "write it to segments instead" in details[1]
+        done = prepcli("manifest-to-tarred", tmp_path / "m.json", tmp_path / "out", "--num-shards", 1)
+        assert done.code == 0, done.err
+        with tarfile.open(tmp_path / "out/audio_0.tar") as tar:
+            stored = [tar.extractfile(one).read() for one in tar]  # type: ignore[union-attr]
+        assert stored == [wav, flac]

@@ -177,3 +177,24 @@ def test_make_manifest_names_members(source: str, tmp_path: Path) -> None:
     assert all(one["duration"] > 0 for one in lines)
     again = prepcli("manifest-to-wenet", tmp_path / "out" / "m.json", tmp_path / "wenet", "--json")
     assert (again.json["records_out"], again.json["rejects"]) == (4, 0)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_bins_inspect_and_verify_read_every_kind(source: str, tmp_path: Path) -> None:
+    manifest = write_short_corpus(tmp_path / "corpus", 6)
+    (tmp_path / "source").mkdir()
+    made = SOURCES[source](manifest, tmp_path / "source")
+    plain, found = (prepcli("estimate-bins", spec, "-b", 3, "-q") for spec in (manifest, made))
+    assert (found.code, found.out) == (0, plain.out), found.err
+    assert prepcli("inspect", made).code == 0
+    done = prepcli("verify", made, "--json")
+    # The trainer that reads lists of bytes takes 16 kHz only, and the corpus has 8 kHz.
+    assert (done.code, done.json["records"]) == (int(source == "parquet of bytes"), 6), done.out
+
+
+def test_verify_names_the_record_whose_audio_is_damaged(tmp_path: Path) -> None:
+    (key, _, data), *others = samples(write_short_corpus(tmp_path / "corpus", 3))
+    members = [(f"{key}.flac", data[: len(data) // 2]), *((f"{key}.flac", data) for key, _, data in others)]
+    done = prepcli("verify", write_tar(tmp_path / "a.tar", members))
+    assert done.code == 1
+    assert f"a.tar:1: {tmp_path}/a.tar::{key}.flac ends early" in done.out

@@ -1,0 +1,45 @@
+"""Data sets for commands that read durations and audio without writing a set: bins, inspect and verify."""
+
+from prepcli.errors import UsageError
+from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.named import manifests_of
+from prepcli.manifest.datasets import DataSet, Mix
+from prepcli.manifest.input_cfg import Texts
+from prepcli.manifest.inputs import resolve_input
+from prepcli.storage.containers import Catalogue
+from prepcli.storage.paths import is_dir, is_file
+
+_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
+_LISTS = ("shards.list", "data.list")
+
+
+def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
+    """The data that `spec` names: as `resolve_input`, and containers that only their catalogue describes.
+
+    Raises:
+        UsageError: as by `resolve_input`, or a container is damaged.
+    """
+    if not is_dir(spec):
+        found = containers_at(spec)
+        return DataSet(tuple(found)) if found else resolve_input(spec, texts)
+    try:
+        return resolve_input(spec, texts)
+    except UsageError:
+        if found := containers_at(spec):
+            return DataSet(tuple(found))
+        raise
+
+
+def containers_at(path: str) -> list[str]:
+    """The containers at a path; none for manifests, and for a folder that is not a data set."""
+    is_folder = is_dir(path)
+    if not is_folder and not (path.lower().endswith(_SUFFIXES) or path.rpartition("/")[2] in _LISTS):
+        return []
+    if not is_folder and not is_file(path):
+        return []
+    try:
+        return [one for one in manifests_of(path, SetInput()) if isinstance(one, Catalogue)]
+    except UsageError:
+        if is_folder:
+            return []
+        raise
