@@ -93,12 +93,13 @@ class OverRecords(Job[UnitT, ContentsT]):
 
     Attributes:
         manifests: their paths.
-        options: the dataclass of options that shape the output, with `audio_base_dir`.
+        options: the dataclass of options that shape the output, with `audio_base_dir`; None if `own_settings` and
+            `audio_base_dir` do not use it.
         num_workers: number of processes for planning.
     """
 
     manifests: Sequence[str]
-    options: Any
+    options: Any = None
     num_workers: int
 
     @property

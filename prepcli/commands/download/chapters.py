@@ -122,8 +122,6 @@ _Plan = Plan[RecordUnit, ChapterContents]
 class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
     """A record is a line of the published manifest; a unit is a few chapters with all their records."""
 
-    options: Any = None
-
     def __init__(self, corpus: Chapters, metadata: Path, chapters: Path | None, num_workers: int) -> None:
         self.corpus, self.num_workers = corpus, num_workers
         self.manifests = [str(metadata / corpus.manifest.name)]
