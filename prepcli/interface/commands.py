@@ -78,7 +78,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "filter",
             "filter",
             "Filter",
-            "Keep the records that fulfil rules, and merge manifests",
+            "Keep records by rules, and merge manifests",
             "commands.filter.report.FilterReport",
         ),
         Command(
@@ -92,7 +92,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "find-duplicates",
             "find_duplicates",
             "FindDuplicates",
-            "Find equal audio and texts, and leaks between sets",
+            "Find equal audio and texts, also between sets",
             "commands.find_duplicates.report.DuplicatesReport",
         ),
     ),

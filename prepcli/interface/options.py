@@ -40,7 +40,7 @@ class Option:
         names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused.
         needs: the option (its field) without which this one has no effect; a call with this one alone is refused.
         disables: the options that have no effect with this one; a call with both is refused.
-        added_later: states of earlier versions do not have it, so it is one of the settings only if it is given.
+        added_later: states of earlier versions do not have it, so its default is not one of the settings.
     """
 
     help: str
@@ -163,7 +163,7 @@ def settings_of(options: Any) -> dict[str, Any]:
     return {
         f"--{one.name.replace('_', '-')}": _json_value(getattr(options, one.name))
         for one in declared(type(options))
-        if one.option.shapes_output and not (one.option.added_later and getattr(options, one.name) is None)
+        if one.option.shapes_output and not (one.option.added_later and getattr(options, one.name) == one.default)
     }
 
 

@@ -127,7 +127,7 @@ class OverRecords(Job[UnitT, ContentsT]):
         Raises:
             UsageError: as by `Records`, or the records shall be shuffled, and a container can only be read in order.
         """
-        if getattr(self.options, "shuffle", False):
+        if getattr(getattr(self, "options", None), "shuffle", False):
             refuse_one_pass(self.manifests)
         return Records(
             self.manifests,

@@ -253,7 +253,7 @@ def test_python_m_prepcli_and_the_entry_point_are_the_same() -> None:
 def test_a_bug_is_one_line_unless_asked_for(traceback: bool, tmp_path: Path) -> None:
     code = (
         "import prepcli.manifest.sources as sources\n"
-        "def fail(spec): raise ZeroDivisionError('a slip')\n"
+        "def fail(*_, **__): raise ZeroDivisionError('a slip')\n"
         "sources.expand_paths = fail\n"
         "from prepcli.cli.app import main\n"
         "main()\n"

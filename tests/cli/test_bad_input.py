@@ -47,7 +47,7 @@ def everything(folder: Path) -> tuple[dict[str, str], list[Path]]:
     ("manifest", "words"),
     [
         ("none.json", "not found: none.json"),
-        ("s01", "is a directory, not a file: s01"),
+        ("s01", "prepcli make-manifest s01 OUT.json"),
         ("empty.json", "in empty.json: "),
         ("text.json.gz", "text.json.gz is damaged or not a gzip file"),
         ("cut.json.gz", "cut.json.gz is cut short"),

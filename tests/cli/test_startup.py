@@ -64,7 +64,7 @@ def test_a_signal_while_a_command_works(
     module: str, function: str, arguments: list[object], number: signal.Signals
 ) -> None:
     code = (
-        f"def wait(*_):\n    try:\n        {WAIT}\n    except Exception:\n        pass  # as libraries do\n"
+        f"def wait(*_, **__):\n    try:\n        {WAIT}\n    except Exception:\n        pass  # as libraries do\n"
         f"import {module} as module; module.{function} = wait\n"
         "from prepcli.__main__ import main; main()"
     )

@@ -1,6 +1,7 @@
 """Data sets as sources of make-manifest: their records, with audio named `FILE::MEMBER`."""
 
 import os
+import re
 from collections.abc import Iterator
 
 from prepcli.commands.make_manifest.columns import ColumnNames
@@ -8,16 +9,15 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.errors import RecordRejected
 from prepcli.formats.names import absolute_folder
-from prepcli.formats.sets import sets_in
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
-from prepcli.manifest.lines import read_line
-from prepcli.manifest.scan import Range, lines_of
-from prepcli.storage.paths import path_of
+from prepcli.manifest.record import Record
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip", ".parquet")
 _LISTS = ("shards.list", "data.list")
+_PART = re.compile(r"cuts$|cuts\.\d+\.jsonl|bucket\d+$")
+"""Names in a Lhotse Shar, and of static buckets."""
 _OWN = frozenset({"audio_filepath", "duration", "offset"})
 
 
@@ -27,11 +27,11 @@ def is_set(path: str) -> bool:
     if not os.path.isdir(path):
         return name.lower().endswith(_SUFFIXES) or name in _LISTS
     try:
-        if any(one.kind in ("tarred", "shar", "wenet", "parquet") for one in sets_in(path_of(path))):
-            return True
         with os.scandir(path) as entries:
-            return any(entry.name.lower().endswith(_SUFFIXES) for entry in entries)
-    except OSError:  # such as a link to itself, which the walk through a folder of audio leaves out
+            return any(
+                entry.name.lower().endswith((*_SUFFIXES, *_LISTS)) or _PART.match(entry.name) for entry in entries
+            )
+    except OSError:  # the walk through the folder says more
         return False
 
 
@@ -45,6 +45,8 @@ def set_source(path: str, how: str, columns: ColumnNames) -> EntrySource:
     manifests = manifests_of(path, reading)
 
     def entries() -> Iterator[SourceEntry]:
+        from prepcli.manifest.scan import Range, lines_of  # needs NumPy
+
         for manifest in manifests:
             for number, text in enumerate(lines_of(Range(manifest, 0, None)), 1):
                 if text.strip() and (entry := _entry(text, number)) is not None:
@@ -62,7 +64,7 @@ def _entry(text: bytes, number: int) -> SourceEntry | None:
         raw = parse_fields(text)
         if is_skipped(raw):
             return None
-        read_line(text, cuts=False)
+        Record(raw)
     except RecordRejected as rejected:
         return rejected_entry(rejected.reason, rejected.detail, number, text.decode("utf-8", "surrogateescape"))
     fields = {name: decode_value(value) for name, value in raw.items()}

@@ -22,18 +22,30 @@ class ParquetOptions(ShardOptions):
             "hf: for Hugging Face datasets and NeMo; omnilingual: for omnilingual-asr, mono FLAC at 16 kHz in folders "
             "by corpus, split and language.",
             disables=("shard_size", "row_group_size", "target_sample_rate"),
+            added_later=True,
         ),
     ] = "hf"
     corpus: Annotated[
-        str | None, Option("With --form omnilingual: the corpus of records without the field corpus.", needs="form")
+        str | None,
+        Option(
+            "With --form omnilingual: the corpus of records without the field corpus.", needs="form", added_later=True
+        ),
     ] = None
     set_split: Annotated[
         str | None,
-        Option("With --form omnilingual: the split of records without the field split, such as train.", needs="form"),
+        Option(
+            "With --form omnilingual: the split of records without the field split, such as train.",
+            needs="form",
+            added_later=True,
+        ),
     ] = None
     set_lang: Annotated[
         str | None,
-        Option("With --form omnilingual: the language of records without the field lang, such as de.", needs="form"),
+        Option(
+            "With --form omnilingual: the language of records without the field lang, such as de.",
+            needs="form",
+            added_later=True,
+        ),
     ] = None
     row_group_size: Annotated[
         int, Option("Maximum number of records per row group; a reader holds a whole row group.", minimum=1)
