@@ -60,7 +60,7 @@ class SelectedSlice(LineSlice):
     seconds: float
 
 
-class Outcome(NamedTuple):
+class Selected(NamedTuple):
     """The treatment of the records with a code: the number of their file (None: they are left out), and why.
 
     `changes`: fields to set in the line.
@@ -267,7 +267,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         """The details of the report, with the paths of the files."""
 
     @abstractmethod
-    def outcome(self, contents: SelectionContents, code: int) -> Outcome:
+    def outcome(self, contents: SelectionContents, code: int) -> Selected:
         """The treatment of the records with a code."""
 
     def process(self, plan: SelectionPlan, unit: SelectedSlice, writer: UnitWriter, advance: Advance) -> None:

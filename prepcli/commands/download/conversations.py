@@ -50,7 +50,7 @@ class TranscriptLine:
     text: str
 
 
-class Corpus(Protocol):
+class SlicedCorpus(Protocol):
     """The reader of a corpus.
 
     Attributes:

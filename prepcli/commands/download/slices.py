@@ -24,7 +24,14 @@ from prepcli.audio.opening import open_source
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment
 from prepcli.audio.segments import segment_samples
-from prepcli.commands.download.conversations import Conversation, Corpus, TranscriptLine, decode_line, parse_span, runs
+from prepcli.commands.download.conversations import (
+    Conversation,
+    SlicedCorpus,
+    TranscriptLine,
+    decode_line,
+    parse_span,
+    runs,
+)
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import UnitJob
@@ -117,7 +124,7 @@ class Surveyed:
     undecodable: str | None
 
 
-def survey(corpus: Corpus, conversations: Sequence[Conversation], num_workers: int) -> list[Surveyed]:
+def survey(corpus: SlicedCorpus, conversations: Sequence[Conversation], num_workers: int) -> list[Surveyed]:
     """Read all transcripts, and check that the recordings can be decoded.
 
     Raises:
@@ -129,11 +136,11 @@ def survey(corpus: Corpus, conversations: Sequence[Conversation], num_workers: i
     return surveyed
 
 
-def _survey_some(corpus: Corpus, conversations: Sequence[Conversation]) -> list[Surveyed]:
+def _survey_some(corpus: SlicedCorpus, conversations: Sequence[Conversation]) -> list[Surveyed]:
     return [_survey_one(corpus, conversation) for conversation in conversations]
 
 
-def _survey_one(corpus: Corpus, conversation: Conversation) -> Surveyed:
+def _survey_one(corpus: SlicedCorpus, conversation: Conversation) -> Surveyed:
     transcript = input_file(conversation.transcript)
     num_lines, seconds = 0, 0.0
     for _, line in corpus.lines(conversation):
@@ -213,7 +220,7 @@ class SlicingJob(UnitJob[Chunk, None]):
 
     def __init__(
         self,
-        corpus: Corpus,
+        corpus: SlicedCorpus,
         min_slice_duration: float,
         options: Mapping[str, Any] = MappingProxyType({}),
         num_workers: int = 1,

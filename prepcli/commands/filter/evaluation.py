@@ -16,11 +16,11 @@ import numpy.typing as npt
 from prepcli.commands.filter.grammar import (
     DERIVED,
     Both,
-    Call,
     Comparison,
     Condition,
     Either,
     Field,
+    FunctionCall,
     IsTrue,
     Kind,
     Literals,
@@ -106,7 +106,7 @@ class Values:
         raise RecordRejected(RejectReason.BAD_FIELD, f"{self.name} is {text}, and {use} needs {wanted}")
 
 
-class Numbers(Values):
+class NumberColumn(Values):
     """Computed numbers; NaN if they are missing."""
 
     kinds = frozenset({"number"})
@@ -180,19 +180,19 @@ class Block:
         match operand:
             case Literals(value):
                 if static_kind(operand) == "number" and isinstance(value, int | float):
-                    return Numbers("", np.full(self._size, value, np.float64))
+                    return NumberColumn("", np.full(self._size, value, np.float64))
                 return Values("", [value] * self._size)
             case Quantile():
-                return Numbers("quantile", np.full(self._size, self._quantiles[operand]))
+                return NumberColumn("quantile", np.full(self._size, self._quantiles[operand]))
             case Field(name) if name in DERIVED:
                 return self._rate(name)
             case Field(name):
                 return Values(name, self._fields[name])
-            case Call("lower", argument):
+            case FunctionCall("lower", argument):
                 values = self.values(argument)
                 values.check(_TEXTS, "lower")
                 return Values(values.name, [None if one is None else one.lower() for one in values.items])
-            case Call(_, argument):
+            case FunctionCall(_, argument):
                 values = self.values(argument)
                 values.check(_TEXTS | _LISTS, "len")
                 return Values(values.name, [None if one is None else len(one) for one in values.items])
@@ -204,7 +204,7 @@ class Block:
             counts = [None if text is None else len(text) for text in texts.items]
         else:
             counts = [None if text is None else len(text.split()) for text in texts.items]
-        return Numbers(name, np.array(counts, np.float64) / np.array(durations, np.float64))
+        return NumberColumn(name, np.array(counts, np.float64) / np.array(durations, np.float64))
 
     def _compare(self, sign: str, left: Operand, right: Operand) -> Logical:
         one, other = self.values(left), self.values(right)

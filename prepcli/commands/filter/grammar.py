@@ -46,7 +46,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """`len(x)` or `lower(x)`."""
 
     function: Literal["len", "lower"]
@@ -123,7 +123,7 @@ class Either:
     right: "Condition"
 
 
-Operand: TypeAlias = Literals | Field | Call | Quantile
+Operand: TypeAlias = Literals | Field | FunctionCall | Quantile
 Condition: TypeAlias = Comparison | Membership | Missing | Matches | IsTrue | Not | Both | Either
 Node: TypeAlias = Operand | Condition
 
@@ -153,7 +153,7 @@ def nodes(tree: Node) -> Iterator[Node]:
         case Comparison(_, left, right) | Membership(left, right) | Both(left, right) | Either(left, right):
             yield from nodes(left)
             yield from nodes(right)
-        case Call(_, below) | Quantile(below) | Matches(below) | Missing(below) | IsTrue(below) | Not(below):
+        case FunctionCall(_, below) | Quantile(below) | Matches(below) | Missing(below) | IsTrue(below) | Not(below):
             yield from nodes(below)
         case _:
             pass
@@ -192,7 +192,7 @@ def static_kind(operand: Operand) -> Kind | None:
             return kind_of(value)
         case Field(name):
             return "number" if name in DERIVED else None
-        case Call("lower"):
+        case FunctionCall("lower"):
             return "text"
         case _:
             return "number"
@@ -343,7 +343,7 @@ class _Parser:
                     raise self._wrong(place, f"the list has no {kind}")
             case Field(name) if name not in DERIVED:
                 pass
-            case Call("lower"):
+            case FunctionCall("lower"):
                 pass
             case _:
                 raise self._wrong(place, 'a list such as ["en", "de"], or a field, comes after `in`')
@@ -415,7 +415,7 @@ class _Parser:
                 wanted: Sequence[Kind | None] = (None, "text", "list") if token.text == "len" else (None, "text")
                 if static_kind(argument) not in wanted or isinstance(argument, Literals):
                     raise self._wrong(place, f"`{token.text}` takes a field with a text")
-                found: Operand = Call(token.text, argument)
+                found: Operand = FunctionCall(token.text, argument)
             case "quantile":
                 found = self._quantile(place)
             case name:

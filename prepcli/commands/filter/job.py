@@ -17,7 +17,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.jobs.records import settings_over
-from prepcli.jobs.selection import Outcome, SelectionContents, SelectionJob, SelectionPlan
+from prepcli.jobs.selection import Selected, SelectionContents, SelectionJob, SelectionPlan
 from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.sources import expand_paths
 
@@ -66,12 +66,12 @@ class FilterJob(SelectionJob):
         """The manifest."""
         return (glob.escape(self.options.out.name),)
 
-    def outcome(self, contents: SelectionContents, code: int) -> Outcome:
+    def outcome(self, contents: SelectionContents, code: int) -> Selected:
         """Records that no rule drops are written; the others too with `--skipme`."""
         why = "; ".join(label for bit, label in enumerate(contents.facts["labels"]) if code >> bit & 1)
         if why and not self.options.skipme:
-            return Outcome(None, why)
-        return Outcome(0, changes={"_skipme": f"filter: {why}"} if why else None)
+            return Selected(None, why)
+        return Selected(0, changes={"_skipme": f"filter: {why}"} if why else None)
 
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
         """The manifest, and what the rules cost."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from prepcli.commands.filter.grammar import Quantile
 from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.presets import PRESETS
-from prepcli.commands.filter.report import Tally
+from prepcli.commands.filter.report import RuleTally
 from prepcli.commands.filter.rules import (
     FieldCheck,
     MakeRuleCollector,
@@ -56,7 +56,7 @@ class Planning:
         for name, is_given in (("listed", self._listed), ("unique", self._unique), ("sample", options.sample)):
             if is_given is not None and is_given != ():
                 self._bits[name] = np.uint64(1 << (len(self._rules) + len(self._bits)))
-        self._tally = Tally(len(self._rules) + len(self._bits))
+        self._tally = RuleTally(len(self._rules) + len(self._bits))
         self._folder = scratch_folder(workspace)
         self._held: _Held | None = _Held(self._folder) if {"unique", "sample"} & self._bits.keys() else None
         self._has_records = False

@@ -39,7 +39,7 @@ class FilterReport(Report):
         return f"filter: the plan (nothing is written), {printable(self.out)}\n{table_of(self.details, self.notes)}"
 
 
-class Tally:
+class RuleTally:
     """Adds up what rules drop.
 
     Attributes:

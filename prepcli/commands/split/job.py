@@ -21,7 +21,7 @@ from prepcli.formats.names import normal_path
 from prepcli.jobs.records import hash_segments, settings_over
 from prepcli.jobs.selection import (
     HeldParts,
-    Outcome,
+    Selected,
     SelectionContents,
     SelectionJob,
     SelectionPlan,
@@ -216,11 +216,11 @@ class SplitJob(SelectionJob):
         """The manifests of the parts."""
         return [glob.escape(name) for name in self.names]
 
-    def outcome(self, contents: SelectionContents, code: int) -> Outcome:
+    def outcome(self, contents: SelectionContents, code: int) -> Selected:
         """Each part has a file; other records are left out."""
         if code < len(self.names):
-            return Outcome(code)
-        return Outcome(None, "in no part" if code == len(self.names) else "its text is in a smaller part")
+            return Selected(code)
+        return Selected(None, "in no part" if code == len(self.names) else "its text is in a smaller part")
 
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
         """The size of each part, and the path of its manifest."""

@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class FieldNames:
     """The names of fields or columns that the user has given; None: they are found by their usual names."""
 
     audio: str | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.members import audio_column, audio_value, huggingface_features, open_parquet
-from prepcli.jobs.inputs.lines import Columns, in_blocks, line, seconds_of, stated_duration, unusable
+from prepcli.jobs.inputs.lines import FieldNames, in_blocks, line, seconds_of, stated_duration, unusable
 from prepcli.storage.containers import name_in
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _HIVE = re.compile(r"/([A-Za-z_]\w*)=([^/]+)(?=/)")
 _ROWS = 1024
 
 
-def row_lines(path: str, columns: Columns) -> Iterator[bytes]:
+def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
     """A line for each row of a Parquet file; folders such as `language=deu_Latn` give fields.
 
     The audio is decoded only as far as its header, and only if there is no column with durations.
@@ -31,7 +31,7 @@ def row_lines(path: str, columns: Columns) -> Iterator[bytes]:
     return in_blocks(_lines(path, columns))
 
 
-def _lines(path: str, columns: Columns) -> Iterator[bytes]:
+def _lines(path: str, columns: FieldNames) -> Iterator[bytes]:
     import pyarrow as pa
 
     file = open_parquet(path)
@@ -73,7 +73,7 @@ def _column(table: "pyarrow.Table") -> "pyarrow.Array":
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _check_named(path: str, names: list[str], columns: Columns) -> None:
+def _check_named(path: str, names: list[str], columns: FieldNames) -> None:
     for name in (columns.text, columns.speaker, columns.id):
         if name is not None and name not in names:
             raise UsageError(f"{path} has no column {name}; its columns are {', '.join(names)}")

@@ -12,7 +12,15 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.members import ZipMembers, container, streamed_members, tar_members
-from prepcli.jobs.inputs.lines import Columns, in_blocks, is_audio_suffix, line, seconds_of, stated_duration, unusable
+from prepcli.jobs.inputs.lines import (
+    FieldNames,
+    in_blocks,
+    is_audio_suffix,
+    line,
+    seconds_of,
+    stated_duration,
+    unusable,
+)
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, name_in
 
@@ -31,7 +39,7 @@ class Member(NamedTuple):
     audio: Callable[[], ByteRange | bytes]
 
 
-def sample_lines(path: str, keys: Keys, columns: Columns) -> Iterator[bytes]:
+def sample_lines(path: str, keys: Keys, columns: FieldNames) -> Iterator[bytes]:
     """A line for each sample of a tar or a zip archive, in the order of the audio.
 
     Raises:
@@ -100,7 +108,7 @@ def _samples(
     yield from by_key.items()
 
 
-def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], columns: Columns) -> Iterator[bytes]:
+def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], columns: FieldNames) -> Iterator[bytes]:
     for key, members in samples:
         audio = [(extension, one) for extension, one in members if _is_audio(extension, columns.audio)]
         if len({extension for extension, _ in audio}) > 1:

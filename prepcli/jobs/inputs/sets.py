@@ -12,7 +12,7 @@ from prepcli.formats.shar import CUTS_FILE
 from prepcli.formats.tarred import SHARD_MANIFEST_FOLDER
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
 from prepcli.interface.shared_options import SetInput
-from prepcli.jobs.inputs.lines import Columns, by_number
+from prepcli.jobs.inputs.lines import FieldNames, by_number
 from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
 from prepcli.jobs.inputs.samples import Keys, sample_lines
@@ -34,9 +34,9 @@ _SPLITS = {
 _WORD = re.compile(r"[A-Za-z]+")
 
 
-def columns_of(options: SetInput) -> Columns:
+def columns_of(options: SetInput) -> FieldNames:
     """The names of columns that the user has given."""
-    return Columns(options.audio_column, options.text_column, options.speaker_column, options.id_column)
+    return FieldNames(options.audio_column, options.text_column, options.speaker_column, options.id_column)
 
 
 def containers_of_file(path: str, options: SetInput) -> list[str]:

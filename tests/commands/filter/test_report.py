@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from prepcli.commands.filter.report import Tally, table_of
+from prepcli.commands.filter.report import RuleTally, table_of
 
 GROUPS = [["en", "de"], ["s\x1b1"]]
 
 
-def tally() -> Tally:
-    made = Tally(2)
+def tally() -> RuleTally:
+    made = RuleTally(2)
     for drops in ([0b01, 0b11, 0b00, 0b10], [0b01, 0b00, 0b00, 0b00]):
         group_of = np.array([[0, 1, -1, 0], [0, 0, 0, 0]], np.int32)
         made.add(np.array(drops, np.uint64), np.array([3600.0, 7200.0, 3600.0, 3600.0]), GROUPS, group_of)
