@@ -12,7 +12,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.members import ZipMembers, container, streamed_members, tar_members
-from prepcli.jobs.inputs.lines import (
+from prepcli.jobs.inputs.catalogue import (
     FieldNames,
     in_blocks,
     is_audio_suffix,

@@ -12,7 +12,7 @@ from prepcli.formats.shar import CUTS_FILE
 from prepcli.formats.tarred import SHARD_MANIFEST_FOLDER
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
 from prepcli.interface.shared_options import SetInput
-from prepcli.jobs.inputs.lines import FieldNames, by_number
+from prepcli.jobs.inputs.catalogue import FieldNames, by_number
 from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
 from prepcli.jobs.inputs.samples import Keys, sample_lines
