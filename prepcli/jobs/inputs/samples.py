@@ -28,8 +28,6 @@ Keys = Literal["webdataset", "wenet"]
 _WEBDATASET_KEY = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
 _HIDDEN = re.compile(r"(^|/)(__[^/]*__($|/)|\._|\.DS_Store$)")
 _TEXTS = ("txt", "text", "transcript", "normalized.txt")
-_OF_RECORDING = {"sources", "sampling_rate", "num_samples"}
-"""Fields of the manifest of a recording of lhotse."""
 _MAX_TEXT_BYTES = 16 << 20
 
 
@@ -128,10 +126,7 @@ def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], c
                 raise RecordRejected(RejectReason.MISSING_AUDIO, f"the sample {key} has no audio")
             if len(audio) > 1:
                 raise RecordRejected(RejectReason.BAD_FIELD, f"several samples in {path} have the key {key}")
-            found = _fields(members)
-            if found.keys() >= _OF_RECORDING:
-                raise UsageError(f"{path} holds a field of a Lhotse Shar, without texts; give the folder of the set")
-            fields = columns.rename(found)
+            fields = columns.rename(_fields(members))
             fields.setdefault("id", key.rpartition("/")[2])
             place = audio[0][1].audio()
             yield line(name, seconds_of(place, name, stated_duration(fields)), _without_duration(fields))

@@ -194,7 +194,7 @@ def test_a_field_of_a_shar_alone_has_no_texts(manifest: Path, tmp_path: Path) ->
     source = make("shar", manifest, tmp_path)
     done = prepcli("manifest-to-wenet", source / "target_audio", tmp_path / "out")
     assert done.code == 2
-    assert "recording.000000.tar holds a field of a Lhotse Shar, without texts; give the folder" in done.error_line
+    assert "recording.000000.tar is named as a field of a Lhotse Shar, which has no texts: give" in done.error_line
 
 
 def test_lists_for_trainers_do_not_name_members(manifest: Path, tmp_path: Path) -> None:
