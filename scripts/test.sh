@@ -2,7 +2,8 @@
 # All checks that must pass before a commit: ruff, mypy, shellcheck, and pytest without the tests marked `slow`.
 #
 #   scripts/test.sh                          # runs scripts/setup.sh first
-#   scripts/test.sh --all                    # also the slow tests: kill matrices, soak, Slurm, fuzzing, recipes; measures coverage
+#   scripts/test.sh --all                    # also the slow tests: kill matrices, soak, Slurm, fuzzing, recipes
+#   scripts/test.sh --coverage               # also prints the branch coverage of engine, formats and manifest
 #   scripts/test.sh tests/manifest -k gz     # other arguments go to pytest
 #   PREPCLI_PYTHON=python3 scripts/test.sh   # uses this interpreter, without set-up
 #
@@ -18,6 +19,9 @@ measured=()
 if [[ ${1:-} == --all ]]; then
     chosen=()
     kinds=(nemo torch store)
+    shift
+fi
+if [[ ${1:-} == --coverage ]]; then
     measured=(-p tests.support.measuring)
     shift
 fi

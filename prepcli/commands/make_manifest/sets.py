@@ -9,6 +9,7 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.errors import RecordRejected
 from prepcli.formats.names import absolute_folder
+from prepcli.formats.tarred import BUCKET
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
@@ -16,8 +17,8 @@ from prepcli.manifest.record import Record
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip", ".parquet")
 _LISTS = ("shards.list", "data.list")
-_PART = re.compile(r"cuts$|cuts\.\d+\.jsonl|bucket\d+$")
-"""Names in a Lhotse Shar, and of static buckets."""
+_CUTS = re.compile(r"cuts$|cuts\.\d+\.jsonl")
+"""The names of the cuts of a Lhotse Shar, or of their folder."""
 _OWN = frozenset({"audio_filepath", "duration", "offset"})
 
 
@@ -28,11 +29,11 @@ def is_set(path: str) -> bool:
         return name.lower().endswith(_SUFFIXES) or name in _LISTS
     try:
         with os.scandir(path) as entries:
-            return any(
-                entry.name.lower().endswith((*_SUFFIXES, *_LISTS)) or _PART.match(entry.name) for entry in entries
-            )
+            names = [entry.name for entry in entries]
     except OSError:  # the walk through the folder says more
         return False
+    suffixes = (*_SUFFIXES, *_LISTS)
+    return any(one.lower().endswith(suffixes) or _CUTS.match(one) or BUCKET.fullmatch(one) for one in names)
 
 
 def set_source(path: str, how: str, columns: ColumnNames) -> EntrySource:
