@@ -193,9 +193,11 @@ def _damage(path: str) -> Iterator[None]:
     """Raise `UsageError` for damage of a compressed tar."""
     import tarfile
 
+    # Named before: when the interpreter ends, a generator that is not finished is closed without these modules.
+    kinds = (tarfile.TarError, EOFError, zlib.error, OSError)
     try:
         yield
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except kinds as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise UsageError(f"{path} cannot be read as a compressed tar: {error}; copy it again") from None

@@ -122,9 +122,9 @@ def test_cheap_checks_come_before_the_model_and_pytorch(tmp_path: Path, monkeypa
         (["extend-context-audio", MANIFEST, tmp_path / "file"], "is a file; choose another output directory"),
         (
             ["extend-context-audio", MANIFEST, out, "--context-min-ssim", 3],
-            "--context-min-ssim 3.0 is not",
+            "--context-min-ssim must be 1 or less, not 3.0",
         ),
-        (["extend-context-audio", MANIFEST, out, "--batch-duration", 0], "--batch-duration 0.0 is not"),
+        (["extend-context-audio", MANIFEST, out, "--batch-duration", 0], "--batch-duration must be above 0, not 0.0"),
         (["extend-codec-codes", tmp_path, "--codec-model", "none.nemo"], "none.nemo: there is no such file"),
         (["extend-codec-codes", tmp_path, "--codec-model", "x", "--codec-name", "a/b"], "--codec-name 'a/b'"),
     ):

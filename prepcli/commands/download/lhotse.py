@@ -109,7 +109,7 @@ def _arguments(options: DownloadLhotse) -> list[str]:
     if recipe is None:
         close = difflib.get_close_matches(options.recipe.lower(), RECIPES, 1)
         hint = f": did you mean {close[0]}?" if close else ""
-        raise UsageError(f"lhotse has no recipe {options.recipe}{hint} (prepcli download --list has all)")
+        raise UsageError(f"lhotse has no recipe {options.recipe}{hint} (prepcli download {option('--list')} has all)")
     if recipe.refused:
         raise UsageError(f"the recipe {recipe.name} is not for manifests: {recipe.refused}")
     _check(recipe, options.corpus)

@@ -8,7 +8,7 @@ import msgspec
 
 from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.jobs.inputs.lines import in_blocks, line, unusable
+from prepcli.jobs.inputs.catalogue import in_blocks, line, unusable
 from prepcli.manifest.scan import Range, lines_of
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.members import audio_column, audio_value, huggingface_features, open_parquet
-from prepcli.jobs.inputs.lines import FieldNames, in_blocks, line, seconds_of, stated_duration, unusable
+from prepcli.jobs.inputs.catalogue import FieldNames, in_blocks, line, seconds_of, stated_duration, unusable
 from prepcli.storage.containers import name_in
 
 if TYPE_CHECKING:

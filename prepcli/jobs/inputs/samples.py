@@ -12,7 +12,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.members import ZipMembers, container, streamed_members, tar_members
-from prepcli.jobs.inputs.lines import (
+from prepcli.jobs.inputs.catalogue import (
     FieldNames,
     in_blocks,
     is_audio_suffix,
@@ -147,8 +147,7 @@ def _fields(members: Iterable[tuple[str, Member]]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for extension, member in members:
         if extension == "json":
-            content = _decoded(member)
-            fields |= content
+            fields |= _decoded(member)
         elif extension in _TEXTS or extension == "lang":
             fields.setdefault("lang" if extension == "lang" else "text", _text_of(member))
         elif extension == "cls":

@@ -8,11 +8,11 @@ from functools import partial
 from prepcli.errors import UsageError, option
 from prepcli.formats.folders import advice_on_audio, listing
 from prepcli.formats.sets import ParquetSet, SharSet, StoredSet, TarredSet, WenetSet, sets_in
-from prepcli.formats.shar import CUTS_FILE
+from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
 from prepcli.formats.tarred import SHARD_MANIFEST_FOLDER
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
 from prepcli.interface.shared_options import SetInput
-from prepcli.jobs.inputs.lines import FieldNames, by_number
+from prepcli.jobs.inputs.catalogue import FieldNames, by_number
 from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
 from prepcli.jobs.inputs.samples import Keys, sample_lines
@@ -163,6 +163,11 @@ def _shar(cuts: str, tars: Mapping[str, AnyPath]) -> Catalogue:
 
 
 def _samples(path: str, keys: Keys, options: SetInput) -> Catalogue:
+    if AUDIO_FILE.match(os.path.basename(path)) and options.input_format is None:
+        raise UsageError(
+            f"{path} is named as a field of a Lhotse Shar, which has no texts: give the folder of the set, or "
+            f"{option('--input-format', 'webdataset')} if it is not one"
+        )
     columns = columns_of(options)
     kind = WENET if keys == "wenet" else WEBDATASET
     return Catalogue(check_file(path), partial(sample_lines, keys=keys, columns=columns), (), f"{keys} {columns}", kind)

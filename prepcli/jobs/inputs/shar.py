@@ -11,7 +11,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.members import TarMembers, container
 from prepcli.formats.pairs import UnpairedError, is_placeholder, pair_members
 from prepcli.formats.shar import CONTEXT, TARGET
-from prepcli.jobs.inputs.lines import in_blocks, line, unusable
+from prepcli.jobs.inputs.catalogue import in_blocks, line, unusable
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import name_in

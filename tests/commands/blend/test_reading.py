@@ -202,7 +202,7 @@ def test_nemo_draws_what_the_weights_say(sets: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_config_that_nemo_cannot_read(sets: Path, tmp_path: Path) -> None:
     pytest.importorskip("nemo.collections.common")
-    write_lines(tmp_path / "m.json", [{"audio_filepath": "gone.wav", "duration": 1.0, "text": ""}])
+    write_lines(tmp_path / "m.json", [{"audio_filepath": "/gone.wav", "duration": 1.0, "text": ""}])
     done = prepcli("blend", "a=m.json", "mix.yaml", cwd=tmp_path)
     assert done.code == 2
     assert "NeMo cannot read mix.yaml: " in done.err

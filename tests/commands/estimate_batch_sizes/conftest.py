@@ -8,7 +8,7 @@ from prepcli.commands.estimate_batch_sizes import job
 from tests.commands.estimate_batch_sizes import fake_child
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(job, "ModelTrainer", fake_child.make)
     monkeypatch.chdir(tmp_path)

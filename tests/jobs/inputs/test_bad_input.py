@@ -190,6 +190,13 @@ def test_what_can_only_be_read_in_order_is_not_shuffled(kind: str, manifest: Pat
     assert f"{source} is compressed and can only be read in its order: leave out --shuffle" in done.error_line
 
 
+def test_a_field_of_a_shar_alone_has_no_texts(manifest: Path, tmp_path: Path) -> None:
+    source = make("shar", manifest, tmp_path)
+    done = prepcli("manifest-to-wenet", source / "target_audio", tmp_path / "out")
+    assert done.code == 2
+    assert "recording.000000.tar is named as a field of a Lhotse Shar, which has no texts: give" in done.error_line
+
+
 def test_lists_for_trainers_do_not_name_members(manifest: Path, tmp_path: Path) -> None:
     source = make("webdataset", manifest, tmp_path)
     for command, flag in (("manifest-to-wenet", "--raw"), ("manifest-to-mels", "--lists-only")):
