@@ -12,10 +12,10 @@ from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import UsageError
 from prepcli.formats.folders import Listing
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
-from prepcli.formats.members import audio_value
 from prepcli.formats.omnilingual import AUDIO as LISTS
 from prepcli.formats.omnilingual import RATE, SIZE
 from prepcli.formats.parquet import check_installed, python_values, seconds_in
+from prepcli.formats.parquet_audio import audio_value
 from prepcli.formats.sets import MelSet, OmnilingualSet, ParquetSet, WenetSet
 from prepcli.interface.printing import first_line
 from prepcli.storage.paths import AnyPath

@@ -18,9 +18,9 @@ from prepcli.engine.publishing.output_files import sha256_of
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.mels import MEL, SEPARATOR
-from prepcli.formats.members import audio_value
 from prepcli.formats.omnilingual import AUDIO, RATE, SIZE, TEXT
 from prepcli.formats.parquet import check_installed, file_name, python_values, seconds_in
+from prepcli.formats.parquet_audio import audio_value
 from prepcli.formats.sets import MelSet, OmnilingualSet, ParquetSet, StoredSet, WenetSet
 from prepcli.formats.tar import read_members
 from prepcli.formats.wenet import (

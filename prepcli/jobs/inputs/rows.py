@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.formats.members import audio_column, audio_value, huggingface_features, open_parquet
+from prepcli.formats.parquet_audio import audio_column, audio_value, huggingface_features, open_parquet, read_column
 from prepcli.jobs.inputs.catalogue import FieldNames, in_blocks, line, seconds_of, stated_duration, unusable
 from prepcli.storage.containers import name_in
 
@@ -55,7 +55,7 @@ def _lines(path: str, columns: FieldNames) -> Iterator[bytes]:
                     seconds = stated_duration(fields)
                     if not isinstance(seconds, (int, float)) or not seconds > 0:
                         if sounds is None:
-                            sounds = _column(file.read_row_group(group, columns=[audio], use_threads=False))
+                            sounds = read_column(file, group, audio)
                         seconds = seconds_of(audio_value(sounds, place, name), name)
                     fields.pop("duration", None)
                     yield line(name, float(seconds), fields)
@@ -66,11 +66,6 @@ def _lines(path: str, columns: FieldNames) -> Iterator[bytes]:
         raise UsageError(
             f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; copy it again, or leave it out"
         ) from None
-
-
-def _column(table: "pyarrow.Table") -> "pyarrow.Array":
-    column = table.column(0)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _check_named(path: str, names: list[str], columns: FieldNames) -> None:

@@ -6,12 +6,14 @@ of a name (wenet/dataset/processor.py).
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.members import ZipMembers, container, streamed_members, tar_members
+from prepcli.formats.archives import ZipMembers, streamed_members, tar_members
+from prepcli.formats.members import container
 from prepcli.jobs.inputs.catalogue import (
     FieldNames,
     in_blocks,
@@ -60,8 +62,16 @@ def _of_tar(path: str) -> Iterator[Member]:
 
 def _of_stream(path: str) -> Iterator[Member]:
     for name, read in streamed_members(path):
-        data = read()
-        yield Member(name, len(data), lambda data=data: data)  # type: ignore[misc]
+        try:
+            data = read()
+        except RecordRejected as rejected:
+            yield Member(name, None, partial(_reject, rejected))
+        else:
+            yield Member(name, len(data), lambda data=data: data)  # type: ignore[misc]
+
+
+def _reject(rejected: RecordRejected) -> bytes:
+    raise rejected
 
 
 def _of_zip(path: str) -> Iterator[Member]:

@@ -174,7 +174,7 @@ def _samples(path: str, keys: Keys, options: SetInput) -> Catalogue:
 
 
 def _zip(path: str, options: SetInput) -> Catalogue:
-    from prepcli.formats.members import ZipMembers
+    from prepcli.formats.archives import ZipMembers
 
     columns = columns_of(options)
     read = partial(sample_lines, keys="webdataset", columns=columns)

@@ -8,7 +8,8 @@ import msgspec
 
 from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.members import TarMembers, container
+from prepcli.formats.archives import TarMembers
+from prepcli.formats.members import container
 from prepcli.formats.pairs import UnpairedError, is_placeholder, pair_members
 from prepcli.formats.shar import CONTEXT, TARGET
 from prepcli.jobs.inputs.catalogue import in_blocks, line, unusable

@@ -11,7 +11,8 @@ import msgspec
 
 from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.members import TarMembers, container
+from prepcli.formats.archives import TarMembers
+from prepcli.formats.members import container
 from prepcli.jobs.inputs.catalogue import in_blocks, unusable
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.record import fields_to_json, number_of

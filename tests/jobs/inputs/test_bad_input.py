@@ -183,6 +183,18 @@ def test_a_zip_archive_that_lies_about_its_sizes(manifest: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["compressed tar", "zip, deflated"])
+def test_what_is_too_large_for_memory_is_not_unpacked(
+    kind: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make(kind, manifest, tmp_path)
+    sizes = sorted(len(data) for _, _, data in samples(manifest))
+    monkeypatch.setattr("prepcli.formats.archives._MAX_INFLATED_BYTES", sizes[-1] - 1)
+    check_counts(tarred(source, tmp_path / "out"), COUNT, 1)
+    [reject] = rejects(tmp_path / "out")
+    assert f"would have {sizes[-1]:,} bytes in memory; unpack the archive" in reject["reject_detail"]
+
+
+@pytest.mark.parametrize("kind", ["compressed tar", "zip, deflated"])
 def test_what_can_only_be_read_in_order_is_not_shuffled(kind: str, manifest: Path, tmp_path: Path) -> None:
     source = make(kind, manifest, tmp_path)
     done = prepcli("manifest-to-tarred", source, tmp_path / "out", "--num-shards", 1, "--shuffle")

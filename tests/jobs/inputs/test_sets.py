@@ -165,21 +165,6 @@ def test_workers_ranks_and_shuffling_give_the_same_bytes(source: str, tmp_path: 
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_make_manifest_names_members(source: str, tmp_path: Path) -> None:
-    manifest = write_short_corpus(tmp_path / "corpus", 4)
-    (tmp_path / "source").mkdir()
-    made = SOURCES[source](manifest, tmp_path / "source")
-    words = ["--format", "set"] if source.startswith("parquet of") else []
-    done = prepcli("make-manifest", made, tmp_path / "out" / "m.json", *words)
-    assert done.code == 0, done.err
-    lines = read_lines(tmp_path / "out" / "m.json")
-    assert sorted(one["text"] for one in lines) == sorted(one["text"] for one in read_lines(manifest))
-    assert all(one["duration"] > 0 for one in lines)
-    again = prepcli("manifest-to-wenet", tmp_path / "out" / "m.json", tmp_path / "wenet", "--json")
-    assert (again.json["records_out"], again.json["rejects"]) == (4, 0)
-
-
-@pytest.mark.parametrize("source", SOURCES)
 def test_bins_inspect_and_verify_read_every_kind(source: str, tmp_path: Path) -> None:
     manifest = write_short_corpus(tmp_path / "corpus", 6)
     (tmp_path / "source").mkdir()

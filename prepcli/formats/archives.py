@@ -1,0 +1,245 @@
+"""Archives with audio: tars, compressed tars, zip archives and Kaldi's archives, whose members are found by name."""
+
+import os
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, same_command
+from prepcli.formats.tar_walk import member_ranges
+from prepcli.storage.addresses import ByteRange, is_address
+from prepcli.storage.containers import name_in
+from prepcli.storage.input_files import FileState, state_of
+from prepcli.storage.paths import path_of, size_of
+from prepcli.storage.ranges import open_object
+
+if TYPE_CHECKING:
+    import tarfile
+    import zipfile
+
+_LOCAL_HEADER = 30
+_MAX_INFLATED_BYTES = 2 << 30
+"""Larger compressed members are not unpacked into memory: 6 hours of 48 kHz, or a bomb."""
+
+
+class Container(ABC):
+    """A container whose members are found by name.
+
+    Attributes:
+        path: the file, or its address.
+        state: its state when it was opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.state: FileState = state_of(path)
+
+    @abstractmethod
+    def audio(self, member: str) -> ByteRange | bytes:
+        """The audio of a member; raises `RecordRejected` if there is none."""
+
+    def missing(self, member: str) -> RecordRejected:
+        """The reject of a member that is not there."""
+        return RecordRejected(RejectReason.MISSING_AUDIO, f"{self.path} has no member {member}")
+
+    def check(self) -> None:
+        """Raise `InputChangedError` if the file has changed since it was opened."""
+        if is_address(self.path):  # its ETag is compared when a range is read
+            return
+        now = os.stat(self.path)
+        if (now.st_size, now.st_mtime_ns) != self.state[:2]:
+            raise InputChangedError(
+                f"{self.path} was changed during the run, which has stopped; let nothing write to it and run "
+                f"{same_command()} again"
+            )
+
+
+class TarMembers(Container):
+    """The regular files in a tar, with the places of their bytes."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.members: dict[str, tuple[int, int]] = {}
+        self.repeated: set[str] = set()
+        for name, start, size in tar_members(path):
+            if name in self.members:
+                self.repeated.add(name)
+            self.members[name] = start, size
+
+    def audio(self, member: str) -> ByteRange:
+        """The bytes of a member."""
+        place = self.members.get(member)
+        if place is None:
+            raise self.missing(member)
+        if member in self.repeated:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"{self.path} has several members {member}")
+        self.check()
+        return ByteRange(self.path, *place)
+
+
+def tar_members(path: str) -> Iterator[tuple[str, int, int]]:
+    """Name, first byte and size of each regular file in a tar, in order.
+
+    Raises:
+        UsageError: it is damaged, or cut off.
+    """
+    try:
+        with path_of(path).open("rb") as file:
+            yield from member_ranges(file)
+    except ValueError as error:
+        raise UsageError(f"{path} cannot be read as a tar: {error}; copy it again, or leave it out") from None
+
+
+class ZipMembers(Container):
+    """The files in a zip archive: stored ones by their place, deflated ones inflated into memory."""
+
+    def __init__(self, path: str) -> None:
+        import zipfile
+
+        super().__init__(path)
+        try:
+            self._zip = zipfile.ZipFile(opened(path))
+        except (zipfile.BadZipFile, ValueError) as error:
+            raise UsageError(f"{path} cannot be read as a zip archive: {error}; copy it again") from None
+        self.members = {one.filename: one for one in self._zip.infolist() if not one.is_dir()}
+
+    @property
+    def is_deflated(self) -> bool:
+        """Whether any file is compressed."""
+        return any(one.compress_type for one in self.members.values())
+
+    def audio(self, member: str) -> ByteRange | bytes:
+        """The bytes of a file in the archive."""
+        found = self.members.get(member)
+        if found is None:
+            raise self.missing(member)
+        self.check()
+        if found.compress_type or found.flag_bits & 1:
+            return self.read(found)
+        # The name in the local header may be longer than the one in the directory, and have an extra field.
+        file = self._zip.fp
+        assert file is not None
+        file.seek(found.header_offset)
+        local = file.read(_LOCAL_HEADER)
+        skip = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+        return ByteRange(self.path, found.header_offset + _LOCAL_HEADER + skip, found.file_size)
+
+    def read(self, member: "zipfile.ZipInfo") -> bytes:
+        """The bytes of a file; raises `RecordRejected` if it is damaged, encrypted, or larger than it says."""
+        import zipfile
+
+        check_inflated(self.path, member.filename, member.file_size)
+        try:
+            with self._zip.open(member) as file:
+                data = file.read(member.file_size + 1)
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+            raise RecordRejected(
+                RejectReason.UNREADABLE_AUDIO, f"{name_in(self.path, member.filename)} cannot be unpacked: {error}"
+            ) from None
+        if len(data) != member.file_size:
+            raise RecordRejected(
+                RejectReason.UNREADABLE_AUDIO, f"{name_in(self.path, member.filename)} is larger than the archive says"
+            )
+        return data
+
+
+def check_inflated(path: str, member: str, num_bytes: int) -> None:
+    """Raise `RecordRejected` if a compressed member is too large to be unpacked into memory."""
+    if num_bytes > _MAX_INFLATED_BYTES:
+        detail = f"{name_in(path, member)} would have {num_bytes:,} bytes in memory; unpack the archive"
+        raise RecordRejected(RejectReason.UNREADABLE_AUDIO, detail)
+
+
+class StreamedTar(Container):
+    """A compressed tar, which is read from its start; going back begins again."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._members: Iterator[tuple[str, Callable[[], bytes]]] = iter(())
+        self._is_begun = False
+
+    def audio(self, member: str) -> bytes:
+        """The bytes of the next member of this name."""
+        for _ in range(2):
+            for name, read in self._members:
+                if name == member:
+                    self.check()
+                    return read()
+            self._members = streamed_members(self.path)
+        raise self.missing(member)
+
+
+def streamed_members(path: str) -> "Iterator[tuple[str, Callable[[], bytes]]]":
+    """Name of each regular file in a compressed tar, in order, and a function that reads it before the next one.
+
+    Raises:
+        UsageError: the archive is damaged.
+    """
+    import tarfile
+
+    with _damage(path), opened(path) as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
+        for member in tar:
+            tar.members = []  # type: ignore[attr-defined]
+            if member.isreg():
+                yield member.name, _reader_of(path, tar, member)
+
+
+@contextmanager
+def _damage(path: str) -> Iterator[None]:
+    """Raise `UsageError` for damage of a compressed tar."""
+    import tarfile
+
+    # Named before: when the interpreter ends, a generator that is not finished is closed without these modules.
+    kinds = (tarfile.TarError, EOFError, zlib.error, OSError)
+    try:
+        yield
+    except kinds as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise UsageError(f"{path} cannot be read as a compressed tar: {error}; copy it again") from None
+
+
+def _reader_of(path: str, tar: "tarfile.TarFile", member: "tarfile.TarInfo") -> Callable[[], bytes]:
+    def read() -> bytes:
+        check_inflated(path, member.name, member.size)
+        with _damage(path):
+            content = tar.extractfile(member)
+            return b"" if content is None else content.read()
+
+    return read
+
+
+class ArkEntries(Container):
+    """A Kaldi archive; a member is the byte at which an entry begins."""
+
+    def audio(self, member: str) -> ByteRange:
+        """The audio at a byte: WAV or FLAC as such, or a file of libsndfile behind `AUDIO` and its length.
+
+        Raises:
+            RecordRejected: there is something else, such as features.
+        """
+        start, size = int(member) if member.isdigit() else -1, size_of(self.path)
+        if not 0 <= start < size:
+            raise self.missing(member)
+        self.check()
+        with opened(self.path) as file:
+            file.seek(start)
+            head = file.read(32)
+        if head[:5] == b"AUDIO":
+            width = head[5]
+            length = int.from_bytes(head[6 : 6 + width], "little")
+            return ByteRange(self.path, start + 6 + width, min(length, size - start - 6 - width))
+        if head[:4] in (b"RIFF", b"RF64"):
+            length = int.from_bytes(head[4:8], "little")
+            is_known = head[:4] == b"RIFF" and 0 < length < 0xFFFFFFFF
+            return ByteRange(self.path, start, min(length + 8, size - start) if is_known else size - start)
+        if head[:4] == b"fLaC":
+            return ByteRange(self.path, start, size - start)
+        raise RecordRejected(RejectReason.UNREADABLE_AUDIO, f"{name_in(self.path, member)} is not audio")
+
+
+def opened(path: str) -> IO[bytes]:
+    """Open a file or an object to read its bytes."""
+    return open_object(path) if is_address(path) else path_of(path).open("rb")

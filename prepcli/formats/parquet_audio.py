@@ -1,0 +1,211 @@
+"""Audio in Parquet files of any origin: its column, and the bytes of each row."""
+
+import mmap
+from typing import TYPE_CHECKING, Any
+
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.archives import Container, opened
+from prepcli.formats.parquet import check_installed
+from prepcli.storage.addresses import ByteRange, is_address
+from prepcli.storage.containers import name_in
+from prepcli.storage.ranges import open_object
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.parquet as pq
+
+
+class ParquetRows(Container):
+    """The audio of the rows of a Parquet file.
+
+    The audio of one row group is held in memory. If the file stores the audio uncompressed, a process decodes each row
+    group once: then it knows the bytes of each row in the file, so that rows in any order cost no more.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._file = open_parquet(path)
+        self._column = audio_column(self._file.schema_arrow, path)
+        metadata = self._file.metadata
+        self._places: dict[int, list[ByteRange | None]] = {}
+        self._first = [0]
+        for group in range(metadata.num_row_groups):
+            self._first.append(self._first[-1] + metadata.row_group(group).num_rows)
+
+    def audio(self, member: str) -> ByteRange | bytes:
+        """The bytes of a row."""
+        from bisect import bisect_right
+
+        row = int(member) if member.isdigit() else -1
+        if not 0 <= row < self._first[-1]:
+            raise self.missing(member)
+        group = bisect_right(self._first, row) - 1
+        within = row - self._first[group]
+        if group not in self._places:
+            RowGroup.load(self, group)
+        elif (place := self._places[group][within]) is not None:
+            self.check()
+            return place
+        RowGroup.load(self, group)
+        assert RowGroup.values is not None
+        return audio_value(RowGroup.values, within, name_in(self.path, row))
+
+    def read_group(self, group: int) -> "pyarrow.Array":
+        """The audio of a row group."""
+        import pyarrow as pa
+
+        self.check()
+        try:
+            values = read_column(self._file, group, self._column)
+        except (pa.ArrowException, OSError) as error:
+            raise UsageError(f"{self.path} cannot be read: {' '.join(str(error).split())}; copy it again") from None
+        self._places[group] = self._places_of(group, values)
+        return values
+
+    def _places_of(self, group: int, values: "pyarrow.Array") -> list[ByteRange | None]:
+        """The bytes of each row of a group in the file; None if they do not lie there as they are.
+
+        A plain page holds the length of each value in four bytes, then the value; between pages are headers.
+        """
+        found: list[ByteRange | None] = [None] * len(values)
+        stored = self._file.metadata.row_group(group)
+        chunks = (stored.column(number) for number in range(stored.num_columns))
+        chunk = next((one for one in chunks if one.path_in_schema in (self._column, f"{self._column}.bytes")), None)
+        if chunk is None or chunk.compression != "UNCOMPRESSED" or is_address(self.path):
+            return found
+        start = chunk.data_page_offset
+        with opened(self.path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at, end = start, min(start + chunk.total_compressed_size, len(data))
+            for row in range(len(values)):
+                try:
+                    value = audio_value(values, row, self.path)
+                except RecordRejected:
+                    continue
+                wanted = len(value).to_bytes(4, "little") + value
+                place = at if data[at : at + len(wanted)] == wanted else data.find(wanted, at, end)
+                if place < 0:
+                    return [None] * len(values)
+                at = place + len(wanted)
+                found[row] = ByteRange(self.path, place + 4, len(value))
+        return found
+
+
+class RowGroup:
+    """The row group that this process holds; one, because it may have more than 100 MB."""
+
+    place: tuple[str, int] | None = None
+    values: "pyarrow.Array | None" = None
+
+    @classmethod
+    def load(cls, rows: ParquetRows, group: int) -> None:
+        """Hold a row group."""
+        if cls.place != (rows.path, group):
+            cls.place = cls.values = None
+            cls.values = rows.read_group(group)
+            cls.place = rows.path, group
+
+
+def read_column(file: "pq.ParquetFile", group: int, name: str) -> "pyarrow.Array":
+    """A column of a row group as one array; raises pyarrow's errors."""
+    column = file.read_row_group(group, columns=[name], use_threads=False).column(0)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def open_parquet(path: str) -> "pq.ParquetFile":
+    """Open a Parquet file.
+
+    Raises:
+        UsageError: pyarrow is not installed, or the file is damaged.
+    """
+    check_installed()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(open_object(path) if is_address(path) else path, pre_buffer=False, memory_map=False)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(
+            f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; copy it again, or leave it out"
+        ) from None
+
+
+_AUDIO_COLUMNS = ("audio", "audio_bytes", "wav", "flac", "mp3", "speech")
+
+
+def audio_column(schema: "pyarrow.Schema", path: str, wanted: str | None = None) -> str:
+    """The column with encoded audio.
+
+    That is `wanted`; else the one that the metadata of Hugging Face call audio; else the only column of a type for
+    audio: a struct with `bytes`, binary data, or lists of bytes.
+
+    Raises:
+        UsageError: there is no such column, or there are several.
+    """
+    names = list(schema.names)
+    if wanted is not None:
+        if wanted not in names:
+            raise UsageError(f"{path} has no column {wanted}; its columns are {', '.join(names)}")
+        return wanted
+    features = huggingface_features(schema)
+    named = [name for name in names if isinstance(features.get(name), dict) and features[name].get("_type") == "Audio"]
+    found = named or [name for name in names if _may_be_audio(schema.field(name).type)]
+    if len(found) > 1:
+        found = [name for name in _AUDIO_COLUMNS if name in found][:1] or found
+    if len(found) != 1:
+        which = "several columns that may hold audio" if found else "no column with audio"
+        raise UsageError(
+            f"{path} has {which} (its columns are {', '.join(found or names)}); name it with {option('--audio-column')}"
+        )
+    return str(found[0])
+
+
+def huggingface_features(schema: "pyarrow.Schema") -> dict[str, Any]:
+    """The features that Hugging Face datasets has stored in a schema; empty if there are none."""
+    import json
+
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+    except (KeyError, ValueError, TypeError):
+        return {}
+    return features if isinstance(features, dict) else {}
+
+
+def _may_be_audio(kind: "pyarrow.DataType") -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        return any(kind.field(number).name == "bytes" for number in range(kind.num_fields))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return bool(pa.types.is_int8(kind.value_type) or pa.types.is_uint8(kind.value_type))
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def audio_value(values: "pyarrow.Array", row: int, name: str) -> bytes:
+    """The encoded audio in a row of a column.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO if the row has no audio, or only a path.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    kind = values.type
+    path = None
+    if pa.types.is_struct(kind):
+        if values[row].is_valid and any(kind.field(number).name == "path" for number in range(kind.num_fields)):
+            path = values.field("path")[row].as_py()
+        is_there = values[row].is_valid
+        values = values.field("bytes")
+        if not is_there:
+            raise _not_embedded(name, None)
+    value = values[row]
+    if not value.is_valid:
+        raise _not_embedded(name, path)
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        return bytes(np.asarray(value.values).view(np.uint8).tobytes())
+    return bytes(value.as_buffer())
+
+
+def _not_embedded(name: str, path: object) -> RecordRejected:
+    only = f": the row has only the path {path}, which is not followed" if path else ""
+    return RecordRejected(RejectReason.UNREADABLE_AUDIO, f"the audio of {name} is not embedded{only}")
