@@ -30,7 +30,9 @@ def shortened_sphere(source: Source) -> Sphere | None:
 
 def decoder(coding: str) -> list[str] | None:
     """Return the command that decodes this `sample_coding`; None if this machine does not have one."""
-    folders = os.environ.get("PATH", os.defpath), os.path.expanduser(_LHOTSE_TOOLS)
+    # Without a home the "~" stays, and programs in a folder of that name here must not be run.
+    lhotse = os.path.expanduser(_LHOTSE_TOOLS)
+    folders = [os.environ.get("PATH", os.defpath), *([lhotse] if os.path.isabs(lhotse) else [])]
     sph2pipe = shutil.which("sph2pipe", path=os.pathsep.join(folders))
     if sph2pipe is not None:
         return [sph2pipe, "-p", "-f", "wav", STDIN]

@@ -29,9 +29,15 @@ SHORTENED += b"sample_coding -s26 pcm,embedded-shorten-v2.00\nend_head\n"
 
 
 @pytest.mark.usefixtures("no_home")
-def test_shortened_sphere_says_what_to_install() -> None:
+def test_shortened_sphere_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(RecordRejected, match=r"is SPHERE compressed with shorten .*install .*sph2pipe"):
         probe_bytes(SHORTENED.ljust(1024) + b"ajkg\x02" + bytes(100), "a.sph")
+    # A folder of that name here is not somebody's home.
+    tool = tmp_path / "~/.lhotse/tools/sph2pipe-2.5/sph2pipe"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    assert shorten.decoder("ulaw,embedded-shorten-v2.00") is None
 
 
 @pytest.mark.usefixtures("no_home")
