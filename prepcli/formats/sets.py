@@ -430,7 +430,8 @@ def refusal_of_tarred(folder: AnyPath) -> str | None:
     if not any(part.has_tars for part in (one, *one.parts.values())):
         return None
     return (
-        f"the audio of {one.folder} is in tars; the commands that write data sets read it if you give the folder itself"
+        f"the audio of {one.folder} is in tars: to write a data set, give the folder itself; for other commands make a "
+        f"manifest that names it there: prepcli make-manifest {one.folder} OUT.json"
     )
 
 
