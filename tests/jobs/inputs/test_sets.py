@@ -183,3 +183,15 @@ def test_verify_names_the_record_whose_audio_is_damaged(tmp_path: Path) -> None:
     done = prepcli("verify", write_tar(tmp_path / "a.tar", members))
     assert done.code == 1
     assert f"a.tar:1: {tmp_path}/a.tar::{key}.flac ends early" in done.out
+
+
+def test_a_member_that_was_cut_out_is_taken_as_a_whole(tmp_path: Path) -> None:
+    """As in NeMo's loader: an offset in the recording does not count if the member is no longer than its line."""
+    (key, record, data), *_ = samples(write_short_corpus(tmp_path / "corpus", 1))
+    write_tar(tmp_path / "audio_0.tar", [(f"{key}.flac", data)])
+    line = {"audio_filepath": f"{key}.flac", "text": "one", "shard_id": 0}
+    lines = [line | {"offset": 3.0, "duration": record["duration"]}, line | {"text": "two"}]
+    (tmp_path / "tarred_audio_manifest.json").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    done = prepcli("manifest-to-wenet", tmp_path, tmp_path / "out", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["records_out"], done.json["rejects"]) == (2, 0)
