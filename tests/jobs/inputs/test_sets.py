@@ -1,5 +1,6 @@
 """What is recognized as which kind of data set, and the fields of its records."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.inputs.sets import split_of
 from prepcli.storage.containers import Catalogue, own_name, place_of
+from prepcli.storage.input_files import state_of
 from tests.conftest import MINI_CORPUS, make_set, read_lines, tree
 from tests.support.audio_files import write_short_corpus
 from tests.support.containers import SOURCES, samples
@@ -195,3 +197,39 @@ def test_a_member_that_was_cut_out_is_taken_as_a_whole(tmp_path: Path) -> None:
     done = prepcli("manifest-to-wenet", tmp_path, tmp_path / "out", "--json")
     assert done.code == 0, done.err
     assert (done.json["records_out"], done.json["rejects"]) == (2, 0)
+
+
+def test_each_supervision_of_a_cut_is_a_record(tmp_path: Path) -> None:
+    manifest = write_short_corpus(tmp_path / "corpus", 1)
+    make_set("manifest-to-shar", manifest, shar := tmp_path / "shar", "--shard-size", 1)
+    [path] = (shar / "cuts").iterdir()
+    cut = json.loads(gzip.decompress(path.read_bytes()))
+    whole, rate = cut["duration"], cut["recording"]["sampling_rate"]
+    half = round(whole * rate / 2) / rate
+    own = cut["supervisions"][0]
+    cut["supervisions"] = [own | {"text": "all"}, own | {"text": "end", "start": half, "duration": whole - half}]
+    path.write_bytes(gzip.compress(json.dumps(cut).encode() + b"\n"))
+    assert prepcli("make-manifest", shar, tmp_path / "m.json").code == 0
+    found = {one["text"]: (one.get("offset"), one["duration"]) for one in read_lines(tmp_path / "m.json")}
+    assert found == {"all": (None, whole), "end": (pytest.approx(half), pytest.approx(whole - half))}
+
+
+def test_the_state_of_a_shard_is_that_of_its_manifest_and_its_tar(tmp_path: Path) -> None:
+    make_set("manifest-to-tarred", write_short_corpus(tmp_path / "c", 2), tmp_path / "set", "--num-shards", 1)
+    [one] = manifests_of(str(tmp_path / "set"), SetInput())
+    before = state_of(one)
+    assert state_of(one) == before
+    tar = tmp_path / "set" / "audio_0.tar"
+    tar.write_bytes(tar.read_bytes() + bytes(1024))
+    assert state_of(one) != before
+
+
+def test_a_name_that_two_members_have_is_a_reject(tmp_path: Path) -> None:
+    (key, record, data), *_ = samples(write_short_corpus(tmp_path / "corpus", 1))
+    write_tar(tmp_path / "a.tar", [(f"{key}.flac", data), (f"{key}.flac", data)])
+    (tmp_path / "m.json").write_text(json.dumps(record | {"audio_filepath": f"a.tar::{key}.flac"}) + "\n")
+    options = ("--num-shards", 1, "--max-rejects", 1, "--json")
+    done = prepcli("manifest-to-tarred", tmp_path / "m.json", tmp_path / "out", *options)
+    assert (done.json["records_out"], done.json["rejects"]) == (0, 1)
+    [reject] = read_lines(tmp_path / "out.prepcli" / "rejects.jsonl")
+    assert f"a.tar has several members {key}.flac" in reject["reject_detail"]
