@@ -25,7 +25,8 @@ def bit_error(one: Words, other: Words) -> float:
 
 
 def whole(samples: NDArray[Any]) -> NDArray[np.int16]:
-    return np.rint(samples).clip(-32768, 32767).astype(np.int16)
+    rounded: NDArray[np.int16] = np.rint(samples).clip(-32768, 32767).astype(np.int16)
+    return rounded
 
 
 def test_changed_audio_keeps_its_bits(speech: tuple[NDArray[np.int16], int]) -> None:
