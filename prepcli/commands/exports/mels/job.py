@@ -4,7 +4,7 @@ import glob
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
@@ -383,7 +384,7 @@ def manifest_to_mels(options: ManifestToMels) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     workspace = Workspace(options.out)
-    arguments = manifests_of(options.manifest, options), options
+    arguments = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine)), options
     job = MelsJob(*arguments, num_workers=engine.num_workers)
     if options.lists_only:
         refuse_containers(arguments[0], "--lists-only")
