@@ -3,6 +3,7 @@
 import glob
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from prepcli.commands.find_duplicates.options import AUDIO, NEAR_AUDIO, FindDupl
 from prepcli.commands.find_duplicates.report import DuplicatesReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
@@ -268,6 +270,7 @@ def find_duplicates(options: FindDuplicates) -> DuplicatesReport:
     engine = options.engine()
     options = replace(options, out=real_file(options.out))
     options.kinds()
-    inputs = [manifests_of(one, options) for one in options.inputs]
+    workspace = FileWorkspace(options.out)
+    inputs = [manifests_of(one, options, partial(revisions_of, workspace, engine)) for one in options.inputs]
     job = DuplicatesJob(inputs, options, engine.num_workers)
-    return msgspec.convert(run_job(job, FileWorkspace(options.out), engine), DuplicatesReport, from_attributes=True)
+    return msgspec.convert(run_job(job, workspace, engine), DuplicatesReport, from_attributes=True)
