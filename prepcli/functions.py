@@ -1943,12 +1943,13 @@ def find_duplicates(
     """Find records with the same audio or text, within or between inputs, and speakers that are in several inputs.
 
     Writes OUT.jsonl with a line per record of a group: the record, with absolute paths, duplicate_by,
-    duplicate_group and duplicate_place (0 for the first in the order of the inputs). prepcli filter --drop-listed
-    takes this file.
+    duplicate_group and duplicate_place (0 for the first in the order of the inputs; by near-audio, the longest of
+    the first input). prepcli filter --drop-listed takes this file.
 
-    audio: the same samples, rate and channels after decoding, in any lossless format. text: equal after NFKC, in
-    folded case, without punctuation. speaker: the same name in two inputs. between reports only groups over two
-    inputs, such as leaks of a test set into training, and then exits with 1 if there are any.
+    audio: the same samples, rate and channels after decoding, in any lossless format. near-audio: the same
+    recording after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal
+    after NFKC, in folded case, without punctuation. speaker: the same name in two inputs. between reports only
+    groups over two inputs, such as leaks of a test set into training, and then exits with 1 if there are any.
 
     Run the same call again to continue after an interruption.
 
@@ -1956,7 +1957,7 @@ def find_duplicates(
         inputs: The inputs; each is one or more manifests as in other commands, or a data set.
         out: File to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        by: What is compared, between commas: audio, text, speaker.
+        by: What is compared, between commas: audio, near-audio, text, speaker.
         between: Report only groups with records of two inputs or more; exit code 1 if there are any.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
