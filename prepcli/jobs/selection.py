@@ -75,7 +75,7 @@ class Selected(NamedTuple):
     changes: Mapping[str, Value] | None = None
 
 
-class _Treatment(NamedTuple):
+class Treatment(NamedTuple):
     """The number of the file of a line, or why it is rejected, and the fields to set in it."""
 
     file: int | None = None
@@ -286,10 +286,10 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         """Write the lines of a unit to a part of each file; lines that do not change are copied without parsing."""
         contents, path = plan.contents, plan.inputs[unit.source].path
         base_dir = contents.base_dirs[unit.source]
-        lines = _Lines(contents.slices.block(unit))
-        treatments, of_line = self._treatments(contents, unit, lines)
+        lines = Lines(contents.slices.block(unit))
+        treatments, of_line = self.treatments_of(contents, unit, lines)
         num_rejects = _reject(lines, treatments, of_line, Origin(path, unit.first_line), writer)
-        changes = dict(_of_lines([one.changes for one in treatments], of_line))
+        changes = dict(each_line([one.changes for one in treatments], of_line))
         for file in range(len(self.names)):
             which = np.array([one.file == file for one in treatments])[of_line]
             count = int(np.count_nonzero(which))
@@ -303,12 +303,12 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         writer.count(unit.num_records - num_rejects, unit.seconds)
         advance(unit.num_records, 0.0)
 
-    def _treatments(
-        self, contents: SelectionContents, unit: SelectedSlice, lines: "_Lines"
-    ) -> tuple[list["_Treatment"], Ints]:
+    def treatments_of(
+        self, contents: SelectionContents, unit: SelectedSlice, lines: "Lines"
+    ) -> tuple[list["Treatment"], Ints]:
         """The treatments of the lines of a unit, and the number of the treatment of each line."""
         gaps, problems = contents.without_record(unit, len(lines))
-        skipped, blank = _Treatment(0 if self.keeps_skipped else None), _Treatment()
+        skipped, blank = Treatment(0 if self.keeps_skipped else None), Treatment()
         treatments = [skipped, blank]
         of_line = np.full(len(lines), -1, np.int64)
         of_line[gaps - unit.first_line] = [int(not lines.at(line).strip()) for line in gaps - unit.first_line]
@@ -318,10 +318,10 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         of_line[is_record] = of_record + len(treatments)
         for file, why, changes in (self.outcome(contents, code) for code in found.tolist()):
             rejected = RecordRejected(RejectReason.FILTERED, why) if file is None else None
-            treatments.append(_Treatment(file, rejected, changes))
+            treatments.append(Treatment(file, rejected, changes))
         for problem in problems:
             of_line[problem.line - unit.first_line] = len(treatments)
-            treatments.append(_Treatment(rejected=RecordRejected(problem.reason, problem.detail)))
+            treatments.append(Treatment(rejected=RecordRejected(problem.reason, problem.detail)))
         return treatments, of_line
 
     def finish(self, plan: SelectionPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
@@ -364,7 +364,7 @@ def _part_name(unit: str, number: int) -> str:
     return LINES_NAME.format(f"{unit}.{number}")
 
 
-def _of_lines(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[int, Item]]:
+def each_line(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[int, Item]]:
     """The lines for which there is a value, each with it; `of_line`: the number of the value of each line."""
     for line in np.flatnonzero(np.array([one is not None for one in values])[of_line]).tolist():
         value = values[of_line[line]]
@@ -372,7 +372,7 @@ def _of_lines(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[in
             yield line, value
 
 
-def _reject(lines: "_Lines", treatments: Sequence[_Treatment], of_line: Ints, first: Origin, writer: UnitWriter) -> int:
+def _reject(lines: "Lines", treatments: Sequence[Treatment], of_line: Ints, first: Origin, writer: UnitWriter) -> int:
     """Reject lines of a unit that begins at `first`; returns their number. Most are copied, and fields appended."""
     data, bounds = lines.data, lines.bounds
     reasons = [one.rejected for one in treatments]
@@ -397,7 +397,7 @@ def _reject(lines: "_Lines", treatments: Sequence[_Treatment], of_line: Ints, fi
     return len(rejects)
 
 
-class _Lines:
+class Lines:
     """The lines of a block by number; carriage returns before line ends are left out."""
 
     def __init__(self, data: bytes) -> None:
