@@ -1,7 +1,7 @@
 """Marks records in the manifests of a finished tarred set: `filter SET --skipme`.
 
 A mark is appended to its line, so taking it away restores the line byte by byte. A manifest is written next to the old
-one and renamed. What the state of the set's runs says about a manifest changes with it, so `verify`, and a later run of
+one and renamed. The notes of the set's runs about a manifest change with it, so `verify`, and a later run of
 the command that made the set, find what they expect. Each step may be repeated: after a kill, the same call continues.
 """
 

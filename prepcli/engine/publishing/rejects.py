@@ -54,7 +54,7 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
 def can_append(data: bytes) -> bool:
     """Whether `to_append` makes rejects of the lines of usable records in a block, if they end with a brace.
 
-    It does not if a line may have fields of a reject, a member of a container, or NaN, which is no JSON.
+    It does not if a line may have fields of a reject, a member of a container, or NaN, which JSON does not have.
     """
     return not any(one in data for one in (b'"reject_', b'"manifest_', SEPARATOR.encode(), b"NaN", b"Infinity"))
 
