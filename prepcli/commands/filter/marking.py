@@ -134,7 +134,7 @@ class _Unit(NamedTuple):
     own: Owned
 
     def marker(self) -> Marker | None:
-        """What is recorded of its files."""
+        """The record of its files."""
         return read_document(self.workspace.done / f"{self.name}.json", Marker)
 
 
