@@ -22,6 +22,7 @@ from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.report import Report
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, option, same_command
@@ -231,7 +232,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     workspace = Workspace(options.out)
-    manifests = manifests_of(options.manifest, options)
+    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
     make_job = partial(
         ContextJob,
         manifests,

@@ -21,6 +21,7 @@ from prepcli.commands.find_duplicates.options import AUDIO, NEAR_AUDIO, FindDupl
 from prepcli.commands.find_duplicates.report import DuplicatesReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
@@ -195,8 +196,8 @@ def find_duplicates(options: FindDuplicates) -> DuplicatesReport:
     engine = options.engine()
     options = replace(options, out=real_file(options.out))
     options.kinds()
-    inputs = [manifests_of(one, options) for one in options.inputs]
     workspace = FileWorkspace(options.out)
+    inputs = [manifests_of(one, options, partial(revisions_of, workspace, engine)) for one in options.inputs]
     if options.speaker_model is None:
         report = run_job(DuplicatesJob(inputs, options, engine.num_workers), workspace, engine)
     else:

@@ -21,6 +21,7 @@ from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
@@ -413,7 +414,7 @@ def manifest_to_mels(options: ManifestToMels) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     workspace = Workspace(options.out)
-    arguments = manifests_of(options.manifest, options), options
+    arguments = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine)), options
     job = MelsJob(*arguments, num_workers=engine.num_workers)
     if options.lists_only:
         refuse_containers(arguments[0], "--lists-only")
