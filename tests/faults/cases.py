@@ -122,11 +122,6 @@ def _duplicates(place: Place) -> list[object]:
     return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,near-audio,text"]
 
 
-def _voices(place: Place) -> list[object]:
-    options = ("--by", "speaker", "--speaker-model", "toy", "--min-voice-similarity", 0.5, "--max-rejects", 14)
-    return ["find-duplicates", place.manifest(count=14), place.run / "out.jsonl", *options]
-
-
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -192,7 +187,6 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "filter": _filter,
     "split": _split,
     "duplicates": _duplicates,
-    "voices": _voices,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,

@@ -168,7 +168,7 @@ class SameVoiceJob(ModelJob[RecordUnit, VoiceContents, SpeakerEncoder], OverReco
         named = contents.speaker_of >= 0
         keys[named, 0] = sets.labels()[contents.speaker_of[named]] + 1
         groups = GroupWriter(writer.open(self.options.out.name), contents.records, self._input_of)
-        # A name in one input alone is no duplicate of itself.
+        # A name alone, in one input, makes no group.
         value_of = groups.input_of if self.options.between else groups.input_of * (count + 1) + contents.speaker_of + 1
         numbers, group_of = with_several(*equal_keys(keys), value_of)
         groups.write("speaker", numbers, group_of)
