@@ -1664,7 +1664,7 @@ def extend_context_audio(
     group_by: str = "speaker",
     context_min_duration: float = 3.0,
     context_min_ssim: float = 0.6,
-    batch_duration: float = 120.0,
+    batch_duration: float | None = None,
     plot: str | PathLike[str] | None = None,
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
@@ -1712,7 +1712,8 @@ def extend_context_audio(
             regex:FIELD:PATTERN, where the groups of the pattern are joined by _.
         context_min_duration: Minimum duration of a context (seconds).
         context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
-        batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
+        batch_duration: Maximum seconds of audio in a batch. Less takes less memory. Default: 120 on the CPU, 600 on
+            a GPU.
         plot: Plot similarities and durations of contexts, also of the records that the minimum leaves out.
         reuse_embeddings: OUT of an earlier run over the same audio: its embeddings are used, and only the selection
             is done again.
@@ -1829,7 +1830,7 @@ def extend_text_context(
 
 def filter(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
+    out: str | PathLike[str] | None = None,
     *,
     keep: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
@@ -1872,7 +1873,7 @@ def filter(
     Args:
         manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
             separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write.
+        out: Manifest to write; without it, skipme marks records in the manifests of a tarred set.
         keep: Keep only records for which this is true.
         drop: Drop the records for which this is true.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1881,7 +1882,8 @@ def filter(
         sample: Keep a random share (below 1) or number of the records that the other rules keep.
         seed: Seed of sample; a record's place in the input has no effect on it.
         drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
-        skipme: Write all records, and set _skipme to the rule in those that a rule would drop.
+        skipme: Write all records, and set _skipme to the rule in those that a rule would drop; without OUT.json, in
+            the manifests of the finished tarred set that is given.
         html: Write the table as a page; open it in a browser.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
