@@ -38,6 +38,8 @@ from tests.support.toy_voice import use_toy_voice
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 LAUNCH = "slurm-1.0.0"
+DIES_AT = 19
+"""Batch at which the worker dies: the model is in the middle of a unit then, and has computed others."""
 
 
 class Launch:
@@ -167,23 +169,32 @@ def test_the_device_is_set_up_before_the_first_batch(launch: Launch, monkeypatch
     assert set_up == [0]
 
 
-def test_units_that_are_computed_when_a_worker_dies_are_kept(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_that_are_computed_when_a_worker_dies_are_kept(
+    shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are not computed again, and what was computed of the unit at work is not counted twice."""
-    died, num_calls, decode = launch.folder / "died", itertools.count(), prefetch.decode_batch
+    use_toy_codec(monkeypatch.setattr)
+    options = CodesOptions("toy", "toy", pool_duration=30.0)
+    launch = Launch(lambda: CodesJob(shar, options), lambda out: codes_workspace(out, "toy"), tmp_path)
+    died, num_calls, decode = tmp_path / "died", itertools.count(), prefetch.decode_batch
     computed: list[int] = []
-    keep = model_job._Advanced.keep
+    taken_back: list[int] = []
+    keep, take_back = model_job._Advanced.keep, model_job._Advanced.take_back
 
     def dying(*arguments: Any) -> prefetch.Decoded:
-        if next(num_calls) >= 8 and not died.exists():
+        if next(num_calls) >= DIES_AT and not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGSEGV)
         return decode(*arguments)
 
     monkeypatch.setattr(prefetch, "decode_batch", dying)
     monkeypatch.setattr(model_job._Advanced, "keep", lambda self: (computed.append(self._records), keep(self)))
+    monkeypatch.setattr(
+        model_job._Advanced, "take_back", lambda self: (taken_back.append(self._records), take_back(self))
+    )
     report = run_job(launch._make_job(), launch.workspace, RunOptions(num_workers=1))
     progress = read_document(progress_file(launch.workspace, 0), RankProgress)
-    assert died.exists()
+    assert len(taken_back) == 1 and taken_back[0] > 0 and died.exists()
     assert len(computed) == report.units
     assert progress is not None and progress.records_done == progress.records_total == sum(computed)
     assert tree(launch.workspace.folder) == launch.undisturbed()
