@@ -119,7 +119,7 @@ def _split(place: Place) -> list[object]:
 
 def _duplicates(place: Place) -> list[object]:
     manifest = place.manifest()
-    return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,text"]
+    return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,near-audio,text"]
 
 
 def _prepare_texts(place: Place) -> list[object]:

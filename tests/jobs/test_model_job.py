@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,14 +26,20 @@ from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.jobs import model_job, prefetch
-from prepcli.models.running import ModelRunner
+from prepcli.models.running import ModelRunner, Running
 from prepcli.processes.owner import Life
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import worker_context
 from tests.conftest import MINI_CORPUS, tree
+from tests.support.lazy import lazy
 from tests.support.shar_sets import make
 from tests.support.toy_codec import use_toy_codec
 from tests.support.toy_voice import use_toy_voice
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -179,7 +185,7 @@ def test_units_that_are_computed_when_a_worker_dies_are_kept(
     died, num_calls, decode = tmp_path / "died", itertools.count(), prefetch.decode_batch
     computed: list[int] = []
     taken_back: list[int] = []
-    keep, take_back = model_job._Advanced.keep, model_job._Advanced.take_back
+    publish, take_back = model_job._publish, model_job._Begun.take_back
 
     def dying(*arguments: Any) -> prefetch.Decoded:
         if next(num_calls) >= DIES_AT and not died.exists():
@@ -188,13 +194,11 @@ def test_units_that_are_computed_when_a_worker_dies_are_kept(
         return decode(*arguments)
 
     monkeypatch.setattr(prefetch, "decode_batch", dying)
-    monkeypatch.setattr(model_job._Advanced, "keep", lambda self: (computed.append(self._records), keep(self)))
-    monkeypatch.setattr(
-        model_job._Advanced, "take_back", lambda self: (taken_back.append(self._records), take_back(self))
-    )
+    monkeypatch.setattr(model_job, "_publish", lambda one, *more: computed.append(one.records) or publish(one, *more))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(model_job._Begun, "take_back", lambda one: taken_back.append(one.records) or take_back(one))  # type: ignore[func-returns-value]
     report = run_job(launch._make_job(), launch.workspace, RunOptions(num_workers=1))
     progress = read_document(progress_file(launch.workspace, 0), RankProgress)
-    assert len(taken_back) == 1 and taken_back[0] > 0 and died.exists()
+    assert sum(taken_back) > 0 and died.exists()
     assert len(computed) == report.units
     assert progress is not None and progress.records_done == progress.records_total == sum(computed)
     assert tree(launch.workspace.folder) == launch.undisturbed()
@@ -208,3 +212,32 @@ def test_without_stealing_each_rank_keeps_to_its_share(launch: Launch) -> None:
     assert 0 < len(own) < len(launch.done) - 1
     assert launch.in_hand == [[]] * len(launch.in_hand)
     assert tree(launch.workspace.folder) == launch.undisturbed()
+
+
+def test_the_next_unit_is_started_before_the_last_batches_of_a_unit_are_taken(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the device would be idle at the end of each unit."""
+    steps: list[tuple[str, int]] = []
+    started: list[int] = []
+    start, result = ModelRunner.run, Running.result
+
+    def noted_run(self: ModelRunner, *arguments: Any, **more: Any) -> Any:
+        found = start(self, *arguments, **more)
+        started.append(id(found))
+        kept.append(found)
+        steps.append(("start", len(started)))
+        return found
+
+    def noted_result(self: Running) -> Any:
+        steps.append(("take", started.index(id(self)) + 1))
+        return result(self)
+
+    kept: list[Running] = []
+    monkeypatch.setattr(ModelRunner, "run", noted_run)
+    monkeypatch.setattr(Running, "result", noted_result)
+    run_job(launch._make_job(), launch.workspace, RunOptions())
+    depth = 1 + torch.get_num_threads()  # of a CPU
+    assert len(started) > 3 * depth
+    in_turn = [step for number in range(1, len(started) + 1) for step in (("start", number), ("take", number - depth))]
+    assert steps[: len(in_turn) - depth] == [step for step in in_turn if step[1] > 0]
