@@ -1829,7 +1829,7 @@ def extend_text_context(
 
 def filter(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
+    out: str | PathLike[str] | None = None,
     *,
     keep: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
@@ -1872,7 +1872,7 @@ def filter(
     Args:
         manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
             separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write.
+        out: Manifest to write; without it, skipme marks records in the manifests of a tarred set.
         keep: Keep only records for which this is true.
         drop: Drop the records for which this is true.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1881,7 +1881,8 @@ def filter(
         sample: Keep a random share (below 1) or number of the records that the other rules keep.
         seed: Seed of sample; a record's place in the input has no effect on it.
         drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
-        skipme: Write all records, and set _skipme to the rule in those that a rule would drop.
+        skipme: Write all records, and set _skipme to the rule in those that a rule would drop; without OUT.json, in
+            the manifests of the finished tarred set that is given.
         html: Write the table as a page; open it in a browser.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
