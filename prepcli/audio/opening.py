@@ -46,8 +46,11 @@ def resolved(source: AudioSource) -> AudioSource:
 
 
 def in_store(path: str) -> list[str | ByteRange]:
-    """Return what must be requested from an object store for the audio at `path`; nothing for a local file."""
-    if not is_address(path):
+    """Return what must be requested from an object store for the audio at `path`; nothing for a local file.
+
+    Rows of a Parquet file are read with their row group, not ahead.
+    """
+    if not is_address(path) or ((place := place_of(path)) is not None and place.is_row):
         return []
     try:
         source = resolved(path)

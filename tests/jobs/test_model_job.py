@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,14 +22,20 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
-from prepcli.models.running import ModelRunner
+from prepcli.models.running import ModelRunner, Running
 from prepcli.processes.owner import Life
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import worker_context
 from tests.conftest import MINI_CORPUS, tree
+from tests.support.lazy import lazy
 from tests.support.shar_sets import make
 from tests.support.toy_codec import use_toy_codec
 from tests.support.toy_voice import use_toy_voice
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -163,3 +169,32 @@ def test_without_stealing_each_rank_keeps_to_its_share(launch: Launch) -> None:
     assert 0 < len(own) < len(launch.done) - 1
     assert launch.in_hand == [[]] * len(launch.in_hand)
     assert tree(launch.workspace.folder) == launch.undisturbed()
+
+
+def test_the_next_unit_is_started_before_the_last_batches_of_a_unit_are_taken(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the device would be idle at the end of each unit."""
+    steps: list[tuple[str, int]] = []
+    started: list[int] = []
+    start, result = ModelRunner.run, Running.result
+
+    def noted_run(self: ModelRunner, *arguments: Any, **more: Any) -> Any:
+        found = start(self, *arguments, **more)
+        started.append(id(found))
+        kept.append(found)
+        steps.append(("start", len(started)))
+        return found
+
+    def noted_result(self: Running) -> Any:
+        steps.append(("take", started.index(id(self)) + 1))
+        return result(self)
+
+    kept: list[Running] = []
+    monkeypatch.setattr(ModelRunner, "run", noted_run)
+    monkeypatch.setattr(Running, "result", noted_result)
+    run_job(launch._make_job(), launch.workspace, RunOptions())
+    depth = 1 + torch.get_num_threads()  # of a CPU
+    assert len(started) > 3 * depth
+    in_turn = [step for number in range(1, len(started) + 1) for step in (("start", number), ("take", number - depth))]
+    assert steps[: len(in_turn) - depth] == [step for step in in_turn if step[1] > 0]

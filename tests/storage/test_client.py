@@ -104,7 +104,7 @@ def test_which_requests_are_repeated(answer: str, is_repeated: bool, monkeypatch
         return "found"
 
     monkeypatch.setattr(client, "store_of", lambda _: None)
-    monkeypatch.setattr("prepcli.storage.client.time.sleep", lambda _: None)
+    monkeypatch.setattr("prepcli.storage.failures.time.sleep", lambda _: None)
     if is_repeated:
         assert client._request(parse_address(ADDRESS), send) == "found"
         return

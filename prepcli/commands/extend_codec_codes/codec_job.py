@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from prepcli.audio.rates import rates_note
-from prepcli.commands.extend_codec_codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED
+from prepcli.commands.extend_codec_codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.engine.publishing.publish import Marker, totals
 from prepcli.engine.state.plan import Contents, UnitT
 from prepcli.interface.options import settings_of
-from prepcli.jobs.model_job import WALL, ModelJob
+from prepcli.jobs.model_job import WAITED, WALL, ModelJob
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec, mixes_lengths
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.protocols import Codec

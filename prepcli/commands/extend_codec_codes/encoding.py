@@ -2,9 +2,8 @@
 
 import sys
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from prepcli.formats.audio_states import States
 from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
 from prepcli.formats.indexes import index_name
 from prepcli.formats.shar import TARGET, shard_text
-from prepcli.jobs.model_job import UnitWork
+from prepcli.jobs.model_job import Take, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded
 from prepcli.manifest.shar_cuts import cut_lines
 from prepcli.models.batches import equal_length_batches, full_batches
@@ -118,17 +117,18 @@ def encode_rows(
 ENCODED, USED, BATCHES, COMPARED, DIFFERENT = "encoded_seconds", "used_seconds", "batches", "compared", "different"
 """Keys of the counts of a unit: seconds encoded, seconds of all targets and contexts, batches; codes compared with
 those of full float32, and the number of different codes."""
-WAITED, IN_CODEC = "waited_seconds", "codec_seconds"
-"""Keys of the seconds that a unit spent waiting for decoded audio, and in the codec."""
+IN_CODEC = "codec_seconds"
+"""Key of the seconds that a unit spent in the codec."""
 
-COMPARE_EVERY = 32
-"""With a faster precision, one batch in this many is also encoded in full float32, to measure the difference."""
+COMPARE_EVERY, ROWS_COMPARED = 32, 4
+"""With a faster precision, a few rows of one batch in this many are also encoded in full float32, to measure the
+difference."""
 
 Codes = NDArray[np.integer[Any]]
 
 
 class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
-    """The segments of a unit; `compute` returns the codes of each segment, or the reason why it has none."""
+    """The segments of a unit; `finish` returns the codes of each segment, or the reason why it has none."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self._number: dict[tuple[bytes, int], int] = {}
         self._records: list[int] = []
         self._seconds: list[float] = []
-        self.extra: dict[str, float] = dict.fromkeys((ENCODED, USED, BATCHES, COMPARED, DIFFERENT, WAITED, IN_CODEC), 0)
+        self.extra: dict[str, float] = dict.fromkeys((ENCODED, USED, BATCHES, COMPARED, DIFFERENT, IN_CODEC), 0)
         self.lost_records, self.lost_seconds = 0, 0.0
         for index in indices:
             for name, found in index.fields.items():
@@ -165,6 +165,10 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self._num_frames = self._count_frames()
         self._unusable = dict(self._find_unusable())
         self._batches = list(self._plan_batches())
+        missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
+        self._found: list[Codes | RecordRejected] = [
+            self._unusable.get(number, missing) for number in range(len(self._members))
+        ]
 
     def _add(self, found: Found, seconds: float | None) -> None:
         """Register a use of a segment; `seconds`: the duration of the cut if the segment is its target."""
@@ -253,7 +257,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         return True
 
     def batches(self) -> Iterator[Batch[Any]]:
-        """The batches to decode, in the order of `compute`."""
+        """The batches to decode."""
         for batch, shape in self._batches:
             members = tuple(self._members[number] for number in batch.tolist())
             if shape.sampling_rate != self._codec.sampling_rate:
@@ -261,34 +265,46 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             else:
                 yield Batch(members, int(self._num_frames[batch].max()) * self._codec.samples_per_frame)
 
-    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> list[Codes | RecordRejected]:
-        """Run all batches through the codec; the next is copied to the device while earlier ones are encoded."""
-        missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
-        found: list[Codes | RecordRejected] = [self._unusable.get(n, missing) for n in range(len(self._members))]
+    def begin(self, device: str, advance: Advance) -> None:
+        """Count the cuts that have no audio."""
         advance(self.lost_records, self.lost_seconds)
-        precision = self._options.precision
-        under_way: deque[tuple[Ints, Decoded, Running, Running | None]] = deque()
-        with ModelRunner(device, self._codec.rows_on_cpu, to_host=True) as runner:
-            for turn, (batch, shape) in enumerate(self._batches):
-                started = time.monotonic()
-                audio = next(decoded)
-                begun = time.monotonic()
-                tensors = self._tensors(batch, audio)
-                run = partial(runner.run, keys=audio.keys, prepare=partial(move_rows, self._codec, shape, device))
-                codes = run(partial(encode_rows, self._codec, precision), *tensors)
-                exact = None
-                if precision != "fp32" and turn % COMPARE_EVERY == 0:
-                    exact = run(partial(encode_rows, self._codec, "fp32"), *tensors)
-                under_way.append((batch, audio, codes, exact))
-                if len(under_way) > runner.depth:
-                    self._take(found, *under_way.popleft(), device, advance)
-                self.extra[WAITED] += begun - started
-                self.extra[IN_CODEC] += time.monotonic() - begun
+
+    def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
+        """Start the codec on a batch and, with a faster precision, on a few rows of it in full float32."""
+        begun = time.monotonic()
+        batch, shape = self._batches[number]
+        tensors, precision = self._tensors(batch, decoded), self._options.precision
+        codes = self._run(runner, precision, shape, decoded.keys, tensors)
+        exact = None
+        if precision != "fp32" and number % COMPARE_EVERY == 0:
+            count = min(len(batch), ROWS_COMPARED)
+            some = replace(shape, num_rows=count, num_given=count)
+            exact = self._run(runner, "fp32", some, decoded.keys[:count], [tensor[:count] for tensor in tensors])
+        self.extra[IN_CODEC] += time.monotonic() - begun
+
+        def take() -> None:
             begun = time.monotonic()
-            while under_way:
-                self._take(found, *under_way.popleft(), device, advance)
+            self._take(batch, decoded.rejects, codes, exact, runner.device)
             self.extra[IN_CODEC] += time.monotonic() - begun
-        return found
+            numbers = batch.tolist()
+            advance(sum(self._records[n] for n in numbers), sum(self._seconds[n] for n in numbers))
+
+        return take
+
+    def _run(
+        self,
+        runner: ModelRunner,
+        precision: Precision,
+        shape: BatchShape,
+        keys: Sequence[str],
+        rows: "Sequence[Tensor]",
+    ) -> Running:
+        move = partial(move_rows, self._codec, shape, runner.device)
+        return runner.run(partial(encode_rows, self._codec, precision), *rows, keys=keys, prepare=move)
+
+    def finish(self, advance: Advance) -> list[Codes | RecordRejected]:
+        """Return the codes of all segments."""
+        return self._found
 
     def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor, Tensor]":
         """The decoded rows (B, T), with the number of samples (B,) and of frames (B,) of each row."""
@@ -300,39 +316,36 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
 
     def _take(
         self,
-        found: "list[Codes | RecordRejected]",
         batch: "Ints",
-        decoded: Decoded,
+        rejects: Mapping[int, RecordRejected],
         encoded: Running,
         exact: Running | None,
         device: str,
-        advance: Advance,
     ) -> None:
-        """Add the codes of a batch to `found`; only this function waits for the GPU, and only for this batch."""
-        result = encoded.result()
+        """Keep the codes of a batch; only this function waits for the GPU, and only for this batch."""
+        result, found = encoded.result(), self._found
         compared = exact.result() if exact is not None else None
-        if compared is not None and result.tensors and compared.too_large == result.too_large:
+        if compared is not None and not result.too_large and not compared.too_large:
             self._compare(result, compared)
         numbers = batch.tolist()
         for row in result.too_large:
-            found[numbers[row]] = decoded.rejects.get(row) or self._too_large(numbers[row], device)
+            found[numbers[row]] = rejects.get(row) or self._too_large(numbers[row], device)
         if result.tensors:
             codes, frames = result.tensors
             rows = codes.numpy().astype(codes_type(self._codec.codebook_size))
             for at, (row, count) in enumerate(zip(result.fitting(len(batch)), frames.tolist(), strict=True)):
-                found[numbers[row]] = decoded.rejects.get(row) or rows[at, :, :count]
+                found[numbers[row]] = rejects.get(row) or rows[at, :, :count]
         self.extra[BATCHES] += 1
         self.extra[ENCODED] += sum(self._members[n].num_samples / self._members[n].sampling_rate for n in numbers)
-        advance(sum(self._records[n] for n in numbers), sum(self._seconds[n] for n in numbers))
 
     def _compare(self, result: Result, exact: Result) -> None:
-        """Count the codes of a batch, and the codes that differ in full float32."""
+        """Count the codes of the first rows of a batch, and the codes that differ in full float32."""
         import torch
 
-        (codes, frames), (exact_codes, _) = result.tensors, exact.tensors
+        (codes, _), (exact_codes, frames) = result.tensors, exact.tensors
         within = torch.arange(codes.shape[2]) < frames[:, None]
         self.extra[COMPARED] += int(within.sum()) * codes.shape[1]
-        self.extra[DIFFERENT] += int(((codes != exact_codes) & within[:, None]).sum())
+        self.extra[DIFFERENT] += int(((codes[: len(frames)] != exact_codes) & within[:, None]).sum())
 
     def _too_large(self, number: int, device: str) -> RecordRejected:
         segment = self._members[number].segment

@@ -17,6 +17,7 @@ from prepcli.commands.extend_codec_codes.plan import InputShard, ShardGroup, aud
 from prepcli.commands.extend_codec_codes.shard_index import index_shard
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused, work_folder
@@ -214,7 +215,7 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
     if options.is_manifest:
         note_unused(options.work_dir, out)
         refuse_swapped(options.shar_dir, out)
-        manifests = manifests_of(options.shar_dir, options)
+        manifests = manifests_of(options.shar_dir, options, partial(revisions_of, workspace, engine))
         make_plain = partial(
             ManifestCodesJob, manifests, options.audio_base_dir, out, options, num_workers=engine.num_workers
         )

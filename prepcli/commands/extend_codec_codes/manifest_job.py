@@ -35,13 +35,14 @@ from prepcli.formats.npy import npy_bytes
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT, MANIFEST_NAME, codes_bytes
 from prepcli.formats.shar import CONTEXT, TARGET
 from prepcli.jobs.line_job import LINES_NAME
-from prepcli.jobs.model_job import Begin, Tick
+from prepcli.jobs.model_job import Begin, Take, Tick
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import AUDIO_BASE_DIRS, Records, base_directories, extended_name
 from prepcli.manifest.context import in_context
 from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.protocols import Codec
+from prepcli.models.running import ModelRunner
 from prepcli.planning.hashing import Hashes
 from prepcli.processes.workers import wait_for
 from prepcli.storage.paths import AnyPath
@@ -135,22 +136,29 @@ class RecordEncoder(UnitEncoder):
         return [others[at : at + _CHECKED_AT_ONCE] for at in range(0, len(others), _CHECKED_AT_ONCE)]
 
     def batches(self) -> Iterator[Batch[UsedSegment]]:
-        """The batches to decode, in the order of `compute`; segments of other units are decoded and discarded."""
+        """The batches to decode; segments of other units are decoded and discarded."""
         yield from super().batches()
         for numbers in self._checks:
             yield Batch(tuple(self._members[number] for number in numbers), 0)
 
-    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> "list[Codes | RecordRejected]":
-        """The codes of the unit's own segments; for other segments, whether they can be decoded."""
-        found = super().compute(decoded, device, advance)
+    def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
+        """Encode a batch of own segments, or keep whether segments of other units can be decoded."""
+        if number < len(self._batches):
+            return super().start(number, decoded, runner, advance)
+        checked = self._checks[number - len(self._batches)]
+
+        def take() -> None:
+            for row, one in enumerate(checked):
+                self._found[one] = decoded.rejects.get(row, _ELSEWHERE)
+                advance(self._records[one], self._seconds[one])
+
+        return take
+
+    def finish(self, advance: Advance) -> "list[Codes | RecordRejected]":
+        """Return the codes of the unit's own segments; for other segments, whether they can be decoded."""
         for number in self._unusable:
             advance(self._records[number], self._seconds[number])
-        for numbers in self._checks:
-            rows = next(decoded)
-            for row, number in enumerate(numbers):
-                found[number] = rows.rejects.get(row, _ELSEWHERE)
-                advance(self._records[number], self._seconds[number])
-        return found
+        return self._found
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
         """Write the files and the lines; a record whose target or context has no codes is a reject."""

@@ -4,8 +4,6 @@ There is no sort, no matrix of all pairs, and no loop over candidates: 10,000 ut
 than a tenth of the time and a fortieth of the memory of sorting the full matrix (`benchmarks/context.py`).
 """
 
-import time
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,14 +21,14 @@ from prepcli.engine.run.unit import Advance
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.npy import npy_bytes
 from prepcli.jobs.merging import PartWriter
-from prepcli.jobs.model_job import UnitWork
+from prepcli.jobs.model_job import Take, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded
 from prepcli.jobs.record_job import each_record
 from prepcli.jobs.records import Records
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
 from prepcli.models.protocols import SpeakerEncoder
-from prepcli.models.running import ModelRunner, Running
+from prepcli.models.running import ModelRunner, Result
 from prepcli.planning.hashing import mix64
 from prepcli.planning.split import Indices
 from prepcli.storage.paths import real_path
@@ -207,9 +205,8 @@ def _first_of_greatest(
 BEST_NAME = "parts/{}.best.npy"
 EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
 
-COMPUTED, PADDED, BATCHES, WAITED = "computed_seconds", "padded_seconds", "batches", "waited_seconds"
-"""Keys of the counts of a unit: seconds of audio with padding, seconds of padding, batches, seconds of waiting for
-audio."""
+COMPUTED, PADDED, BATCHES = "computed_seconds", "padded_seconds", "batches"
+"""Keys of the counts of a unit: seconds of audio with padding, seconds of padding, batches."""
 REUSED = "embeddings_reused"
 """Key of another count of a unit: embeddings that an earlier run has kept."""
 
@@ -261,76 +258,72 @@ class Bundle(UnitWork[int, Embedded]):
         self._kept = kept
         missing = np.flatnonzero(~kept.is_kept)
         self._batches = [missing[batch] for batch in equal_length_batches(self._lengths[missing], max_samples)]
+        self._embeddings: Tensor
+        self._rejects: dict[int, RecordRejected] = {}
+        self._extra = dict.fromkeys((COMPUTED, PADDED, BATCHES), 0.0)
 
     def batches(self) -> Iterator[Batch[int]]:
-        """The batches to decode, in the order of `compute`."""
+        """The batches to decode."""
         for batch in self._batches:
             yield Batch(tuple(self.numbers[batch].tolist()), int(self._lengths[batch[0]]))
 
-    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> Embedded:
-        """Embed the records and select the context of each."""
-        rejects: dict[int, RecordRejected] = {}
-        extra = dict.fromkeys((COMPUTED, PADDED, BATCHES, WAITED), 0.0)
-        extra[REUSED] = float(self._kept.is_kept.sum())
-        embeddings = self._embed(decoded, device, rejects, extra, advance)
-        chosen = self._select(embeddings, self._is_readable(rejects))
-        return Embedded(chosen, rejects, embeddings.cpu().numpy(), extra)
-
-    def _embed(
-        self,
-        feed: Iterator[Decoded],
-        device: str,
-        rejects: dict[int, RecordRejected],
-        extra: dict[str, float],
-        advance: Advance,
-    ) -> "Tensor":
-        """Embeddings (N, dim) of the records, on `device`; records without one are added to `rejects` and get NaN."""
+    def begin(self, device: str, advance: Advance) -> None:
+        """Load the kept embeddings."""
         import torch
 
-        encoder = self._encoder
-        embeddings = torch.from_numpy(self._kept.load(encoder.dim)).to(device)
-        advance(int(self._kept.is_kept.sum()), float(self._durations[self._kept.is_kept].sum()))
-        under_way: deque[tuple[Indices, Running | None]] = deque()
+        kept = self._kept.is_kept
+        self._embeddings = torch.from_numpy(self._kept.load(self._encoder.dim)).to(device)  # (N, dim)
+        self._extra[REUSED] = float(kept.sum())
+        advance(int(kept.sum()), float(self._durations[kept].sum()))
+
+    def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
+        """Start the encoder on a batch."""
+        import torch
+
+        batch, encoder, device = self._batches[number], self._encoder, runner.device
+        self._rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
+        computed = decoded.audio.size / encoder.sampling_rate
+        self._extra[COMPUTED] += computed
+        self._extra[PADDED] += computed - float(decoded.lengths.sum()) / encoder.sampling_rate
+        self._extra[BATCHES] += 1
 
         def move(audio: "Tensor", lengths: "Tensor") -> "tuple[Tensor, Tensor]":
             return to_device(audio, device), to_device(lengths, device)
 
+        running = None
+        if decoded.audio.size:
+            audio = torch.from_numpy(decoded.audio)
+            lengths = torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples))
+            running = runner.run(encoder.embed, audio, lengths, keys=decoded.keys, prepare=move)
+
         def take() -> None:
-            batch, embedded = under_way.popleft()
-            if embedded is not None:
-                found = embedded.result()
-                for position in batch[found.too_large].tolist():
-                    rejects.setdefault(position, self._too_large(position, device))
-                if found.tensors:
-                    fitting = torch.from_numpy(batch[found.fitting(len(batch))])
-                    embeddings[to_device(fitting, device)] = found.tensors[0]
+            if running is not None:
+                self._take(batch, running.result(), device)
             advance(len(batch), float(self._durations[batch].sum()))
 
-        with ModelRunner(device, encoder.rows_on_cpu) as runner:
-            for batch in self._batches:
-                started = time.monotonic()
-                decoded = next(feed)
-                extra[WAITED] += time.monotonic() - started
-                audio = torch.from_numpy(decoded.audio)
-                lengths = torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples))
-                running = None
-                if decoded.audio.size:
-                    running = runner.run(encoder.embed, audio, lengths, keys=decoded.keys, prepare=move)
-                under_way.append((batch, running))
-                rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
-                computed = decoded.audio.size / encoder.sampling_rate
-                extra[COMPUTED] += computed
-                extra[PADDED] += computed - float(decoded.lengths.sum()) / encoder.sampling_rate
-                extra[BATCHES] += 1
-                if len(under_way) > runner.depth:
-                    take()
-            while under_way:
-                take()
+        return take
+
+    def _take(self, batch: Indices, found: Result, device: str) -> None:
+        """Keep the embeddings of a batch, on `device`."""
+        import torch
+
+        for position in batch[found.too_large].tolist():
+            self._rejects.setdefault(position, self._too_large(position, device))
+        if found.tensors:
+            fitting = torch.from_numpy(batch[found.fitting(len(batch))])
+            self._embeddings[to_device(fitting, device)] = found.tensors[0]
+
+    def finish(self, advance: Advance) -> Embedded:
+        """Reject the records without an embedding, and select the context of each other."""
+        import torch
+
+        rejects, embeddings = self._rejects, self._embeddings
         without = (~torch.isfinite(embeddings).all(1)).cpu().numpy()
         for position in np.flatnonzero(without).tolist():
             detail = "the speaker model has no embedding for it: is it silent?"
             rejects.setdefault(position, RecordRejected(RejectReason.UNREADABLE_AUDIO, detail))
-        return embeddings
+        chosen = self._select(embeddings, self._is_readable(rejects))
+        return Embedded(chosen, rejects, embeddings.cpu().numpy(), self._extra)
 
     def _too_large(self, position: int, device: str) -> RecordRejected:
         entry = self._records.record(int(self.numbers[position]))

@@ -14,7 +14,6 @@ from prepcli.commands.extend_context_audio.bundle import (
     COMPUTED,
     PADDED,
     REUSED,
-    WAITED,
     Bundle,
 )
 from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at
@@ -30,6 +29,7 @@ from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.report import Report
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, option, same_command
@@ -38,7 +38,7 @@ from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import check_plot, new_figure, save_figure
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.merging import index_of, write_merged
-from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
+from prepcli.jobs.model_job import WAITED, WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import base_directories, extended_name
@@ -71,6 +71,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
     command: ClassVar[str] = "extend-context-audio"
     defaults = shown_defaults(ContextOptions)
     telemetry = ("hours_embedded", "real_time_factor", "padding", "mean_batch_seconds", "waited_for_audio")
+    results_to_host = False
 
     def __init__(
         self,
@@ -237,7 +238,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     workspace = Workspace(options.out)
-    manifests = manifests_of(options.manifest, options)
+    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
     make_job = partial(
         ContextJob,
         manifests,

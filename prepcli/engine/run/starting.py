@@ -1,7 +1,7 @@
 """Before the work begins: the output is claimed for this run, unless it is of another one or an input lies in it."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ from prepcli.engine.state.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differen
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import CLEARED_FILES, CLEARED_FOLDERS, EDITABLE_FILES, Workspace, read_document
 from prepcli.errors import RejectReason, UsageError, option
-from prepcli.interface.calls import command_line, tell
+from prepcli.interface.calls import command_line, revisions, tell
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import check_unchanged, same_file
@@ -126,6 +126,15 @@ def _elsewhere(job: AnyJob, workspace: Workspace) -> str:
     return job.elsewhere or ("another file" if workspace.named != workspace.out else "another directory")
 
 
+def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]:
+    """The commits of the run that is continued, by the address of each data set on the hub; nothing for a new run."""
+    rank = options.rank
+    if options.overwrite and not (has_done(workspace, rank, "overwrite") or has_begun_to_clear(workspace, rank)):
+        return {}
+    plan = read_document(workspace.plan_file, StoredPlan)
+    return {} if plan is None else plan.revisions
+
+
 def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
     """Stop before the work if a sample of its input files is missing, unless `budget` allows that many rejects.
 
@@ -227,6 +236,7 @@ def _plan_document(run: "Run") -> StoredPlan:
         writes_file=workspace.named != workspace.out,
         out=absolute(workspace.named),
         format=PLAN_FORMAT,
+        revisions=revisions(),
     )
 
 

@@ -109,11 +109,14 @@ def test_mixed_batches_give_each_segment_its_own_codes(
 ) -> None:
     alone = extend(shar, tmp_path / "alone", ToyCodec(), monkeypatch)
     monkeypatch.setattr(CodesJob, "is_on_gpu", True)
+    monkeypatch.setattr(encoding, "ROWS_COMPARED", 2)
     codec = MixingCodec()
     mixed = extend(shar, tmp_path / "mixed", codec, monkeypatch, "bf16")
     assert alone.records_out == mixed.records_out == 20
     assert mixed.details["codes_unlike_fp32"] > 0
     codes = mixed.details["codes_compared"]
+    (num_rows, length), compared = codec.shapes[:2]
+    assert num_rows > 2 and compared == (2, length), "two rows of the first batch, not all"
     codec = MixingCodec()
     extend(shar, tmp_path / "exact", codec, monkeypatch)
     different, total = different_codes(tmp_path / "alone", tmp_path / "exact")
