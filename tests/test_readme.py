@@ -151,7 +151,7 @@ def test_options_that_the_pages_name_exist() -> None:
 
 def test_each_task_of_the_page_of_tasks_has_a_command_that_exists() -> None:
     rows = re.findall(r"^\| ([a-z].+?) \| `(.+?)` \| \[.+?\]\(.+?\) \|$", tasks(), flags=re.MULTILINE)
-    assert len(rows) == 31
+    assert len(rows) == tasks().count("\n| ") - 1 > 30
     for task, command in rows:
         words = shlex.split(command)
         if words[0] == "prepcli":
