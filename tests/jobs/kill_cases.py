@@ -170,6 +170,20 @@ def duplicates(folder: Path) -> Case:
     return undisturbed(case, folder)
 
 
+def voices(folder: Path) -> Case:
+    """The mini corpus with two names for each speaker, and three records without audio."""
+    records = read_lines(MINI_CORPUS / "manifest.json")
+    for number, record in enumerate(records):
+        record["audio_filepath"] = str(MINI_CORPUS / record["audio_filepath"])
+        record["speaker"] += f" {number % 2}"
+    for number in range(3):
+        records.insert(11 * number, dict(records[0], audio_filepath=f"missing_{number}.wav"))
+    options = ("--by", "speaker", "--speaker-model", "toy", "--min-voice-similarity", 0.9, "--max-rejects", 3)
+    more: dict[str, Any] = {"units": "speakers_*", "module": "tests.support.toy_voice", "verified": False}
+    manifest = write_lines(folder / "manifest.json", records)
+    return undisturbed(Case("find-duplicates", manifest, options, 16, 3, **more), folder)
+
+
 def context(folder: Path) -> Case:
     """The mini corpus with each speaker in two groups: 16 bundles; three records without audio."""
     records = read_lines(MINI_CORPUS / "manifest.json")
@@ -359,6 +373,7 @@ JOBS = {
     "filter": Job(filtered, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
     "duplicates": Job(duplicates, ((kill_main, 0, 2), (kill_a_worker, 2, 1))),
+    "voices": Job(voices, ((kill_main, 3, 5), (kill_a_worker, 2, 1)), (), (INT,)),
     "context": Job(
         context,
         ((kill_main, 2, 1), (kill_a_worker, 6, 5)),
