@@ -2886,6 +2886,7 @@ def split(
     seed: int = 0,
     keep_parts: str | PathLike[str] | None = None,
     disjoint: Literal["text"] | None = None,
+    disjoint_listed: str | PathLike[str] | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2920,6 +2921,8 @@ def split(
         seed: Seed of the draw; the order of the records has no effect on it.
         keep_parts: Directory of an earlier split: what was in a part stays in it.
         disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
+        disjoint_listed: Leave out records that find-duplicates lists in this file in a group with a record of a
+            smaller part.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
