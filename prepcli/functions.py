@@ -1664,7 +1664,7 @@ def extend_context_audio(
     group_by: str = "speaker",
     context_min_duration: float = 3.0,
     context_min_ssim: float = 0.6,
-    batch_duration: float = 120.0,
+    batch_duration: float | None = None,
     plot: str | PathLike[str] | None = None,
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
@@ -1712,7 +1712,8 @@ def extend_context_audio(
             regex:FIELD:PATTERN, where the groups of the pattern are joined by _.
         context_min_duration: Minimum duration of a context (seconds).
         context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
-        batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
+        batch_duration: Maximum seconds of audio in a batch. Less takes less memory. Default: 120 on the CPU, 600 on
+            a GPU.
         plot: Plot similarities and durations of contexts, also of the records that the minimum leaves out.
         reuse_embeddings: OUT of an earlier run over the same audio: its embeddings are used, and only the selection
             is done again.
