@@ -32,6 +32,7 @@ def blend(
     sets: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
+    keep: str | Sequence[str] = (),
     temperature: float | Sequence[float] = (),
     by: Literal["hours", "records"] = "hours",
     lang: str | Sequence[str] = (),
@@ -56,6 +57,7 @@ def blend(
     Args:
         sets: The data sets, each with a name; NAME=:WEIGHT gives a group a weight.
         out: Config to write, or OUT.list for WeNet.
+        keep: Count only the hours and records for which this is true, as in filter; the sets stay whole.
         temperature: Exponent of the weights that are not given: 1: in proportion to hours; 0: all equal. For each
             level of groups, or one for all. Default: 1.
         by: Weigh the sets by hours or by number of records.
@@ -1333,6 +1335,7 @@ def estimate_batch_sizes(
 def estimate_bins(
     data: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    keep: str | Sequence[str] = (),
     num_buckets: int = 30,
     num_examples: int = -1,
     min_duration: float | None = None,
@@ -1355,6 +1358,7 @@ def estimate_bins(
         data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
             input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key
             manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg. Or a list of paths.
+        keep: Use only the examples for which this is true, as in filter.
         num_buckets: Number of buckets.
         num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
             -1: all.
