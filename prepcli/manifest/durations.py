@@ -110,7 +110,7 @@ def _columns_of(
     selection: Selection | None,
 ) -> Columns:
     if selection is not None and (data.cuts or data.parquet):
-        raise UsageError(f"{data.paths[0]} is no NeMo manifest, so records cannot be selected by {option('--keep')}")
+        raise UsageError(f"{data.paths[0]} has no lines of NeMo, so records cannot be selected by {option('--keep')}")
     return Columns(
         spans=False,
         digest=False,

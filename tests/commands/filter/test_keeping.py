@@ -80,6 +80,6 @@ def test_other_lines_have_no_fields(tmp_path: Path) -> None:
     )
     done = prepcli("estimate-bins", f"cuts_path={cuts}", "-b", 2, "--keep", "duration > 0")
     assert done.code == 2
-    assert "is no NeMo manifest" in done.err
+    assert "has no lines of NeMo" in done.err
     listed = prepcli("blend", f"a={tmp_path}", tmp_path / "mix.list", "--keep", "duration > 0")
     assert "a list for WeNet does not have" in listed.err
