@@ -13,8 +13,8 @@ from tests.commands.download.make_fisher import folders, make_fisher
 from tests.commands.download.miniatures import SPEAKERS, an4, checksum_list, librispeech, tar_gz
 from tests.commands.download.server import Site, serving
 from tests.conftest import MINI_CORPUS, Lines, make_set, read_lines, write_lines
+from tests.jobs.killing import Case, Environ, Victim, kill_a_worker, kill_main, undisturbed
 from tests.support.audio_files import write_audio
-from tests.support.killing import Case, Environ, Victim, kill_a_worker, kill_main, undisturbed
 from tests.support.running import Process
 from tests.support.shar_sets import make, rewrite_tar
 
@@ -130,7 +130,7 @@ def make_manifest(folder: Path) -> Case:
         (folder / f"audio/{number}/s03_u3.flac").unlink()
         (folder / f"audio/{number}/s03_u3.flac").write_bytes(b"fLaC")
     options = ("--absolute-paths", "--speaker-pattern", r"s\d+")
-    more: dict[str, Any] = {"units": "lines_*", "verified": False, "module": "tests.support.slow_probe"}
+    more: dict[str, Any] = {"units": "lines_*", "verified": False, "module": "tests.jobs.slow_probe"}
     case = undisturbed(Case("make-manifest", folder / "audio", options, 15, 7, **more), folder)
     assert [*case.undisturbed] == ["."]
     return case
