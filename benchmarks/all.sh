@@ -34,4 +34,6 @@ measure filter filter.py
 measure tarred tarred.py --files 8000
 measure containers containers.py
 measure small_files small_files.py
+measure duplicates duplicates.py
+measure duplicates_by_hours duplicates.py --hours 10 30
 measure stealing stealing.py
