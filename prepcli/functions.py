@@ -1600,8 +1600,9 @@ def extend_codec_codes(
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
             commas, or a brace pattern; or another data set (tarred, WeNet, webdataset, Parquet, zip). Or a list of
             paths.
-        codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
-            Face: a folder, or a name such as kyutai/mimi (extra models).
+        codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC, EnCodec, X-codec,
+            X-codec2, Higgs audio v2, NeuCodec or the tokenizer of Qwen3-TTS of Hugging Face: a folder, or a name
+            such as kyutai/mimi (extra models).
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
         output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
@@ -1613,7 +1614,7 @@ def extend_codec_codes(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        num_codebooks: Use the first codebooks of Mimi, DAC or EnCodec. Default: all.
+        num_codebooks: Use the first codebooks of a codec of Hugging Face. Default: all.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
             fp32.
@@ -1663,7 +1664,7 @@ def extend_context_audio(
     group_by: str = "speaker",
     context_min_duration: float = 3.0,
     context_min_ssim: float = 0.6,
-    batch_duration: float = 120.0,
+    batch_duration: float | None = None,
     plot: str | PathLike[str] | None = None,
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
@@ -1711,7 +1712,8 @@ def extend_context_audio(
             regex:FIELD:PATTERN, where the groups of the pattern are joined by _.
         context_min_duration: Minimum duration of a context (seconds).
         context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
-        batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
+        batch_duration: Maximum seconds of audio in a batch. Less takes less memory. Default: 120 on the CPU, 600 on
+            a GPU.
         plot: Plot similarities and durations of contexts, also of the records that the minimum leaves out.
         reuse_embeddings: OUT of an earlier run over the same audio: its embeddings are used, and only the selection
             is done again.
@@ -1828,7 +1830,7 @@ def extend_text_context(
 
 def filter(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
+    out: str | PathLike[str] | None = None,
     *,
     keep: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
@@ -1871,7 +1873,7 @@ def filter(
     Args:
         manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
             separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write.
+        out: Manifest to write; without it, skipme marks records in the manifests of a tarred set.
         keep: Keep only records for which this is true.
         drop: Drop the records for which this is true.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1880,7 +1882,8 @@ def filter(
         sample: Keep a random share (below 1) or number of the records that the other rules keep.
         seed: Seed of sample; a record's place in the input has no effect on it.
         drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
-        skipme: Write all records, and set _skipme to the rule in those that a rule would drop.
+        skipme: Write all records, and set _skipme to the rule in those that a rule would drop; without OUT.json, in
+            the manifests of the finished tarred set that is given.
         html: Write the table as a page; open it in a browser.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1942,12 +1945,13 @@ def find_duplicates(
     """Find records with the same audio or text, within or between inputs, and speakers that are in several inputs.
 
     Writes OUT.jsonl with a line per record of a group: the record, with absolute paths, duplicate_by,
-    duplicate_group and duplicate_place (0 for the first in the order of the inputs). prepcli filter --drop-listed
-    takes this file.
+    duplicate_group and duplicate_place (0 for the first in the order of the inputs; by near-audio, the longest of
+    the first input). prepcli filter --drop-listed takes this file.
 
-    audio: the same samples, rate and channels after decoding, in any lossless format. text: equal after NFKC, in
-    folded case, without punctuation. speaker: the same name in two inputs. between reports only groups over two
-    inputs, such as leaks of a test set into training, and then exits with 1 if there are any.
+    audio: the same samples, rate and channels after decoding, in any lossless format. near-audio: the same
+    recording after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal
+    after NFKC, in folded case, without punctuation. speaker: the same name in two inputs. between reports only
+    groups over two inputs, such as leaks of a test set into training, and then exits with 1 if there are any.
 
     Run the same call again to continue after an interruption.
 
@@ -1955,7 +1959,7 @@ def find_duplicates(
         inputs: The inputs; each is one or more manifests as in other commands, or a data set.
         out: File to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        by: What is compared, between commas: audio, text, speaker.
+        by: What is compared, between commas: audio, near-audio, text, speaker.
         between: Report only groups with records of two inputs or more; exit code 1 if there are any.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.

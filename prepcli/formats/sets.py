@@ -35,7 +35,7 @@ from prepcli.storage.paths import AnyPath, StorePath, path_of
 Shards = dict[int, AnyPath]
 """One file of each shard, in the order of their numbers."""
 
-_WHOLE_MANIFEST = re.compile(r"tarred_audio_manifest(_version_\d+)?\.json$")
+WHOLE_MANIFEST = re.compile(r"tarred_audio_manifest(_version_\d+)?\.json$")
 _FLAT_FIELD = re.compile(r"(?P<field>.+)\.(?P<number>\d+)\.tar(\.gz)?$")
 _LISTS = "filelists"
 
@@ -112,7 +112,7 @@ class TarredSet(StoredSet):
     @cached_property
     def is_empty(self) -> bool:
         """Whether the folder itself holds neither tars nor manifests."""
-        if self.has_tars or any(map(_WHOLE_MANIFEST.match, self.listed.files)):
+        if self.has_tars or any(map(WHOLE_MANIFEST.match, self.listed.files)):
             return False
         return not any(map(SHARD_MANIFEST_FILE.match, listing(self.folder / SHARD_MANIFEST_FOLDER).files))
 

@@ -24,7 +24,7 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
         check_hf_codec(name, OPTION)
     elif num_codebooks is not None:
         raise UsageError(
-            f"{option('--num-codebooks')} is for Mimi, DAC and EnCodec; all codebooks of {name} belong together"
+            f"{option('--num-codebooks')} is for codecs of Hugging Face; all codebooks of {name} belong together"
         )
     elif is_file(name):
         check_nemo_file(name, OPTION, MODEL_CLASS)

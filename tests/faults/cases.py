@@ -113,13 +113,20 @@ def _filter(place: Place) -> list[object]:
     return ["filter", place.manifest(count=24), place.run / "out.json", *rules]
 
 
+def _marks(place: Place) -> list[object]:
+    _made("manifest-to-tarred", place.manifest(count=6, name="first.json"), place.out, "--num-shards", 2)
+    _made("manifest-to-tarred", place.manifest(6, 3, name="more.json"), "--concat-to", place.out)
+    place.run.rename(place.template)
+    return ["filter", place.out, "--drop", "duration > quantile(duration, 0.5)", "--skipme"]
+
+
 def _split(place: Place) -> list[object]:
     return ["split", place.manifest(count=24), place.out, "--part", "train=0.75", "--part", "test=0.25", "--by", "none"]
 
 
 def _duplicates(place: Place) -> list[object]:
     manifest = place.manifest()
-    return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,text"]
+    return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,near-audio,text"]
 
 
 def _prepare_texts(place: Place) -> list[object]:
@@ -185,6 +192,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "make-manifest": _make_manifest,
     "fix-durations": _fix_durations,
     "filter": _filter,
+    "marks": _marks,
     "split": _split,
     "duplicates": _duplicates,
     "prepare-texts": _prepare_texts,

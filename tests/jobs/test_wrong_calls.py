@@ -209,8 +209,8 @@ CALLS: dict[str, dict[str, str]] = {
     },
     "find-duplicates": {
         "nowhere.json out.jsonl": "manifest not found: nowhere.json",
-        "MINI out.jsonl --by sound": "--by takes audio, text, speaker, not sound",
-        "MINI out.jsonl --by ,": "--by takes audio, text, speaker",
+        "MINI out.jsonl --by sound": "--by takes audio, near-audio, text, speaker, not sound",
+        "MINI out.jsonl --by ,": "--by takes audio, near-audio, text, speaker",
         "MINI out.jsonl --between": "--between needs two inputs or more",
         "MINI out.jsonl --by speaker": "--by speaker needs two inputs or more",
         "MINI audio.wav": "this is a name of audio",

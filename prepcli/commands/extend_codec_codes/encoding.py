@@ -33,6 +33,7 @@ from prepcli.models.protocols import Codec, Precision
 from prepcli.models.running import ModelRunner, Result, Running
 from prepcli.models.sinc import can_resample, resample_sinc, resampled_length
 from prepcli.models.widths import MAX_VALUES
+from prepcli.models.windows import encode_in_windows, reach_of
 from prepcli.storage.paths import AnyPath, relative
 
 if TYPE_CHECKING:
@@ -99,17 +100,20 @@ def move_rows(
 
 
 def encode_rows(
-    codec: Codec, precision: Precision, audio: "Tensor", lengths: "Tensor", frames: "Tensor"
+    codec: Codec, precision: Precision, max_frames: int, audio: "Tensor", lengths: "Tensor", frames: "Tensor"
 ) -> "tuple[Tensor, Tensor]":
     """Return the codes (B, C, F) of the given rows, without silent rows, and the number of frames (B,) of each row.
 
     Args:
         codec: the codec, on the device of the audio.
         precision: of the codec.
+        max_frames: a single row with more frames is encoded in windows.
         audio: (B or more, T), on the device; see `move_rows`.
         lengths: (B or more,), samples of each row.
         frames: (B,), frames of each given row.
     """
+    if len(frames) == 1 and (num_frames := int(frames[0])) > max_frames:
+        return encode_in_windows(codec, precision, audio, num_frames, max_frames), frames
     codes, found = codec.encode(audio, lengths, precision)
     return codes[: len(frames)], found[: len(frames)]
 
@@ -153,6 +157,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self._on_gpu = on_gpu
         self._mixes_lengths = mixes_lengths
         self._members: list[UsedSegment] = []
+        self._in_windows = on_gpu and mixes_lengths and reach_of(codec) is not None
         self._number: dict[tuple[bytes, int], int] = {}
         self._records: list[int] = []
         self._seconds: list[float] = []
@@ -200,10 +205,16 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         """Maximum samples of a batch, at the codec's rate, with which no layer has too many values."""
         return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
 
+    @property
+    def _max_frames(self) -> int:
+        """Maximum frames of a batch."""
+        rate, step = self._codec.sampling_rate, self._codec.samples_per_frame
+        return min(int(self._options.batch_duration * rate), self._max_samples) // step
+
     def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
         """Segments whose length the codec cannot encode."""
         codec = self._codec
-        max_frames = self._max_samples // codec.samples_per_frame
+        max_frames = sys.maxsize if self._in_windows else self._max_samples // codec.samples_per_frame
         for number in np.flatnonzero(self._num_frames > max_frames).tolist():
             seconds = self._members[number].segment.duration
             yield (
@@ -236,7 +247,6 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
     def _plan_batches(self) -> "Iterator[tuple[Ints, BatchShape]]":
         """The segments and the shape of each batch, of one sampling rate and, if needed, one number of frames."""
         codec = self._codec
-        max_samples = min(int(self._options.batch_duration * codec.sampling_rate), self._max_samples)
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
         is_usable = np.array([self._is_encoded_here(member) for member in self._members], bool)
         is_usable[list(self._unusable)] = False
@@ -244,9 +254,9 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             own = np.flatnonzero((rates == rate) & is_usable)
             frames = self._num_frames[own]
             if self._mixes_lengths:
-                batches = full_batches(frames, max_samples // codec.samples_per_frame)
+                batches = full_batches(frames, self._max_frames)
             else:
-                equal = equal_length_batches(frames * codec.samples_per_frame, max_samples)
+                equal = equal_length_batches(frames, self._max_frames)
                 batches = [(batch, len(batch), int(frames[batch[0]])) for batch in equal]
             decoded_rate = rate if self._on_gpu else codec.sampling_rate
             for batch, num_rows, num_frames in batches:
@@ -300,7 +310,10 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         rows: "Sequence[Tensor]",
     ) -> Running:
         move = partial(move_rows, self._codec, shape, runner.device)
-        return runner.run(partial(encode_rows, self._codec, precision), *rows, keys=keys, prepare=move)
+        encode = partial(
+            encode_rows, self._codec, precision, max(1, self._max_frames) if self._in_windows else sys.maxsize
+        )
+        return runner.run(encode, *rows, keys=keys, prepare=move)
 
     def finish(self, advance: Advance) -> list[Codes | RecordRejected]:
         """Return the codes of all segments."""

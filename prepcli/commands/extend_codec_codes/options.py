@@ -22,8 +22,9 @@ class CodesOptions:
     codec_model: Annotated[
         str,
         Option(
-            "NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging Face: a "
-            "folder, or a name such as kyutai/mimi (extra models).",
+            "NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC, EnCodec, X-codec, X-codec2, Higgs "
+            "audio v2, NeuCodec or the tokenizer of Qwen3-TTS of Hugging Face: a folder, or a name such as kyutai/mimi "
+            "(extra models).",
             metavar="FILE.nemo|FOLDER|NAME",
             may_be_path=True,
         ),
@@ -33,7 +34,7 @@ class CodesOptions:
     ] = None
     num_codebooks: Annotated[
         int | None,
-        Option("Use the first codebooks of Mimi, DAC or EnCodec.", shown_default="all", minimum=1),
+        Option("Use the first codebooks of a codec of Hugging Face.", shown_default="all", minimum=1),
     ] = None
     batch_duration: Annotated[
         float, Option("Maximum seconds of audio in a batch. Less takes less memory.", above=0)

@@ -51,6 +51,9 @@ from prepcli.models.speakers import check_speaker_model, identity, load_speaker_
 from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.storage.input_files import refuse_input_as_output, refuse_swapped
 
+BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
+"""Maximum seconds of audio in a batch, by the kind of device: 120 s of TitaNet take a GPU as long as its launches."""
+
 
 @dataclass(frozen=True, slots=True)
 class ContextContents(RecordContents):
@@ -78,7 +81,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         manifests: Sequence[str],
         options: ContextOptions,
         *,
-        batch_duration: float,
+        batch_duration: float | None = None,
         device: str = "cpu",
         num_workers: int = 1,
         reuse_embeddings: Path | None = None,
@@ -88,7 +91,8 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         Args:
             manifests: paths of the manifests.
             options: the options that shape the output.
-            batch_duration: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit.
+            batch_duration: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit. None:
+                as many as the device needs to be busy.
             device: "cpu" or "cuda:N".
             num_workers: processes that read the manifests.
             reuse_embeddings: the output of another run whose embeddings are used too.
@@ -105,7 +109,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
             manifests,
             f"_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json",
         )
-        self._batch_duration = batch_duration
+        self._batch_duration = batch_duration or BATCH_SECONDS["cpu" if device == "cpu" else "cuda"]
         self._reuse_embeddings = reuse_embeddings
         self._planned: ContextPlan | None = None
 

@@ -185,6 +185,8 @@ class RuleCollector:
 
 def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
     """The number of each value in `names`, which new ones join; -1 if it is missing."""
+    with contextlib.suppress(KeyError, TypeError):  # in most blocks no name is new
+        return list(map(names.__getitem__, values))
     try:
         new = set(values).difference(names)
     except TypeError:  # a list, which has no hash

@@ -1,10 +1,11 @@
-"""find-duplicates: finds records with the same audio, the same text, or the same speaker in several inputs."""
+"""find-duplicates: finds records with (nearly) the same audio or the same text, and speakers of several inputs."""
 
 import glob
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -12,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.encode import to_int16
+from prepcli.audio.fingerprint import fingerprint
 from prepcli.audio.segments import DUPLICATES, Probes, decode, locate
-from prepcli.commands.find_duplicates.options import FindDuplicates
+from prepcli.commands.find_duplicates.near import Fingerprints
+from prepcli.commands.find_duplicates.options import AUDIO, NEAR_AUDIO, FindDuplicates
 from prepcli.commands.find_duplicates.report import DuplicatesReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.run import run_job
@@ -30,6 +33,7 @@ from prepcli.manifest.record import Record, Value
 from prepcli.planning.split import seconds_of
 
 _KEYS_NAME = "parts/{}.keys"
+_WORDS_NAME, _COUNTS_NAME = "parts/{}.words", "parts/{}.counts"
 _KEY_BYTES = 16
 _NO_KEY = bytes(_KEY_BYTES)
 _UNIT_SIZE = 500
@@ -59,7 +63,7 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
         self.manifests = [path for paths in inputs for path in paths]
         self._input_of = [number for number, paths in enumerate(inputs) for _ in paths]
         self.options, self.num_workers = options, num_workers
-        self.reads_audio_files = "audio" in self.kinds
+        self.reads_audio_files = not {AUDIO, NEAR_AUDIO}.isdisjoint(self.kinds)
 
     def plan(self, workspace: Workspace) -> DuplicatesPlan:
         """Index the manifests, and cut the records into units in their order."""
@@ -89,6 +93,7 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
     def finish(self, plan: DuplicatesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Find equal keys, and write their records."""
         contents, root = plan.contents, writer.workspace.root
+        durations = contents.records.index.duration
         parts = [np.fromfile(root / _KEYS_NAME.format(marker.unit), "<u8") for marker in markers]
         keys = np.concatenate([np.empty(0, np.uint64), *parts]).reshape(-1, len(self.kinds), 2)
         source_of = np.searchsorted(contents.records.index.first, np.arange(len(keys)), side="right") - 1
@@ -96,16 +101,24 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
         file = writer.open(self.options.out.name)
         rows, number = [], 0
         for column, kind in enumerate(self.kinds):
-            records, group_of = equal_keys(keys[:, column])
+            of_kind = keys[:, column]
+            more = {}
+            if kind == NEAR_AUDIO:
+                of_kind[:, 0], is_compared = _near(markers, root, writer.folder)
+                more["not_compared"] = int(np.count_nonzero(~is_compared))
+            records, group_of = equal_keys(of_kind)
             if self.options.between or kind == "speaker":
                 records, group_of = _over_two_inputs(records, group_of, input_of)
+            if kind == NEAR_AUDIO:
+                records = records[np.lexsort((records, -durations[records], input_of[records], group_of))]
             place = _places(group_of)
             lines = self._lines(contents, kind, records, group_of + number, place)
             while block := b"".join(line for line, _ in zip(lines, range(_LINES_AT_ONCE), strict=False)):
                 file.write(block)
             count = int(group_of[-1]) + 1 if len(group_of) else 0
-            beyond = float(contents.records.index.duration[records[place > 0]].sum()) / 3600
-            rows.append({"by": kind, "groups": count, "records": len(records), "hours_beyond_first": round(beyond, 4)})
+            beyond = float(durations[records[place > 0]].sum()) / 3600
+            found = {"by": kind, "groups": count, "records": len(records), "hours_beyond_first": round(beyond, 4)}
+            rows.append(found | more)
             number += count
         return {"duplicates": self.options.out, "between": self.options.between, "found": rows}
 
@@ -132,7 +145,10 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
 
 
 class _Keys(RecordWriter):
-    """Computes the keys of a unit's records; zeros for what is missing, and for rejected records."""
+    """Computes the keys of a unit's records; zeros for what is missing, and for rejected records.
+
+    The words of fingerprints are in a file of their own, because a unit may have hundreds of long recordings.
+    """
 
     def __init__(
         self, contents: DuplicatesContents, unit: RecordUnit, writer: UnitWriter, kinds: Sequence[str]
@@ -140,35 +156,59 @@ class _Keys(RecordWriter):
         self._records, self._unit, self._writer, self._kinds = contents.records, unit, writer, kinds
         self._keys: dict[int, bytes] = {}
         self._probes = Probes(1)
+        self._words = writer.open_part(_WORDS_NAME.format(unit.id)) if NEAR_AUDIO in kinds else None
+        self._counts = np.zeros(unit.num_records, "<i8")
 
     def add(self, number: int, record: Record) -> float:
         """Compute the keys of a record."""
-        self._keys[number] = b"".join(self._key(kind, number, record) for kind in self._kinds)
+        of_audio = self._of_audio(number, record) if not {AUDIO, NEAR_AUDIO}.isdisjoint(self._kinds) else {}
+        keys = (of_audio[kind] if kind in of_audio else _key(kind, record.get(kind)) for kind in self._kinds)
+        self._keys[number] = b"".join(keys)
         return record.duration
 
-    def _key(self, kind: str, number: int, record: Record) -> bytes:
-        if kind == "audio":
-            return self._of_audio(number, record)
-        value = record.get(kind)
-        if kind == "text":
-            text = normal_text(value) if isinstance(value, str) else ""
-        else:
-            text = "" if value is None else str(value)
-        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest() if text else _NO_KEY
-
-    def _of_audio(self, number: int, record: Record) -> bytes:
+    def _of_audio(self, number: int, record: Record) -> dict[str, bytes]:
+        """Decode a record, once for both kinds; returns their keys, of which that of fingerprints is found later."""
         path = self._records.audio_path(number, record.audio_filepath)
         info = self._probes(path)
         segment = locate(path, info, record.offset, record.duration, record.get("channel"), DUPLICATES, path)
         samples = to_int16(decode(segment))
-        shape = f"{info.sampling_rate} {samples.shape[1]} ".encode()
-        return blake2b(shape + np.ascontiguousarray(samples, "<i2").tobytes(), digest_size=_KEY_BYTES).digest()
+        if self._words is not None:
+            words = fingerprint(samples, info.sampling_rate)
+            self._words.write(words.astype("<u4").tobytes())
+            self._counts[number - self._unit.lo] = len(words)
+        key = _NO_KEY
+        if AUDIO in self._kinds:
+            shape = f"{info.sampling_rate} {samples.shape[1]} ".encode()
+            hashed = blake2b(shape + np.ascontiguousarray(samples, "<i2").tobytes(), digest_size=_KEY_BYTES)
+            key = hashed.digest()
+        return {AUDIO: key, NEAR_AUDIO: _NO_KEY}
 
     def close(self) -> None:
         """Write the keys, in the order of the records."""
         none = _NO_KEY * len(self._kinds)
         keys = (self._keys.get(number, none) for number in range(self._unit.lo, self._unit.hi))
         self._writer.open_part(_KEYS_NAME.format(self._unit.id)).write(b"".join(keys))
+        if self._words is not None:
+            self._writer.open_part(_COUNTS_NAME.format(self._unit.id)).write(self._counts.tobytes())
+
+
+def _key(kind: str, value: object) -> bytes:
+    """The key of the value of a field."""
+    if kind == "text":
+        text = normal_text(value) if isinstance(value, str) else ""
+    else:
+        text = "" if value is None else str(value)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest() if text else _NO_KEY
+
+
+def _near(markers: Sequence[Marker], root: Path, folder: Path) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """A key for each record, equal for those with nearly the same audio, and whether it could be compared."""
+    fingerprints = Fingerprints(folder)
+    for marker in markers:
+        words, counts = (root / name.format(marker.unit) for name in (_WORDS_NAME, _COUNTS_NAME))
+        fingerprints.add(np.fromfile(words, "<u4"), np.fromfile(counts, "<i8"))
+    labels, is_compared = fingerprints.labels()
+    return labels.astype(np.uint64) + np.uint64(1), is_compared
 
 
 def equal_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,7 +9,8 @@ from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, SetInput
 
-KINDS = ("audio", "text", "speaker")
+AUDIO, NEAR_AUDIO = "audio", "near-audio"
+KINDS = (AUDIO, NEAR_AUDIO, "text", "speaker")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,11 +18,13 @@ class FindDuplicates(SetInput, JobOptions):
     """Find records with the same audio or text, within or between inputs, and speakers that are in several inputs.
 
     Writes OUT.jsonl with a line per record of a group: the record, with absolute paths, duplicate_by, duplicate_group
-    and duplicate_place (0 for the first in the order of the inputs). prepcli filter --drop-listed takes this file.
+    and duplicate_place (0 for the first in the order of the inputs; by near-audio, the longest of the first input).
+    prepcli filter --drop-listed takes this file.
 
-    audio: the same samples, rate and channels after decoding, in any lossless format. text: equal after NFKC, in folded
-    case, without punctuation. speaker: the same name in two inputs. --between reports only groups over two inputs, such
-    as leaks of a test set into training, and then exits with 1 if there are any.
+    audio: the same samples, rate and channels after decoding, in any lossless format. near-audio: the same recording
+    after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal after NFKC,
+    in folded case, without punctuation. speaker: the same name in two inputs. --between reports only groups over two
+    inputs, such as leaks of a test set into training, and then exits with 1 if there are any.
 
     Run the same command again to continue after an interruption.
 
@@ -41,7 +44,7 @@ class FindDuplicates(SetInput, JobOptions):
     out: Annotated[
         Path, Option("File to write.", metavar="OUT.jsonl", is_argument=True, shapes_output=False, names_file=True)
     ]
-    by: Annotated[str, Option("What is compared, between commas: audio, text, speaker.")] = "audio,text"
+    by: Annotated[str, Option("What is compared, between commas: audio, near-audio, text, speaker.")] = "audio,text"
     between: Annotated[
         bool, Option("Report only groups with records of two inputs or more; exit code 1 if there are any.")
     ] = False

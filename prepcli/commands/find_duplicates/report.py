@@ -20,6 +20,11 @@ class DuplicatesReport(Report):
             f"{one['hours_beyond_first']:,.2f} h without the first of each"
             for one in found
         ]
+        lines += [
+            f"  {one['not_compared']:,} records have less than a second of sound for near-audio"
+            for one in found
+            if one.get("not_compared")
+        ]
         return "\n".join([super().__str__(), *([as_text(lines)] if lines else [])])
 
     def __format__(self, spec: str) -> str:
