@@ -1924,6 +1924,9 @@ def find_duplicates(
     audio_base_dir: str | PathLike[str] | None = None,
     by: str = "audio,text",
     between: bool = False,
+    speaker_model: str | PathLike[str] | None = None,
+    min_voice_similarity: float = 0.93,
+    devices: str = "auto",
     input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
     audio_column: str | None = None,
@@ -1950,8 +1953,9 @@ def find_duplicates(
 
     audio: the same samples, rate and channels after decoding, in any lossless format. near-audio: the same
     recording after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal
-    after NFKC, in folded case, without punctuation. speaker: the same name in two inputs. between reports only
-    groups over two inputs, such as leaks of a test set into training, and then exits with 1 if there are any.
+    after NFKC, in folded case, without punctuation. speaker: the same name in two inputs; with speaker_model also
+    the same voice under two names. between reports only groups over two inputs, such as leaks of a test set into
+    training, and then exits with 1 if there are any.
 
     Run the same call again to continue after an interruption.
 
@@ -1961,6 +1965,10 @@ def find_duplicates(
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         by: What is compared, between commas: audio, near-audio, text, speaker.
         between: Report only groups with records of two inputs or more; exit code 1 if there are any.
+        speaker_model: With by speaker: names with the same voice are one speaker. titanet_large or another
+            pretrained model of NeMo, a .nemo file, or resemblyzer.
+        min_voice_similarity: Minimum cosine similarity of two voices, from -1 to 1.
+        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.

@@ -117,7 +117,7 @@ def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
 
 
 def read_whole(source: AudioSource, name: str) -> bytes:
-    """Return the bytes of a source, as `open_source` reads them; a context would cost a tenth of a short file.
+    """Return the bytes of a source, as `open_source` reads them; a context manager would add 10 % for short files.
 
     Raises:
         RecordRejected: as by `open_source`; UNREADABLE_AUDIO if reading fails.

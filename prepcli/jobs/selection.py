@@ -65,7 +65,7 @@ class SelectedSlice(LineSlice):
 
 
 class Selected(NamedTuple):
-    """The treatment of the records with a code: the number of their file (None: they are left out), and why.
+    """The treatment of the records with a code: the number of their file (None: they are left out), and the reason.
 
     `changes`: fields to set in the line.
     """
@@ -116,7 +116,7 @@ def _place(problem: Problem) -> tuple[int, int]:
 
 SelectionPlan = Plan[SelectedSlice, SelectionContents]
 Decide = Callable[[int, Part], Codes]
-"""Returns the codes of the records of a part; the argument before is the number of its manifest."""
+"""Takes the number of a manifest and a part of it; returns the codes of the records in the part."""
 
 
 class Selector:
@@ -436,7 +436,7 @@ def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
 
 
 def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
-    """The line of a record with changed fields, and as in `_joined`; it is unchanged if nothing differs."""
+    """The line of a record with changed fields and the path of `_joined`; unchanged if nothing differs."""
     fields = parse_fields(line)
     named = {name: decode_value(fields[name]) for name in PATHS if name in fields} if base_dir else {}
     paths = {

@@ -34,7 +34,7 @@ class Rows:
         self._places: dict[tuple[int, int, str], tuple[Tensor, Tensor]] = {}
 
     def divided(self, by: int) -> "Rows":
-        """The rows after a layer of this stride, which divides every length."""
+        """The rows in the output of a layer with this stride, which must divide the length of every row."""
         return self if by == 1 or self.lengths is None else Rows(self.lengths // by)
 
     def pad(self, values: "Tensor", left: int, right: int, mode: str) -> "Tensor":

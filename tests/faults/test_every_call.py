@@ -76,7 +76,9 @@ FAST = {
 }
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.slow] if one == "codes" else []) for one in FAST]
+)  # a command that imports PyTorch takes 9 s
 def test_some_calls(name: str, record_property: Callable[[str, object], None]) -> None:
     with prepared(name) as runs:
         assert [one for fault in FAST[name] for one in runs.faults(fault)] == []

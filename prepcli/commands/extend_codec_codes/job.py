@@ -51,7 +51,7 @@ def codes_workspace(out: AnyPath, codec_name: str, work_dir: Path | None = None)
 
 @dataclass(frozen=True, slots=True)
 class CodesContents:
-    """The shards and, if the Shar set is incomplete, its part that they are (None: the set is complete)."""
+    """The shards and, if the Shar set is incomplete, the part that they form (None: the set is complete)."""
 
     shards: Sequence[InputShard]
     part: str | None

@@ -192,7 +192,7 @@ class Planning:
 
 
 def _quantile(values: NDArray[np.float64], share: float) -> float:
-    """The quantile of values, whose order changes."""
+    """The quantile of `values`; sorts them partly in place."""
     if not len(values):
         return float("nan")
     place = share * (len(values) - 1)

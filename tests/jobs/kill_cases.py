@@ -13,8 +13,8 @@ from tests.commands.download.make_fisher import folders, make_fisher
 from tests.commands.download.miniatures import SPEAKERS, an4, checksum_list, librispeech, tar_gz
 from tests.commands.download.server import Site, serving
 from tests.conftest import MINI_CORPUS, Lines, make_set, read_lines, write_lines
+from tests.jobs.killing import Case, Environ, Victim, kill_a_worker, kill_main, undisturbed
 from tests.support.audio_files import write_audio
-from tests.support.killing import Case, Environ, Victim, kill_a_worker, kill_main, undisturbed
 from tests.support.running import Process
 from tests.support.shar_sets import make, rewrite_tar
 
@@ -130,7 +130,7 @@ def make_manifest(folder: Path) -> Case:
         (folder / f"audio/{number}/s03_u3.flac").unlink()
         (folder / f"audio/{number}/s03_u3.flac").write_bytes(b"fLaC")
     options = ("--absolute-paths", "--speaker-pattern", r"s\d+")
-    more: dict[str, Any] = {"units": "lines_*", "verified": False, "module": "tests.support.slow_probe"}
+    more: dict[str, Any] = {"units": "lines_*", "verified": False, "module": "tests.jobs.slow_probe"}
     case = undisturbed(Case("make-manifest", folder / "audio", options, 15, 7, **more), folder)
     assert [*case.undisturbed] == ["."]
     return case
@@ -168,6 +168,20 @@ def duplicates(folder: Path) -> Case:
     manifest = write_lines(folder / "manifest.json", records)
     case = Case("find-duplicates", manifest, ("--by", "audio,near-audio"), 5, 3, units="records_*", verified=False)
     return undisturbed(case, folder)
+
+
+def voices(folder: Path) -> Case:
+    """The mini corpus with two names for each speaker, and three records without audio."""
+    records = read_lines(MINI_CORPUS / "manifest.json")
+    for number, record in enumerate(records):
+        record["audio_filepath"] = str(MINI_CORPUS / record["audio_filepath"])
+        record["speaker"] += f" {number % 2}"
+    for number in range(3):
+        records.insert(11 * number, dict(records[0], audio_filepath=f"missing_{number}.wav"))
+    options = ("--by", "speaker", "--speaker-model", "toy", "--min-voice-similarity", 0.9, "--max-rejects", 3)
+    more: dict[str, Any] = {"units": "speakers_*", "module": "tests.support.toy_voice", "verified": False}
+    manifest = write_lines(folder / "manifest.json", records)
+    return undisturbed(Case("find-duplicates", manifest, options, 16, 3, **more), folder)
 
 
 def context(folder: Path) -> Case:
@@ -359,6 +373,7 @@ JOBS = {
     "filter": Job(filtered, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
     "duplicates": Job(duplicates, ((kill_main, 0, 2), (kill_a_worker, 2, 1))),
+    "voices": Job(voices, ((kill_main, 3, 5), (kill_a_worker, 2, 1)), (), (INT,)),
     "context": Job(
         context,
         ((kill_main, 2, 1), (kill_a_worker, 6, 5)),
