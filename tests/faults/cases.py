@@ -1,5 +1,6 @@
 """The commands that are disturbed: each makes its inputs once, and has about three small units."""
 
+import importlib
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ from tests.commands.download.server import Site, serving
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.tools import need_package
 
 NUM_RECORDS = 9
 
@@ -122,6 +124,12 @@ def _duplicates(place: Place) -> list[object]:
     return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,text"]
 
 
+def _score(place: Place) -> list[object]:
+    need_package("pyloudnorm")
+    importlib.import_module("pyloudnorm")  # with SciPy, half a second; else in each of the calls, which are forks
+    return ["score", place.manifest(), place.run / "out.json"]
+
+
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -187,6 +195,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "filter": _filter,
     "split": _split,
     "duplicates": _duplicates,
+    "score": _score,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,
