@@ -1552,6 +1552,9 @@ def extend_codec_codes(
     *,
     codec_name: str | None = None,
     output_dir: str | PathLike[str] | None = None,
+    output_form: Literal["shar", "files", "omnivoice", "qwen3-tts"] | None = None,
+    shard_size: int | None = None,
+    ref_audio: str | PathLike[str] | None = None,
     audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
@@ -1562,6 +1565,7 @@ def extend_codec_codes(
     speaker_column: str | None = None,
     id_column: str | None = None,
     num_codebooks: int | None = None,
+    peak: float | None = None,
     batch_duration: float = 120.0,
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
     dry_run: bool = False,
@@ -1584,7 +1588,7 @@ def extend_codec_codes(
     with the cuts: int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be
     in one set. Of manifests, writes OUT/codes_<name>/PATH.pt for each segment, and
     OUT/<stem>_withAudioCodes_<name>.json whose lines name these files, as NeMo's MagpieTTSDataset reads them; this
-    needs output_dir OUT.
+    needs output_dir OUT. output_form writes the codes of any input for another trainer.
 
     The codes of a segment do not depend on other segments, also in batches of mixed lengths on a GPU. A segment
     that several cuts or records share is encoded once. Audio at another rate is resampled with torchaudio's sinc
@@ -1600,10 +1604,17 @@ def extend_codec_codes(
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
             commas, or a brace pattern; or another data set (tarred, WeNet, webdataset, Parquet, zip). Or a list of
             paths.
-        codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
-            Face: a folder, or a name such as kyutai/mimi (extra models).
+        codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC, EnCodec, X-codec,
+            X-codec2, Higgs audio v2, NeuCodec or the tokenizer of Qwen3-TTS of Hugging Face: a folder, or a name
+            such as kyutai/mimi (extra models). Or a codec of another package, NAME:ARGUMENT (entry points
+            prepcli.codecs).
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
         output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
+        output_form: The trainer that reads the codes: shar (fields of the set), files (a manifest and a file per
+            segment), omnivoice (tars with labels), or qwen3-tts (JSON lines). Default: shar for a Shar set, else
+            files.
+        shard_size: Maximum number of records per tar of omnivoice. Default: 1000, or less for 32 tars.
+        ref_audio: Audio of the voice, at 24 kHz, for all lines of qwen3-tts. Default: the field ref_audio.
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
@@ -1613,7 +1624,9 @@ def extend_codec_codes(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        num_codebooks: Use the first codebooks of Mimi, DAC or EnCodec. Default: all.
+        num_codebooks: Use the first codebooks of a codec of Hugging Face. Default: all.
+        peak: Scale each segment so that its largest sample is this, such as 0.9; 0 keeps its level. Default: 0.9
+            with --output-form omnivoice, else its level is kept.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
             fp32.
@@ -1638,7 +1651,7 @@ def extend_codec_codes(
 
     Returns:
         The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
-        manifest it has the new `manifest`.
+        manifest it has the new `manifest`, and for OmniVoice `data_list`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -1663,7 +1676,7 @@ def extend_context_audio(
     group_by: str = "speaker",
     context_min_duration: float = 3.0,
     context_min_ssim: float = 0.6,
-    batch_duration: float = 120.0,
+    batch_duration: float | None = None,
     plot: str | PathLike[str] | None = None,
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
@@ -1711,7 +1724,8 @@ def extend_context_audio(
             regex:FIELD:PATTERN, where the groups of the pattern are joined by _.
         context_min_duration: Minimum duration of a context (seconds).
         context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
-        batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
+        batch_duration: Maximum seconds of audio in a batch. Less takes less memory. Default: 120 on the CPU, 600 on
+            a GPU.
         plot: Plot similarities and durations of contexts, also of the records that the minimum leaves out.
         reuse_embeddings: OUT of an earlier run over the same audio: its embeddings are used, and only the selection
             is done again.
@@ -1828,7 +1842,7 @@ def extend_text_context(
 
 def filter(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
+    out: str | PathLike[str] | None = None,
     *,
     keep: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
@@ -1871,7 +1885,7 @@ def filter(
     Args:
         manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
             separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write.
+        out: Manifest to write; without it, skipme marks records in the manifests of a tarred set.
         keep: Keep only records for which this is true.
         drop: Drop the records for which this is true.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1880,7 +1894,8 @@ def filter(
         sample: Keep a random share (below 1) or number of the records that the other rules keep.
         seed: Seed of sample; a record's place in the input has no effect on it.
         drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
-        skipme: Write all records, and set _skipme to the rule in those that a rule would drop.
+        skipme: Write all records, and set _skipme to the rule in those that a rule would drop; without OUT.json, in
+            the manifests of the finished tarred set that is given.
         html: Write the table as a page; open it in a browser.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1921,6 +1936,9 @@ def find_duplicates(
     audio_base_dir: str | PathLike[str] | None = None,
     by: str = "audio,text",
     between: bool = False,
+    speaker_model: str | PathLike[str] | None = None,
+    min_voice_similarity: float = 0.93,
+    devices: str = "auto",
     input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
     audio_column: str | None = None,
@@ -1942,12 +1960,14 @@ def find_duplicates(
     """Find records with the same audio or text, within or between inputs, and speakers that are in several inputs.
 
     Writes OUT.jsonl with a line per record of a group: the record, with absolute paths, duplicate_by,
-    duplicate_group and duplicate_place (0 for the first in the order of the inputs). prepcli filter --drop-listed
-    takes this file.
+    duplicate_group and duplicate_place (0 for the first in the order of the inputs; by near-audio, the longest of
+    the first input). prepcli filter --drop-listed takes this file.
 
-    audio: the same samples, rate and channels after decoding, in any lossless format. text: equal after NFKC, in
-    folded case, without punctuation. speaker: the same name in two inputs. between reports only groups over two
-    inputs, such as leaks of a test set into training, and then exits with 1 if there are any.
+    audio: the same samples, rate and channels after decoding, in any lossless format. near-audio: the same
+    recording after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal
+    after NFKC, in folded case, without punctuation. speaker: the same name in two inputs; with speaker_model also
+    the same voice under two names. between reports only groups over two inputs, such as leaks of a test set into
+    training, and then exits with 1 if there are any.
 
     Run the same call again to continue after an interruption.
 
@@ -1955,8 +1975,12 @@ def find_duplicates(
         inputs: The inputs; each is one or more manifests as in other commands, or a data set.
         out: File to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        by: What is compared, between commas: audio, text, speaker.
+        by: What is compared, between commas: audio, near-audio, text, speaker.
         between: Report only groups with records of two inputs or more; exit code 1 if there are any.
+        speaker_model: With by speaker: names with the same voice are one speaker. titanet_large or another
+            pretrained model of NeMo, a .nemo file, or resemblyzer.
+        min_voice_similarity: Minimum cosine similarity of two voices, from -1 to 1.
+        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.

@@ -157,7 +157,7 @@ install_object_store() {
         .venv/bin/python -m venv .venv/object_store || return
         in_store=(.venv/object_store/bin/python -m pip install --disable-pip-version-check)
     fi
-    "${in_store[@]}" ${quiet[@]+"${quiet[@]}"} "$swift" "setuptools<81" || return
+    "${in_store[@]}" ${quiet[@]+"${quiet[@]}"} "$swift" "setuptools>=75,<81" || return
     # What lhotse and NeMo read s3:// with; aside, because it needs older packages than other parts.
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --target .venv/boto3 "boto3>=1.40"
 }

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Samples(Enum):
-    """Which samples of a file are taken for a record. The values are the words of the documentation."""
+    """The samples of a file that are taken for a record. The values are the words of the documentation."""
 
     FILE = "the whole file, of which the manifest names the segment"
     NEARLY = "the whole file if the record begins with it and ends at most 20 ms before its end, else the record's"
@@ -38,7 +38,7 @@ class Samples(Enum):
 
 
 class Channels(Enum):
-    """Which channels are taken of a file with several, without `--channel`."""
+    """The channels that are taken of a file with several, if `--channel` is not given."""
 
     ALL = "all"
     NAMED = "the record's `channel`, else all"

@@ -20,6 +20,7 @@ from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio
 from prepcli.formats.names import check_loadable, path_in
 from prepcli.formats.sets import ParquetSet, SharSet, TarredSet, open_set
+from prepcli.formats.tarred import MARKS_FILE
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import printable_command
 from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
@@ -229,6 +230,8 @@ def finished_reports(path: Path) -> list[Report]:
         reports.append(report)
         if root == own.root and len(roots) == 1 and read_marker(workspace, FINISH_UNIT, plan.digest) is None:
             return []  # the files have changed since the run
+    if (own.root / MARKS_FILE).is_file():
+        return []  # trainers do not read all that was written
     return reports
 
 

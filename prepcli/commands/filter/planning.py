@@ -41,14 +41,16 @@ class Planning:
     order: `--unique` to what the others keep, `--sample` to what is left.
     """
 
-    def __init__(self, manifests: Sequence[str], options: Filter, workspace: Workspace, num_workers: int) -> None:
+    def __init__(
+        self, manifests: Sequence[str], options: Filter, out_folder: Path, workspace: Workspace, num_workers: int
+    ) -> None:
         """Check the expressions.
 
         Raises:
             UsageError: an expression or another option is wrong.
         """
         self._options, self._workspace, self._num_workers = options, workspace, num_workers
-        self._selector = Selector(manifests, options.audio_base_dir, options.out.parent)
+        self._selector = Selector(manifests, options.audio_base_dir, out_folder)
         self._rules, self._unique = rules_of(options), unique_fields(options)
         self._fields = FieldCheck(self._rules, self._unique)
         self._listed = _listed(options.drop_listed, self._selector.all_base_dirs) if options.drop_listed else None
@@ -190,7 +192,7 @@ class Planning:
 
 
 def _quantile(values: NDArray[np.float64], share: float) -> float:
-    """The quantile of values, whose order changes."""
+    """The quantile of `values`; sorts them partly in place."""
     if not len(values):
         return float("nan")
     place = share * (len(values) - 1)

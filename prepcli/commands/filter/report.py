@@ -34,6 +34,9 @@ class FilterReport(Report):
     """The report of `filter`: `details["rules"]` has what each rule drops; a dry run prints it as a table."""
 
     def __str__(self) -> str:
+        if self.status == "done" and "marked" in self.details:
+            notes = [f"  note    {note}" for note in self.notes]
+            return as_text([f"filter: done, {printable(self.out)}", f"  marked  {self.details['marked']}", *notes])
         if self.status != "dry_run":
             return super().__str__()
         return f"filter: the plan (nothing is written), {printable(self.out)}\n{table_of(self.details, self.notes)}"

@@ -184,7 +184,9 @@ class RuleCollector:
 
 
 def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
-    """The number of each value in `names`, which new ones join; -1 if it is missing."""
+    """The number of each value in `names`, to which new values are added; -1 for a missing value."""
+    with contextlib.suppress(KeyError, TypeError):  # in most blocks no name is new
+        return list(map(names.__getitem__, values))
     try:
         new = set(values).difference(names)
     except TypeError:  # a list, which has no hash
@@ -201,7 +203,7 @@ def _key(values: tuple[Any, ...]) -> str:
 
 
 class FieldCheck:
-    """Counts who has which field, and finds names that no record has and values that never compare."""
+    """Counts the records that have each field; finds names that no record has, and values that never compare."""
 
     def __init__(self, rules: Sequence[Rule], unique: Sequence[str]) -> None:
         self._rules, self._unique = rules, unique

@@ -147,7 +147,7 @@ class Recordings:
 
 
 def _is_whole(entry: SourceEntry, seconds: float) -> bool:
-    """Whether an entry without an offset is a whole file of this length, which it may claim to know."""
+    """Whether an entry without an offset is a whole file: its duration, if it has one, is that of the file."""
     return not entry.duration or abs(seconds - entry.duration) < _SAME_LENGTH
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from prepcli.commands.exports.job import AudioContents
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import digest, normal_path, plain_stem, segment_suffix
@@ -207,5 +209,6 @@ def convert_audio(options: ConvertAudio) -> Report:
     """
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    job = ConvertJob(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
-    return run_job(job, Workspace(options.out), engine)
+    workspace = Workspace(options.out)
+    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
+    return run_job(ConvertJob(manifests, options, num_workers=engine.num_workers), workspace, engine)
