@@ -19,6 +19,7 @@ import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -42,7 +43,7 @@ READ_AT_START = ("PYTHON", "TZ", "LC_", "LANG", "LD_", "MALLOC_", "OMP_", "OPENB
 
 def preload_for(arguments: Sequence[str]) -> tuple[str, ...]:
     """The modules that the server should have imported for a command line."""
-    if "score" in arguments:
+    if "score" in arguments and find_spec("pyloudnorm"):
         return SCIPY
     return LIGHT if WITH_TORCH.isdisjoint(arguments) else TORCH
 
