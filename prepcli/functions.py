@@ -32,6 +32,7 @@ def blend(
     sets: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
+    keep: str | Sequence[str] = (),
     temperature: float | Sequence[float] = (),
     by: Literal["hours", "records"] = "hours",
     lang: str | Sequence[str] = (),
@@ -56,6 +57,7 @@ def blend(
     Args:
         sets: The data sets, each with a name; NAME=:WEIGHT gives a group a weight.
         out: Config to write, or OUT.list for WeNet.
+        keep: Count only the hours and records for which this is true, as in filter; the sets stay whole.
         temperature: Exponent of the weights that are not given: 1: in proportion to hours; 0: all equal. For each
             level of groups, or one for all. Default: 1.
         by: Weigh the sets by hours or by number of records.
@@ -1333,6 +1335,7 @@ def estimate_batch_sizes(
 def estimate_bins(
     data: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    keep: str | Sequence[str] = (),
     num_buckets: int = 30,
     num_examples: int = -1,
     min_duration: float | None = None,
@@ -1355,6 +1358,7 @@ def estimate_bins(
         data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
             input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key
             manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg. Or a list of paths.
+        keep: Use only the examples for which this is true, as in filter.
         num_buckets: Number of buckets.
         num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
             -1: all.
@@ -2991,6 +2995,7 @@ def split(
     seed: int = 0,
     keep_parts: str | PathLike[str] | None = None,
     disjoint: Literal["text"] | None = None,
+    disjoint_listed: str | PathLike[str] | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -3025,6 +3030,8 @@ def split(
         seed: Seed of the draw; the order of the records has no effect on it.
         keep_parts: Directory of an earlier split: what was in a part stays in it.
         disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
+        disjoint_listed: Leave out records that find-duplicates lists in this file in a group with a record of a
+            smaller part.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not

@@ -122,7 +122,8 @@ def open_parquet(path: str) -> "pq.ParquetFile":
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(open_object(path) if is_address(path) else path, pre_buffer=False, memory_map=False)
+        file = open_object(path) if is_address(path) else path
+        return pq.ParquetFile(file, pre_buffer=False, memory_map=False, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise UsageError(
             f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; copy it again, or leave it out"

@@ -397,8 +397,8 @@ JOBS = {
     "filter": Job(filtered, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
     "duplicates": Job(duplicates, ((kill_main, 0, 2), (kill_a_worker, 2, 1))),
-    "score": Job(scores, ((kill_main, 0, 2), (kill_a_worker, 2, 5))),
-    "voices": Job(voices, ((kill_main, 3, 5), (kill_a_worker, 2, 1)), (), (INT,)),
+    "score": Job(scores, ((kill_main, 0, 2),), (5,), ()),
+    "voices": Job(voices, ((kill_main, 3, 5),), (), ()),
     "context": Job(
         context,
         ((kill_main, 2, 1), (kill_a_worker, 6, 5)),

@@ -3,7 +3,9 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from prepcli.interface.shared_options import SetInput
@@ -13,7 +15,7 @@ from prepcli.storage.containers import Catalogue, own_name, place_of
 from prepcli.storage.input_files import state_of
 from tests.conftest import MINI_CORPUS, make_set, read_lines, tree
 from tests.support.audio_files import write_short_corpus
-from tests.support.containers import SOURCES, samples
+from tests.support.containers import SOURCES, samples, write_rows
 from tests.support.running import prepcli
 from tests.support.tars import write_tar
 
@@ -233,3 +235,21 @@ def test_a_name_that_two_members_have_is_a_reject(tmp_path: Path) -> None:
     assert (done.json["records_out"], done.json["rejects"]) == (0, 1)
     [reject] = read_lines(tmp_path / "out.prepcli" / "rejects.jsonl")
     assert f"a.tar has several members {key}.flac" in reject["reject_detail"]
+
+
+def test_a_language_that_is_a_number_gets_a_note(tmp_path: Path) -> None:
+    """VoxPopuli stores numbers; without the metadata of datasets, nothing says which language each is."""
+    manifest = write_short_corpus(tmp_path / "corpus", 4)
+    audio = pa.array([{"bytes": data, "path": None} for _, _, data in samples(manifest)])
+    columns: dict[str, list[Any]] = {"raw_text": list("abcd"), "language": [4, 4, 4, 4]}
+    names = {"_type": "ClassLabel", "names": ["en", "de", "fr", "es", "pl"]}
+    metadata = {"huggingface": json.dumps({"info": {"features": {"language": names, "audio": {"_type": "Audio"}}}})}
+    for name, described, is_noted in (("plain", None, True), ("named", metadata, False)):
+        rows = write_rows(tmp_path / f"{name}.parquet", audio, columns, described)
+        done = prepcli("manifest-to-tarred", rows, tmp_path / name, "--num-shards", 1, "--json")
+        assert done.code == 0, done.err
+        assert any(note.startswith("lang is a number, such as 4,") for note in done.json["notes"]) == is_noted
+    assert read_lines(tmp_path / "named" / "sharded_manifests" / "manifest_0.json")[0]["lang"] == "pl"
+    done = prepcli("make-manifest", tmp_path / "plain.parquet", tmp_path / "m.json", "--lang", "pl")
+    assert done.code == 0, done.err
+    assert [one["lang"] for one in read_lines(tmp_path / "m.json")] == ["pl"] * 4
