@@ -26,8 +26,9 @@ def speech(count: int, pause: float) -> NDArray[np.float32]:
     for path in sorted(MINI_CORPUS.glob("s0*/*.flac"))[:: 48 // count]:
         samples, rate = soundfile.read(path, dtype="float32")
         places = np.arange(0, len(samples) - 1, rate / SAMPLING_RATE)
-        pieces += [np.interp(places, np.arange(len(samples)), samples), np.zeros(round(pause * SAMPLING_RATE))]
-    return np.concatenate(pieces).astype(np.float32)
+        pieces.append(np.interp(places, np.arange(len(samples)), samples).astype(np.float32))
+        pieces.append(np.zeros(round(pause * SAMPLING_RATE), np.float32))
+    return np.concatenate(pieces)
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -14,7 +14,7 @@ import pytest
 import soundfile
 
 from prepcli.audio.measures import bandwidth, bandwidth_sdp, frames_of, loudness, silence, snr
-from prepcli.commands.score import job
+from prepcli.commands.score import audio, job
 from prepcli.commands.score.options import GROUPS, Score
 from prepcli.errors import UsageError
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
@@ -215,7 +215,7 @@ def test_filter_takes_the_fields_by_its_presets(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("forking")
 def test_audio_that_crashes_a_measure_is_a_reject(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measure: Callable[..., Any] = job.audio_measures
+    measure: Callable[..., Any] = audio.audio_measures
 
     def crash(segment: Any, groups: Any) -> Any:
         if segment.name.endswith("s01_u2.flac"):
