@@ -124,7 +124,7 @@ def test_the_ratio_of_speech_to_noise() -> None:
     tone_in_noise = 0.2 * pure + 0.001 * np.random.default_rng(0).standard_normal(2 * rate).astype(np.float32)
     expected = 10 * np.log10(np.mean((0.2 * np.sin(np.arange(rate))) ** 2) / 1e-6)
     assert snr(frames_of(tone_in_noise.astype(np.float32), rate), 2) == pytest.approx(expected, abs=0.7)
-    assert snr(frames_of(pure, rate), 2) is None  # exact zeros are no noise
+    assert snr(frames_of(pure, rate), 2) is None  # exact zeros do not count as noise
 
 
 def test_silence_at_the_edges() -> None:
@@ -146,7 +146,7 @@ def test_silence_at_the_edges() -> None:
 
 def test_levels_and_clipping() -> None:
     samples = np.zeros((1000, 2), np.int16)
-    samples[10:12, 0] = 32767  # two in a row are no clipping
+    samples[10:12, 0] = 32767  # two in a row do not count
     samples[20:23, 0] = 32767
     samples[30:34, 1] = (-32768, 32767, 32740, -32735)
     samples[996:, 1] = 32767
