@@ -28,8 +28,9 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import digest, member_stem, normal_path, segment_suffix
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit
 from prepcli.jobs.records import Records, file_identity, segment_identity
+from prepcli.jobs.row_names import GIVEN_ID
 from prepcli.manifest.index import ManifestIndex
-from prepcli.manifest.parts import FieldKey, Ints, KeyFunction
+from prepcli.manifest.parts import Ints, KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.planning.hashing import have_several, num_distinct, occurrences
@@ -39,7 +40,6 @@ from prepcli.storage.paths import AnyPath
 # Blanks separate an id from the rest in lists such as Kaldi's. `@` precedes each part that makes an id unique, and
 # occurs nowhere else: so such an id cannot equal that of another file.
 _UNSAFE = re.compile(r"[\s@]")
-_UNSAFE_IN_ID = re.compile(r"[\s/]")
 
 
 @lru_cache(maxsize=64)
@@ -58,16 +58,6 @@ def path_id(audio_filepath: str) -> str:
 
 ID_KEYS: dict[str, KeyFunction] = {"path": normal_path, "file_id": file_id, "path_id": path_id}
 """The keys that an index must have for `plan_ids`."""
-MAX_ID_LENGTH = 200
-
-
-def given_id(text: str) -> str:
-    """The id in a record, or an empty text if the id cannot be used in lists and file names."""
-    return text if len(text) <= MAX_ID_LENGTH and text.isprintable() and not _UNSAFE_IN_ID.search(text) else ""
-
-
-GIVEN_ID = FieldKey("id", given_id, is_optional=True)
-"""The additional key of an index for `plan_ids` if records may have their own ids."""
 
 
 @dataclass(frozen=True, slots=True)
