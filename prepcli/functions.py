@@ -32,6 +32,7 @@ def blend(
     sets: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
+    keep: str | Sequence[str] = (),
     temperature: float | Sequence[float] = (),
     by: Literal["hours", "records"] = "hours",
     lang: str | Sequence[str] = (),
@@ -56,6 +57,7 @@ def blend(
     Args:
         sets: The data sets, each with a name; NAME=:WEIGHT gives a group a weight.
         out: Config to write, or OUT.list for WeNet.
+        keep: Count only the hours and records for which this is true, as in filter; the sets stay whole.
         temperature: Exponent of the weights that are not given: 1: in proportion to hours; 0: all equal. For each
             level of groups, or one for all. Default: 1.
         by: Weigh the sets by hours or by number of records.
@@ -1333,6 +1335,7 @@ def estimate_batch_sizes(
 def estimate_bins(
     data: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    keep: str | Sequence[str] = (),
     num_buckets: int = 30,
     num_examples: int = -1,
     min_duration: float | None = None,
@@ -1355,6 +1358,7 @@ def estimate_bins(
         data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
             input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key
             manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg. Or a list of paths.
+        keep: Use only the examples for which this is true, as in filter.
         num_buckets: Number of buckets.
         num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
             -1: all.
@@ -1552,6 +1556,9 @@ def extend_codec_codes(
     *,
     codec_name: str | None = None,
     output_dir: str | PathLike[str] | None = None,
+    output_form: Literal["shar", "files", "omnivoice", "qwen3-tts"] | None = None,
+    shard_size: int | None = None,
+    ref_audio: str | PathLike[str] | None = None,
     audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
@@ -1562,6 +1569,7 @@ def extend_codec_codes(
     speaker_column: str | None = None,
     id_column: str | None = None,
     num_codebooks: int | None = None,
+    peak: float | None = None,
     batch_duration: float = 120.0,
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
     dry_run: bool = False,
@@ -1584,7 +1592,7 @@ def extend_codec_codes(
     with the cuts: int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be
     in one set. Of manifests, writes OUT/codes_<name>/PATH.pt for each segment, and
     OUT/<stem>_withAudioCodes_<name>.json whose lines name these files, as NeMo's MagpieTTSDataset reads them; this
-    needs output_dir OUT.
+    needs output_dir OUT. output_form writes the codes of any input for another trainer.
 
     The codes of a segment do not depend on other segments, also in batches of mixed lengths on a GPU. A segment
     that several cuts or records share is encoded once. Audio at another rate is resampled with torchaudio's sinc
@@ -1602,9 +1610,15 @@ def extend_codec_codes(
             paths.
         codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC, EnCodec, X-codec,
             X-codec2, Higgs audio v2, NeuCodec or the tokenizer of Qwen3-TTS of Hugging Face: a folder, or a name
-            such as kyutai/mimi (extra models).
+            such as kyutai/mimi (extra models). Or a codec of another package, NAME:ARGUMENT (entry points
+            prepcli.codecs).
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
         output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
+        output_form: The trainer that reads the codes: shar (fields of the set), files (a manifest and a file per
+            segment), omnivoice (tars with labels), or qwen3-tts (JSON lines). Default: shar for a Shar set, else
+            files.
+        shard_size: Maximum number of records per tar of omnivoice. Default: 1000, or less for 32 tars.
+        ref_audio: Audio of the voice, at 24 kHz, for all lines of qwen3-tts. Default: the field ref_audio.
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
@@ -1615,6 +1629,8 @@ def extend_codec_codes(
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         num_codebooks: Use the first codebooks of a codec of Hugging Face. Default: all.
+        peak: Scale each segment so that its largest sample is this, such as 0.9; 0 keeps its level. Default: 0.9
+            with --output-form omnivoice, else its level is kept.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
             fp32.
@@ -1639,7 +1655,7 @@ def extend_codec_codes(
 
     Returns:
         The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
-        manifest it has the new `manifest`.
+        manifest it has the new `manifest`, and for OmniVoice `data_list`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -2895,6 +2911,7 @@ def split(
     seed: int = 0,
     keep_parts: str | PathLike[str] | None = None,
     disjoint: Literal["text"] | None = None,
+    disjoint_listed: str | PathLike[str] | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2929,6 +2946,8 @@ def split(
         seed: Seed of the draw; the order of the records has no effect on it.
         keep_parts: Directory of an earlier split: what was in a part stays in it.
         disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
+        disjoint_listed: Leave out records that find-duplicates lists in this file in a group with a record of a
+            smaller part.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not

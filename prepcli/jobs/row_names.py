@@ -1,9 +1,9 @@
 """Names of files in an output for records that are rows of Parquet files: their ids, if all have different ones."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from prepcli.formats.names import marked_root, member_stem, plain_stem
+from prepcli.jobs.ids import GIVEN_ID, given_id
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.record import Record
@@ -12,9 +12,6 @@ from prepcli.storage.containers import Catalogue
 
 BY_ID = {"names": "the records' ids"}
 """The setting of a run whose names come from ids."""
-MAX_ID_LENGTH = 200
-_UNSAFE = re.compile(r"[\s/]")
-_ID = "id"
 _OWN = "own "
 
 
@@ -38,15 +35,8 @@ def _as_path(text: str) -> str:
     return f"{text}.row"
 
 
-def given_id(text: str) -> str:
-    """The id in a record, or an empty text if the id cannot be used in lists and file names."""
-    return text if len(text) <= MAX_ID_LENGTH and text.isprintable() and not _UNSAFE.search(text) else ""
-
-
-GIVEN_ID = FieldKey(_ID, given_id, is_optional=True)
-"""The key of an index with the records' own ids."""
 _FROM_ID: dict[KeyFunction, FieldKey] = {
-    function: FieldKey(_ID, own, is_optional=True)
+    function: FieldKey(GIVEN_ID.field, own, is_optional=True)
     for function, own in ((member_stem, own_member_stem), (marked_root, own_root), (plain_stem, own_plain_stem))
 }
 
@@ -56,7 +46,7 @@ def with_ids(keys: Mapping[str, KeyFunction], manifests: Sequence[str]) -> dict[
     if not all(isinstance(one, Catalogue) and one.lower().endswith(".parquet") for one in manifests):
         return dict(keys)
     own = {f"{_OWN}{name}": _FROM_ID[function] for name, function in keys.items() if function in _FROM_ID}
-    return {**keys, _ID: GIVEN_ID, **own}
+    return {**keys, GIVEN_ID.field: GIVEN_ID, **own}
 
 
 def take_ids(index: ManifestIndex) -> bool:
@@ -65,7 +55,7 @@ def take_ids(index: ManifestIndex) -> bool:
     Returns:
         Whether names come from ids.
     """
-    given = index.keys.get(_ID)
+    given = index.keys.get(GIVEN_ID.field)
     if given is None or not given.all() or num_distinct(given) != len(given):
         return False
     for name in [one for one in index.keys if one.startswith(_OWN)]:
@@ -75,4 +65,4 @@ def take_ids(index: ManifestIndex) -> bool:
 
 def name_of(record: Record, by_id: bool) -> str:
     """The path from which the name of a record's audio in an output is made."""
-    return _as_path(str(record.get(_ID))) if by_id else record.audio_filepath
+    return _as_path(str(record.get(GIVEN_ID.field))) if by_id else record.audio_filepath

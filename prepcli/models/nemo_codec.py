@@ -312,11 +312,12 @@ class NemoCodec:
         for frames in range(1, _MAX_FRAMES_TRIED + 1):
             samples = frames * self.samples_per_frame
             try:
-                _, found = self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
+                codes, found = self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
             except RuntimeError as error:
                 why = str(error)
             else:
                 if int(found[0]):
+                    self.num_codebooks: int = codes.shape[1]
                     return frames
         raise UsageError(f"{where} cannot encode {_MAX_FRAMES_TRIED} frames of silence: {why}")
 

@@ -36,7 +36,7 @@ ERRORS: dict[str, tuple[int, ...]] = {
 NEW_BYTES = ("write", "writev", "pwrite", "copy", "open", "mkdir", "link")
 """What a full disk refuses."""
 KINDS = ("OUT", "STATE", "TMP")
-ALIKE = ("wenet", "parquet", "mels", "codes-of-files")
+ALIKE = ("wenet", "parquet", "mels", "codes-of-files", "omnivoice", "qwen3-tts")
 """Commands that write as others do: every second pair of a call and a kind of files is tried for them."""
 
 

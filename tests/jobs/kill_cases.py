@@ -232,6 +232,23 @@ def codes_of_manifest(folder: Path) -> Case:
     return undisturbed(case, folder)
 
 
+def codes_for(form: str, codec: str, *options: object) -> Callable[[Path], Case]:
+    """Three files of a manifest are missing; lines and lists hold whole paths."""
+
+    def make(folder: Path) -> Case:
+        records = segments(1, 3, 12)
+        write_audio(folder / "voice.wav", 0.2, 24000)
+        for record in records:
+            record["ref_audio"] = str(folder / "voice.wav")
+        manifest = write_lines(folder / "manifest.json", records)
+        words = ("--codec-model", codec, "--output-form", form, "--max-rejects", 3, *options)
+        more: dict[str, Any] = {**CODES, "records": f"codes_{codec}", "place": folder / "out"}
+        units = {"omnivoice": "shard_*", "qwen3-tts": "records_*"}[form]
+        return undisturbed(Case("extend-codec-codes", manifest, words, 17, 3, units=units, **more), folder)
+
+    return make
+
+
 class FisherCase(Case):
     """`manifest` is the LDC's tree."""
 
@@ -373,7 +390,7 @@ JOBS = {
     "filter": Job(filtered, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
     "duplicates": Job(duplicates, ((kill_main, 0, 2), (kill_a_worker, 2, 1))),
-    "voices": Job(voices, ((kill_main, 3, 5), (kill_a_worker, 2, 1)), (), (INT,)),
+    "voices": Job(voices, ((kill_main, 3, 5),), (), ()),
     "context": Job(
         context,
         ((kill_main, 2, 1), (kill_a_worker, 6, 5)),
@@ -394,6 +411,8 @@ JOBS = {
         (),
         ((kill_main, 2),),
     ),
+    "omnivoice": Job(codes_for("omnivoice", "toy8", "--shard-size", 3), ((kill_main, 3, 2),), (), ()),
+    "qwen3-tts": Job(codes_for("qwen3-tts", "toy16", "--pool-duration", 2.5), ((kill_a_worker, 3, 2),), (), ()),
     "fisher": Job(fisher, signals=(INT,)),
     "download": Job(download, FETCHING, (), STOPS),
     "index": Job(index, tuple((kill_main, steps, 1) for steps in (1, 30)), (), ()),

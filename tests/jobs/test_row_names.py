@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from prepcli.jobs.row_names import given_id
 from tests.conftest import read_lines
 from tests.support.audio_files import write_short_corpus
 from tests.support.containers import samples, write_rows
@@ -100,7 +99,3 @@ def test_rows_are_added_to_a_set_and_the_addition_is_continued(tmp_path: Path) -
     same = prepcli("manifest-to-tarred", tmp_path / "set", "--concat-to", tmp_path / "out", "--num-shards", 1)
     assert same.code == 2
     assert "--allow-duplicates" in same.err
-
-
-def test_ids_that_can_be_names() -> None:
-    assert [given_id(text) for text in ("a", "a b", "a/b", "a\n", "é", "x" * 201)] == ["a", "", "", "", "é", ""]

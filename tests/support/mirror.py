@@ -13,6 +13,7 @@ MIN_STATEMENTS = 30
 ELSEWHERE = {
     "commands/download/data_set.py": "commands/download/test_extracted.py",
     "commands/download/report.py": "commands/download/test_job.py",
+    "commands/extend_codec_codes/codec_job.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/extend_codec_codes/file_segments.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/extend_codec_codes/shard_index.py": "commands/extend_codec_codes/test_job.py",
     "commands/extend_codec_codes/uses.py": "commands/extend_codec_codes/test_manifest_job.py",

@@ -103,9 +103,12 @@ def test_few_utterances_are_decoded(tmp_path: Path, tones: Lines, monkeypatch: p
     assert done.code == 0, done.err
     assert (done.json["records_out"], done.json["rejects"]) == (30, 0)
     assert groups(tmp_path / "out.jsonl") == [{"3", "three"}]
-    gone = write_lines(tmp_path / "gone.json", [dict(tones[-1], audio_filepath="gone.wav", speaker="9"), *tones[10:]])
-    done = find(gone, tmp_path / "gone.jsonl", "--max-rejects", 1, "--json")
-    assert (done.code, done.json["rejects_by_reason"]) == (0, {"missing_audio": 1}), done.err
+    monkeypatch.setattr(same_voice, "UTTERANCES", 20)
+    lines = [*(dict(tones[-1], audio_filepath="gone.wav", speaker=name) for name in ("9", "3")), *tones[10:]]
+    gone = write_lines(tmp_path / "gone.json", lines)
+    done = find(gone, tmp_path / "gone.jsonl", "--max-rejects", 2, "--json")
+    assert (done.code, done.json["rejects_by_reason"]) == (0, {"missing_audio": 2}), done.err
+    assert groups(tmp_path / "gone.jsonl") == [{"3", "three"}]
     assert done.json["details"]["without_voice"] == 1
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.exports.job import ID_KEYS, file_id, path_id, plan_ids
+from prepcli.jobs.ids import GIVEN_ID, ID_KEYS, file_id, path_id, plan_ids
 from prepcli.jobs.records import Records
-from prepcli.jobs.row_names import GIVEN_ID
 from prepcli.manifest.record import Record
 from tests.conftest import Lines, write_lines
 
