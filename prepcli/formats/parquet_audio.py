@@ -195,10 +195,7 @@ def audio_value(values: "pyarrow.Array", row: int, name: str) -> bytes:
     if pa.types.is_struct(kind):
         if values[row].is_valid and any(kind.field(number).name == "path" for number in range(kind.num_fields)):
             path = values.field("path")[row].as_py()
-        is_there = values[row].is_valid
         values = values.field("bytes")
-        if not is_there:
-            raise _not_embedded(name, None)
     value = values[row]
     if not value.is_valid:
         raise _not_embedded(name, path)

@@ -119,7 +119,7 @@ def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, ret
     """Refuse options that would change shards which the manifest of a later version of the set in `folder` names.
 
     Raises:
-        UsageError: such an option was given.
+        UsageError: an option would change the shards.
     """
     if overwrite:
         raise UsageError(
