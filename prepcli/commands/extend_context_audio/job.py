@@ -46,7 +46,8 @@ from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.storage.input_files import refuse_input_as_output, refuse_swapped
 
 BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
-"""Maximum seconds of audio in a batch, by the kind of device: 120 s of TitaNet take a GPU as long as its launches."""
+"""Maximum seconds of audio in a batch, by the kind of device. For 120 s, a GPU takes as long to launch TitaNet's kernels
+as to run them."""
 
 
 @dataclass(frozen=True, slots=True)
