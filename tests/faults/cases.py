@@ -11,6 +11,7 @@ from tests.commands.download.server import Site, serving
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.tools import need_package
 
 NUM_RECORDS = 9
 
@@ -139,6 +140,11 @@ def _duplicates(place: Place) -> list[object]:
     return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,near-audio,text"]
 
 
+def _score(place: Place) -> list[object]:
+    need_package("pyloudnorm")
+    return ["score", place.manifest(), place.run / "out.json"]
+
+
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -207,6 +213,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "marks": _marks,
     "split": _split,
     "duplicates": _duplicates,
+    "score": _score,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,
