@@ -219,6 +219,17 @@ CALLS: dict[str, dict[str, str]] = {
         "few.json OUT --part a=0.5 --part b=0.5 --by text": "all records have the same text",
         "empty.json OUT --part a=0.5": "no records in empty.json: it has no lines",
     },
+    "score": {
+        "nowhere.json out.json": "manifest not found: nowhere.json",
+        "MINI out.json --fields loud": "--fields takes basic, bandwidth_sdp, speech, text, not loud",
+        "MINI out.json --fields ,": "--fields takes basic, bandwidth_sdp, speech, text",
+        "MINI out.json --channel left": "--channel left must be mix, or the number of a channel",
+        "MINI audio.wav": "this is a name of audio",
+        "MINI": "missing argument 'OUT.json'",
+        "few.json few.json --fields basic": "would replace it",
+        "empty.json out.json": "no records in empty.json: it has no lines",
+        "CORPUS out.json": "is not a data set",
+    },
     "find-duplicates": {
         "nowhere.json out.jsonl": "manifest not found: nowhere.json",
         "MINI out.jsonl --by sound": "--by takes audio, near-audio, text, speaker, not sound",
