@@ -85,17 +85,23 @@ def test_a_deprecation_in_our_code_is_an_error_and_one_of_others_is_not() -> Non
     warn(category=DeprecationWarning, module="soundfile")
 
 
+def pages_of_docs() -> list[Path]:
+    return [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/examples").glob("*.ipynb")]
+
+
 def test_the_site_of_the_docs_has_all_pages() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
     listed = set(re.findall(r"[\w/]+\.md", str(site["nav"])))
     hook = (ROOT / "scripts/docs_site.py").read_text()
     added = dict(re.findall(r'^    "(.+\.md)": "(.+\.md)",$', hook, re.MULTILINE))
     assert all((ROOT / source).exists() for source in added)
-    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} | set(added.values())
+    pages = {str(page.relative_to(ROOT / "docs").with_suffix(".md")) for page in pages_of_docs()}
+    assert listed == pages | set(added.values())
 
 
 def test_the_site_of_the_docs_is_built_without_warnings(tmp_path: Path) -> None:
-    need_package("material")
+    for package in ("material", "mkdocstrings", "nbconvert"):
+        need_package(package)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     # The theme announces its successor unless told not to.
     environ = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
@@ -103,6 +109,8 @@ def test_the_site_of_the_docs_is_built_without_warnings(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     index = (tmp_path / "site/index.html").read_text(encoding="utf-8")
     assert 'href="shards.html"' in index
+    assert 'id="prepcli.functions.verify"' in (tmp_path / "site/api.html").read_text(encoding="utf-8")
+    assert "data:audio/" in (tmp_path / "site/examples/magpie.html").read_text(encoding="utf-8")
     # Nothing is loaded from the network.
     loaded = re.findall(r'<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)="(https?:)?//', index)
     assert loaded == []

@@ -28,6 +28,7 @@ from prepcli.formats.names import INDEX_SUFFIX, check_loadable
 from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
 from prepcli.formats.train_ds import main_file, name_earlier, name_version
 from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.index import content_digest
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
@@ -83,7 +84,8 @@ def concat_job(
 
 def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
     """Whether a plan is that of the job. A plan follows from settings and inputs, which are faster to compare."""
-    if (stored.command, stored.format, stored.settings) != (job.command, PLAN_FORMAT, job.own_settings()):
+    settings = {name: value for name, value in stored.settings.items() if name not in BY_ID}  # which follows from these
+    if (stored.command, stored.format, settings) != (job.command, PLAN_FORMAT, job.own_settings()):
         return False
     known = [file["sha256"] for file in stored.inputs]
     return len(known) == len(job.manifests) and known == [content_digest(path) for path in job.manifests]
@@ -117,7 +119,7 @@ def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, ret
     """Refuse options that would change shards which the manifest of a later version of the set in `folder` names.
 
     Raises:
-        UsageError: such an option was given.
+        UsageError: an option would change the shards.
     """
     if overwrite:
         raise UsageError(
@@ -313,7 +315,7 @@ def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
     for entry in list(root.iterdir()):
         if entry.name not in (workspace.plan_file.name, UNITS_FOLDER):  # the next attempt reads from them what is left
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    # The folder goes in one step: from a part of it, without the plan, the next attempt could not continue.
+    # The folder is removed in one step: the next attempt could not continue from a part without the plan.
     gone = root.with_name(f"{root.name}~")
     shutil.rmtree(gone, ignore_errors=True)
     os.rename(root, gone)
