@@ -94,6 +94,7 @@ class HfCodec:
     """
 
     rows_on_cpu: int | None = 1  # rounding depends neither on batches nor on threads
+    is_residual = True
 
     def __init__(self, name: str, flag: str, num_codebooks: int | None = None) -> None:
         """Load a codec.

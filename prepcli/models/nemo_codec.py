@@ -34,7 +34,7 @@ class Rows:
         self._places: dict[tuple[int, int, str], tuple[Tensor, Tensor]] = {}
 
     def divided(self, by: int) -> "Rows":
-        """The rows after a layer of this stride, which divides every length."""
+        """The rows in the output of a layer with this stride, which must divide the length of every row."""
         return self if by == 1 or self.lengths is None else Rows(self.lengths // by)
 
     def pad(self, values: "Tensor", left: int, right: int, mode: str) -> "Tensor":
@@ -312,11 +312,12 @@ class NemoCodec:
         for frames in range(1, _MAX_FRAMES_TRIED + 1):
             samples = frames * self.samples_per_frame
             try:
-                _, found = self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
+                codes, found = self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
             except RuntimeError as error:
                 why = str(error)
             else:
                 if int(found[0]):
+                    self.num_codebooks: int = codes.shape[1]
                     return frames
         raise UsageError(f"{where} cannot encode {_MAX_FRAMES_TRIED} frames of silence: {why}")
 

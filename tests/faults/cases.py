@@ -11,6 +11,7 @@ from tests.commands.download.server import Site, serving
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.tools import need_package
 
 NUM_RECORDS = 9
 
@@ -93,6 +94,16 @@ def _codes_of_files(place: Place) -> list[object]:
     return ["extend-codec-codes", place.manifest(), *options]
 
 
+def _codes_for(form: str, codec: str, *options: object) -> Callable[[Place], list[object]]:
+    def make(place: Place) -> list[object]:
+        write_audio(place.inputs / "voice.wav", 0.2, 24000)
+        reference = ("--ref-audio", place.inputs / "voice.wav") if form == "qwen3-tts" else ()
+        words = ("--codec-model", codec, "--output-dir", place.out, *reference, *options)
+        return ["extend-codec-codes", place.manifest(), "--output-form", form, *words]
+
+    return make
+
+
 def _context(place: Place) -> list[object]:
     options = ("--speaker-model", "toy", "--context-min-ssim", 0, "--context-min-duration", 0.1)
     return ["extend-context-audio", place.manifest(count=14), place.out, *options, "--max-rejects", 14]
@@ -127,6 +138,11 @@ def _split(place: Place) -> list[object]:
 def _duplicates(place: Place) -> list[object]:
     manifest = place.manifest()
     return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,near-audio,text"]
+
+
+def _score(place: Place) -> list[object]:
+    need_package("pyloudnorm")
+    return ["score", place.manifest(), place.run / "out.json"]
 
 
 def _prepare_texts(place: Place) -> list[object]:
@@ -188,6 +204,8 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "convert": _export("convert-audio", "--force-codec", "flac"),
     "codes": _codes,
     "codes-of-files": _codes_of_files,
+    "omnivoice": _codes_for("omnivoice", "toy8", "--shard-size", 3),
+    "qwen3-tts": _codes_for("qwen3-tts", "toy16", "--pool-duration", 0.5),
     "context": _context,
     "make-manifest": _make_manifest,
     "fix-durations": _fix_durations,
@@ -195,6 +213,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "marks": _marks,
     "split": _split,
     "duplicates": _duplicates,
+    "score": _score,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,

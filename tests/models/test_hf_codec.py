@@ -14,8 +14,8 @@ from prepcli.errors import UsageError
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.hf_codec import is_hf_codec
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
+from tests.models.hf_models import KINDS, MODELS, NEW_KINDS, NUM_CODEBOOKS, SCALARS, save_tiny_codec
 from tests.support.codes_sets import codes_fields
-from tests.support.hf_models import KINDS, MODELS, NEW_KINDS, NUM_CODEBOOKS, SCALARS, save_tiny_codec
 from tests.support.lazy import lazy
 from tests.support.running import prepcli
 from tests.support.shar_sets import make

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.rates import rate_counts
 from prepcli.commands.extend_codec_codes.content import record_audio
+from prepcli.commands.extend_codec_codes.disagreements import counts_of
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import InputShard
@@ -54,6 +54,7 @@ class BatchShape:
         num_given: number of rows that are given; silent rows are not added to a part of a batch that did not fit into
             memory, or to a single row.
         mixes_lengths: whether the rows may have different lengths.
+        peak: each row is scaled so that its largest sample is this; 0 to keep its level.
     """
 
     sampling_rate: int
@@ -61,6 +62,11 @@ class BatchShape:
     num_rows: int
     num_given: int
     mixes_lengths: bool
+    peak: float = 0.0
+
+
+_SILENCE = 1e-7
+"""Is added to the largest sample before scaling, as in OmniVoice's programs, so that silence stays silence."""
 
 
 def move_rows(
@@ -91,6 +97,8 @@ def move_rows(
         # The filter writes beyond the end of rows that are shorter than others in the batch.
         within = torch.arange(audio.shape[1], device=audio.device) < to_device(lengths, device)[:, None]
         audio = audio * within
+    if shape.peak:
+        audio = audio / (audio.abs().amax(1, keepdim=True) + _SILENCE) * shape.peak
     # A single row that does not fit cannot be divided further, so no silent rows are added to it.
     more = shape.num_rows - len(rows) if len(rows) == shape.num_given > 1 else 0
     audio = torch.nn.functional.pad(audio, (0, shape.num_frames * step - audio.shape[1], 0, more))
@@ -188,7 +196,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             self._records.append(0)
             self._seconds.append(0.0)
         self.extra[USED] += found.num_samples / found.sampling_rate
-        for name in rate_counts(found.sampling_rate, self._codec.sampling_rate):
+        for name in counts_of(found.segment, self._codec.sampling_rate):
             self.extra[name] = self.extra.get(name, 0) + 1
         if seconds is not None:
             self._records[number] += 1
@@ -247,6 +255,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
     def _plan_batches(self) -> "Iterator[tuple[Ints, BatchShape]]":
         """The segments and the shape of each batch, of one sampling rate and, if needed, one number of frames."""
         codec = self._codec
+        peak = self._options.peak or 0.0
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
         is_usable = np.array([self._is_encoded_here(member) for member in self._members], bool)
         is_usable[list(self._unusable)] = False
@@ -260,7 +269,8 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 batches = [(batch, len(batch), int(frames[batch[0]])) for batch in equal]
             decoded_rate = rate if self._on_gpu else codec.sampling_rate
             for batch, num_rows, num_frames in batches:
-                yield own[batch], BatchShape(decoded_rate, num_frames, num_rows, len(batch), self._mixes_lengths)
+                shape = BatchShape(decoded_rate, num_frames, num_rows, len(batch), self._mixes_lengths, peak)
+                yield own[batch], shape
 
     def _is_encoded_here(self, member: UsedSegment) -> bool:
         """Whether this unit encodes the segment."""

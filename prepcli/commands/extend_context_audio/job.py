@@ -8,14 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.commands.extend_context_audio.bundle import (
-    BATCHES,
-    BEST_NAME,
-    COMPUTED,
-    PADDED,
-    REUSED,
-    Bundle,
-)
+from prepcli.commands.extend_context_audio.bundle import BEST_NAME, REUSED, Bundle
 from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at
 from prepcli.commands.extend_context_audio.kept import (
     EmbeddingStore,
@@ -36,6 +29,7 @@ from prepcli.errors import InputChangedError, option, same_command
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import check_plot, new_figure, save_figure
+from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.merging import index_of, write_merged
 from prepcli.jobs.model_job import WAITED, WALL, Begin, ModelJob, Tick

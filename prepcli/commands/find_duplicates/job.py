@@ -1,7 +1,7 @@
 """find-duplicates: finds records with (nearly) the same audio or the same text, and speakers of several inputs."""
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from prepcli.audio.encode import to_int16
 from prepcli.audio.fingerprint import fingerprint
 from prepcli.audio.segments import DUPLICATES, Probes, decode, locate
+from prepcli.commands.find_duplicates.groups import GroupWriter, equal_keys, with_several
 from prepcli.commands.find_duplicates.near import Fingerprints
 from prepcli.commands.find_duplicates.options import AUDIO, NEAR_AUDIO, FindDuplicates
 from prepcli.commands.find_duplicates.report import DuplicatesReport
@@ -26,10 +27,9 @@ from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, even_bounds, units_of
-from prepcli.jobs.selection import PATHS
 from prepcli.manifest.normal_text import normal_text
 from prepcli.manifest.output_name import check_manifest_name
-from prepcli.manifest.record import Record, Value
+from prepcli.manifest.record import Record
 from prepcli.planning.split import seconds_of
 
 _KEYS_NAME = "parts/{}.keys"
@@ -37,7 +37,6 @@ _WORDS_NAME, _COUNTS_NAME = "parts/{}.words", "parts/{}.counts"
 _KEY_BYTES = 16
 _NO_KEY = bytes(_KEY_BYTES)
 _UNIT_SIZE = 500
-_LINES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,56 +91,23 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
 
     def finish(self, plan: DuplicatesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Find equal keys, and write their records."""
-        contents, root = plan.contents, writer.workspace.root
-        durations = contents.records.index.duration
+        records, root = plan.contents.records, writer.workspace.root
         parts = [np.fromfile(root / _KEYS_NAME.format(marker.unit), "<u8") for marker in markers]
         keys = np.concatenate([np.empty(0, np.uint64), *parts]).reshape(-1, len(self.kinds), 2)
-        source_of = np.searchsorted(contents.records.index.first, np.arange(len(keys)), side="right") - 1
-        input_of = np.array(self._input_of)[source_of] if len(keys) else np.empty(0, np.int64)
-        file = writer.open(self.options.out.name)
-        rows, number = [], 0
+        groups = GroupWriter(writer.open(self.options.out.name), records, self._input_of)
         for column, kind in enumerate(self.kinds):
-            of_kind = keys[:, column]
-            more = {}
+            of_kind, more = keys[:, column], {}
             if kind == NEAR_AUDIO:
-                of_kind[:, 0], is_compared = _near(markers, root, writer.folder)
-                more["not_compared"] = int(np.count_nonzero(~is_compared))
-            records, group_of = equal_keys(of_kind)
+                of_kind[:, 0], num_short = _near(markers, root, writer.folder)
+                more["not_compared"] = num_short
+            numbers, group_of = equal_keys(of_kind)
             if self.options.between or kind == "speaker":
-                records, group_of = _over_two_inputs(records, group_of, input_of)
-            if kind == NEAR_AUDIO:
-                records = records[np.lexsort((records, -durations[records], input_of[records], group_of))]
-            place = _places(group_of)
-            lines = self._lines(contents, kind, records, group_of + number, place)
-            while block := b"".join(line for line, _ in zip(lines, range(_LINES_AT_ONCE), strict=False)):
-                file.write(block)
-            count = int(group_of[-1]) + 1 if len(group_of) else 0
-            beyond = float(durations[records[place > 0]].sum()) / 3600
-            found = {"by": kind, "groups": count, "records": len(records), "hours_beyond_first": round(beyond, 4)}
-            rows.append(found | more)
-            number += count
-        return {"duplicates": self.options.out, "between": self.options.between, "found": rows}
-
-    def _lines(
-        self,
-        contents: DuplicatesContents,
-        kind: str,
-        numbers: NDArray[np.int64],
-        group_of: NDArray[np.int64],
-        place: NDArray[np.int64],
-    ) -> Iterator[bytes]:
-        """The lines of the records of groups."""
-        records = contents.records
-        for number, group, at in zip(numbers.tolist(), group_of.tolist(), place.tolist(), strict=True):
-            record = records.record(number)
-            named = {name: record.get(name) for name in PATHS if name in record.fields}
-            changes: dict[str, Value] = {
-                name: records.audio_path(number, path) for name, path in named.items() if isinstance(path, str) and path
-            }
-            origin = records.origin(number)
-            changes |= {"duplicate_by": kind, "duplicate_group": group, "duplicate_place": at}
-            changes |= {"manifest_filepath": origin.manifest, "manifest_line": origin.line}
-            yield record.to_json(changes) + b"\n"
+                numbers, group_of = with_several(numbers, group_of, groups.input_of)
+            if kind == NEAR_AUDIO:  # the longest of an input first
+                durations = records.index.duration[numbers]
+                numbers = numbers[np.lexsort((numbers, -durations, groups.input_of[numbers], group_of))]
+            groups.write(kind, numbers, group_of, **more)
+        return {"duplicates": self.options.out, "between": self.options.between, "found": groups.rows}
 
 
 class _Keys(RecordWriter):
@@ -201,55 +167,15 @@ def _key(kind: str, value: object) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest() if text else _NO_KEY
 
 
-def _near(markers: Sequence[Marker], root: Path, folder: Path) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """A key for each record, equal for those with nearly the same audio, and whether it could be compared."""
+def _near(markers: Sequence[Marker], root: Path, folder: Path) -> tuple[NDArray[np.uint64], int]:
+    """A key for each record, equal for those with nearly the same audio, and how many are too short or silent."""
     fingerprints = Fingerprints(folder)
     for marker in markers:
         words, counts = (root / name.format(marker.unit) for name in (_WORDS_NAME, _COUNTS_NAME))
         fingerprints.add(np.fromfile(words, "<u4"), np.fromfile(counts, "<i8"))
     labels, is_compared = fingerprints.labels()
-    return labels.astype(np.uint64) + np.uint64(1), is_compared
-
-
-def equal_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The positions with a key that occurs more than once, group by group, and the number of the group of each.
-
-    Groups come in the order of their first positions, positions ascend in a group; a key of zeros is none. `keys` has
-    the shape (n, 2).
-    """
-    there = np.flatnonzero(keys.any(axis=1))
-    order = there[np.lexsort((there, keys[there, 1], keys[there, 0]))]
-    ordered = keys[order]
-    same = (ordered[1:] == ordered[:-1]).all(axis=1)
-    begins = np.concatenate(([True], ~same)) if len(order) else np.empty(0, bool)
-    group = np.cumsum(begins) - 1
-    repeated = np.bincount(group)[group] > 1 if len(order) else begins
-    order, group = order[repeated], group[repeated]
-    first = order[np.concatenate(([True], group[1:] != group[:-1]))] if len(order) else order
-    sizes = np.bincount(np.unique(group, return_inverse=True)[1]) if len(order) else np.empty(0, np.int64)
-    by_first = np.lexsort((order, np.repeat(first, sizes)))
-    order = order[by_first]
-    return order, np.repeat(np.arange(len(sizes)), sizes[np.argsort(first)])
-
-
-def _over_two_inputs(
-    records: NDArray[np.int64], group_of: NDArray[np.int64], input_of: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The groups whose records are of two inputs or more, numbered again."""
-    if not len(records):
-        return records, group_of
-    count = int(group_of[-1]) + 1
-    least, most = np.full(count, len(input_of)), np.full(count, -1)
-    np.minimum.at(least, group_of, input_of[records])
-    np.maximum.at(most, group_of, input_of[records])
-    kept = (most > least)[group_of]
-    return records[kept], np.unique(group_of[kept], return_inverse=True)[1]
-
-
-def _places(group_of: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The place of each record in its group, from 0; records of a group follow each other."""
-    first = np.searchsorted(group_of, group_of)
-    return np.arange(len(group_of)) - first
+    rejected = sum(sum(marker.rejects.values()) for marker in markers)
+    return labels.astype(np.uint64) + np.uint64(1), int(np.count_nonzero(~is_compared)) - rejected
 
 
 def find_duplicates(options: FindDuplicates) -> DuplicatesReport:
@@ -272,5 +198,12 @@ def find_duplicates(options: FindDuplicates) -> DuplicatesReport:
     options.kinds()
     workspace = FileWorkspace(options.out)
     inputs = [manifests_of(one, options, partial(revisions_of, workspace, engine)) for one in options.inputs]
-    job = DuplicatesJob(inputs, options, engine.num_workers)
-    return msgspec.convert(run_job(job, workspace, engine), DuplicatesReport, from_attributes=True)
+    if options.speaker_model is None:
+        report = run_job(DuplicatesJob(inputs, options, engine.num_workers), workspace, engine)
+    else:
+        from prepcli.commands.find_duplicates.same_voice import SameVoiceJob
+        from prepcli.models.ranks import run_on_devices
+
+        make_job = partial(SameVoiceJob, inputs, options, num_workers=engine.num_workers)
+        report = run_on_devices(make_job, options.devices, workspace, engine)
+    return msgspec.convert(report, DuplicatesReport, from_attributes=True)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.fingerprint import Words
+from prepcli.commands.find_duplicates.groups import Sets
 from prepcli.planning.arrays import Growing
 from prepcli.planning.hashing import chunks, groups_of, mix64
 from prepcli.planning.split import Indices
@@ -63,7 +64,7 @@ class Fingerprints:
         with_sound = np.concatenate([np.empty(0, np.int64), *self._with_sound])
         words, starts = self._growing.array(), np.concatenate(([0], np.cumsum(counts)))
         aligning = _Aligning(words, starts, with_sound)
-        sets = _Sets(len(counts))
+        sets = Sets(len(counts))
         for pair in _aligned(words, starts, self._folder):
             if not sets.are_one(pair.first, pair.second) and aligning.is_copy(pair):
                 sets.join(pair.first, pair.second)
@@ -160,33 +161,3 @@ class _Aligning:
 
     def _of(self, record: int) -> Words:
         return self._words[self._starts[record] : self._starts[record + 1]]
-
-
-class _Sets:
-    """Disjoint sets of numbers (union-find)."""
-
-    def __init__(self, count: int) -> None:
-        self._parent = np.arange(count)
-
-    def _root(self, number: int) -> int:
-        parent = self._parent
-        while (above := int(parent[number])) != number:
-            parent[number] = parent[above]
-            number = above
-        return number
-
-    def are_one(self, one: int, other: int) -> bool:
-        """Whether two numbers are in one set."""
-        return self._root(one) == self._root(other)
-
-    def join(self, one: int, other: int) -> None:
-        """Join the sets of two numbers; the smallest number of a set is its root."""
-        low, high = sorted((self._root(one), self._root(other)))
-        self._parent[high] = low
-
-    def labels(self) -> NDArray[np.int64]:
-        """The smallest number of each number's set."""
-        labels = self._parent
-        while (labels != labels[labels]).any():
-            labels = labels[labels]
-        return labels

@@ -117,7 +117,7 @@ def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, ret
     """Refuse options that would change shards which the manifest of a later version of the set in `folder` names.
 
     Raises:
-        UsageError: such an option was given.
+        UsageError: an option would change the shards.
     """
     if overwrite:
         raise UsageError(
@@ -313,7 +313,7 @@ def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
     for entry in list(root.iterdir()):
         if entry.name not in (workspace.plan_file.name, UNITS_FOLDER):  # the next attempt reads from them what is left
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    # The folder goes in one step: from a part of it, without the plan, the next attempt could not continue.
+    # The folder is removed in one step: the next attempt could not continue from a part without the plan.
     gone = root.with_name(f"{root.name}~")
     shutil.rmtree(gone, ignore_errors=True)
     os.rename(root, gone)

@@ -234,6 +234,8 @@ _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
     "mels": _check_export,
     "parquet": _check_export,
     "omnilingual": _check_export,
+    "omnivoice": _check_export,
+    "qwen3-tts": _check_export,
 }
 """The check for each kind of set."""
 

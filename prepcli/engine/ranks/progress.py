@@ -258,7 +258,7 @@ def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | Non
 
 
 def is_running(workspace: Workspace, progress: RankProgress, silence: float = REPEAT_SECONDS) -> bool:
-    """Whether a rank says that it is running, and has not ended without a word."""
+    """Whether a rank says that it is running, and has not ended without notice."""
     return progress.state == "running" and not workspace.life.has_ended(progress.process, silence)
 
 

@@ -34,7 +34,7 @@ def claim_output(run: "Run") -> None:
         plan = _replace_failed(run, plan)
         has_cleared |= plan is None
     if has_cleared:
-        run.markers.clear()  # read before, with files that are gone now
+        run.markers.clear()  # they were read before, and name files that are gone now
     if plan is None:
         _refuse_foreign(run)
         if not has_cleared:
@@ -52,7 +52,7 @@ def claim_output(run: "Run") -> None:
 
 
 def refuse_other_command(job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
-    """Before planning, which may take long and leaves an index among the records of the other command."""
+    """Refuse the output of another command before planning, which may take long and writes an index there."""
     stored = None if options.overwrite else read_document(workspace.plan_file, StoredPlan)
     if stored is not None and stored.command != job.command:
         raise UsageError(
@@ -91,7 +91,7 @@ def _refuse_foreign(run: "Run") -> None:
     stock = take_stock(workspace, run.job, run.plan)
     if not (stock.ours or stock.mistakable):
         return
-    run.load_markers(listed=True)  # of this very plan: without plan.json they still tell whose the output is
+    run.load_markers(listed=True)  # markers of this plan show that the output is its own
     if run.markers or read_document(workspace.plan_file, StoredPlan) is not None:  # another process has just begun
         return
     workspace.refuse_holder()

@@ -16,7 +16,7 @@ _LISTS = ("shards.list", "data.list")
 
 
 def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
-    """The data that `spec` names: as `resolve_input`, and containers that only their catalogue describes.
+    """The data that `spec` names: those that `resolve_input` finds, or containers, which are read by catalogues.
 
     Raises:
         UsageError: as by `resolve_input`, or a container is damaged.

@@ -144,6 +144,10 @@ def test_parts_of_a_long_recording(tmp_path: Path) -> None:
     assert durations == sorted(durations, reverse=True)
     assert found[0]["text"] == "all"
     assert len(found) == len(lines) + 1 - done.json["details"]["found"][0]["not_compared"]
+    dropped = prepcli("filter", manifest, tmp_path / "kept.json", "--drop-listed", tmp_path / "out.jsonl")
+    assert dropped.code == 0, dropped.err
+    assert "all" in [one["text"] for one in read_lines(tmp_path / "kept.json")]
+    assert len(read_lines(tmp_path / "kept.json")) == len(lines) + 1 - (len(found) - 1)
     earlier = write_lines(tmp_path / "test.json", lines[-1:])
     done = prepcli("find-duplicates", earlier, manifest, tmp_path / "leaks.jsonl", "--by", "near-audio", "--between")
     assert done.code == 1, done.err
