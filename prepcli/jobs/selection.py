@@ -414,7 +414,7 @@ class Lines:
         return self.data[self.bounds[line] : self.bounds[line + 1] - 1]
 
     def joined(self, which: NDArray[np.bool_], changed: Mapping[int, bytes]) -> bytes:
-        """The lines of a mask with their ends; those in `changed` have this content."""
+        """The lines that `which` selects, with their ends; `changed` has the new content of some of them."""
         if changed:
             lines = np.flatnonzero(which).tolist()
             return b"".join([(changed[line] if line in changed else self.at(line)) + b"\n" for line in lines])

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Your own recordings in two languages, to a training config for NeMo: manifests, a filter, a part for validation, shards,
-# a blend with weights, bins.
+# Your own recordings in two languages, to a training config for NeMo: manifests, scores, a filter, a part for validation,
+# shards, a blend with weights, bins.
 #
 #   FIRST=en:/data/english SECOND=it:/data/italian recipes/own_audio/run.sh
 #                                        # folders of audio with a transcript beside each file: a.wav, a.txt
 #   recipes/own_audio/run.sh --mini      # two speakers of the small corpus in this repository
 #   TEMPERATURE=0.3 SHARDS=64 ...        # the smaller language more often (1: in proportion); more shards
-#   KEEP='duration <= 30' DEV=30m ...    # other rules for the records to use; more audio for validation
+#   KEEP='snr >= 20' DROP='clipped > 0' DEV=30m ...    # other rules for the records to use; more audio for validation
 #   WORK=/data/mix recipes/own_audio/run.sh    # results elsewhere; default recipes/own_audio/work
 #
 # Safe to run again: finished work is kept. PREPCLI_PYTHON names a Python to use instead of .venv.
@@ -17,6 +17,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 shards=${SHARDS:-8}
 bins=20
 keep=${KEEP:-0.5 <= duration <= 40 and chars_per_second <= 40}
+drop=${DROP:-clipped > 0.01 or peak_db < -50}
 dev=${DEV:-0.02}
 texts=(--text-suffix .txt)
 check=()
@@ -29,13 +30,14 @@ elif [[ ${FIRST:-} != ?*:?* || ${SECOND:-} != ?*:?* ]]; then
     echo "own_audio: set FIRST and SECOND to LANGUAGE:FOLDER, or give --mini" >&2
     exit 2
 fi
-set_up none
+set_up score
 
 sets=() langs=() parts=()
 for one in "$FIRST" "$SECOND"; do
     lang=${one%%:*}
     show prepcli make-manifest "$(from_caller "${one#*:}")" "$WORK/$lang.json" "${texts[@]}" --lang "$lang"
-    show prepcli filter "$WORK/$lang.json" "$WORK/${lang}_kept.json" --keep "$keep"
+    show prepcli score "$WORK/$lang.json" "$WORK/${lang}_scored.json"
+    show prepcli filter "$WORK/${lang}_scored.json" "$WORK/${lang}_kept.json" --keep "$keep" --drop "$drop"
     show prepcli split "$WORK/${lang}_kept.json" "$WORK/${lang}_parts" --part train=rest --part dev="$dev"
     show prepcli manifest-to-tarred "$WORK/${lang}_parts/train.json" "$WORK/$lang" --num-shards "$shards" --shuffle
     show prepcli verify "$WORK/$lang"

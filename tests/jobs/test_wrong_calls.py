@@ -98,6 +98,7 @@ CALLS: dict[str, dict[str, str]] = {
         "CODES --output-form omnivoice --ref-audio a/x.wav": "--ref-audio a/x.wav is for --output-form qwen3-tts",
         "CODES --output-form qwen3-tts --ref-audio none.wav": "none.wav",
         "CODES --output-form omnivoice --partial": "--partial is for a Shar set",
+        "CODES --output-form qwen3-tts": "no record has the field ref_audio, the audio of the voice: give --ref-audio",
         "CODES --peak 2": "--peak must be 1 or less, not 2.0",
         "MINI --codec-model x --output-form omnivoice": "a set is written: give --output-dir OUT",
         "MINI --codec-model x --output-form omnivoice --output-dir s3://sets/x": "omnivoice reads the codes only from",

@@ -22,6 +22,7 @@ def config_of(work: Path) -> Any:
 
 
 def test_own_audio_and_the_same_again(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")  # of `score`
     done = run("own_audio", tmp_path, "--mini", WORK="my work")
     assert done.returncode == 0, done.stderr
     work = tmp_path / "my work"
@@ -35,7 +36,9 @@ def test_own_audio_and_the_same_again(tmp_path: Path) -> None:
     italian = sorted(record["text"] for record in corpus if record["lang"] == "it")
     assert sorted(record["text"] for record in read_lines(work / "it.json")) == italian
     assert "keep 0.5 <= duration <= 40 and chars_per_second <= 40" in done.stderr
+    assert "drop clipped > 0.01 or peak_db < -50" in done.stderr
     dev = read_lines(work / "dev.json")
+    assert all(record["bandwidth"] > 0 for record in dev)
     assert len(dev) == 2
     assert config_of(work)["validation_ds"]["manifest_filepath"] == str(work / "dev.json")
     for lang in ("en", "it"):
@@ -52,6 +55,7 @@ def test_own_audio_and_the_same_again(tmp_path: Path) -> None:
 
 def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
     """Without the last check of `blend`, for which NeMo would be imported: `tests/commands/blend` has it."""
+    pytest.importorskip("scipy")  # of `score`
     for name in ("s01", "s07"):
         shutil.copytree(MINI_CORPUS / name, tmp_path / name)
         for audio in list((tmp_path / name).glob("*.*")):

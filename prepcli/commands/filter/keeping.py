@@ -41,7 +41,7 @@ class Keeping:
         """The number of records that are used, in words.
 
         Raises:
-            UsageError: no record has a field, or with a type that compares, or none is used.
+            UsageError: no record passes, or a field is in no record or has only values that do not compare.
         """
         self._fields.check(list(self._numbers))
         if self.num_seen and not self.num_kept:

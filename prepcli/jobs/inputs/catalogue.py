@@ -67,7 +67,7 @@ def line(
     offset: float | None = None,
     beginning: int | None = None,
 ) -> bytes:
-    """A line of a catalogue: `name` is `FILE::MEMBER`; duration and offset in seconds; `beginning` as of `checksum`."""
+    """A line of a catalogue: `name` is `FILE::MEMBER`; durations in seconds; `beginning` is a `checksum`."""
     place: dict[str, Any] = {"audio_filepath": _text(name)}
     if beginning is not None:
         place[BEGINNING] = beginning

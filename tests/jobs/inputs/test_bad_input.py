@@ -339,3 +339,14 @@ def test_a_stated_duration_is_used_if_it_can_be(manifest: Path, tmp_path: Path) 
         (one,) = manifests_of(str(source), SetInput())
         with open_bytes(one) as file:
             assert [json.loads(line)["duration"] for line in file] == pytest.approx(expected, abs=1e-6)
+
+
+def test_verify_reads_a_parquet_file(manifest: Path, tmp_path: Path) -> None:
+    audio = pa.array([{"bytes": data, "path": None} for _, _, data in samples(manifest)])
+    done = prepcli("verify", write_rows(tmp_path / "a.parquet", audio, {"text": list("abcd")}))
+    assert done.code == 0, done.err
+    assert "records  4" in done.out
+    empty = pa.array([{"bytes": None, "path": "/etc/passwd"}, *audio.to_pylist()[1:]])
+    done = prepcli("verify", write_rows(tmp_path / "b.parquet", empty, {"text": list("abcd")}))
+    assert done.code == 1
+    assert "b.parquet::0 is not embedded" in done.out + done.err
