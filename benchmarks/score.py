@@ -86,15 +86,11 @@ def main() -> None:
             in_turn(started, options.runs)
             in_turn(found, options.runs)
             compare(folder)
-            print(
-                f"{options.files} recordings of {SECONDS} s at {rate} Hz; load of the machine {os.getloadavg()[0]:.1f}"
-            )
+            print(f"{options.files} recordings of {SECONDS} s at {rate} Hz; load {os.getloadavg()[0]:.1f}")
             for start, one in zip(started, found, strict=True):
                 used = statistics.median(one.processor_seconds) - statistics.median(start.processor_seconds)
                 speed = (options.files - 1) * SECONDS / used
-                print(
-                    f"  {one.name:<28} {speed:7.0f} x real time   {one.peak_mb:5.0f} MB   {one.median:6.2f} s by the clock"
-                )
+                print(f"  {one.name:<28} {speed:7.0f} x real time   {one.peak_mb:5.0f} MB   {one.median:6.2f} s")
 
 
 if __name__ == "__main__":
