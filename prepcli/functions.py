@@ -32,6 +32,7 @@ def blend(
     sets: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
+    keep: str | Sequence[str] = (),
     temperature: float | Sequence[float] = (),
     by: Literal["hours", "records"] = "hours",
     lang: str | Sequence[str] = (),
@@ -56,6 +57,7 @@ def blend(
     Args:
         sets: The data sets, each with a name; NAME=:WEIGHT gives a group a weight.
         out: Config to write, or OUT.list for WeNet.
+        keep: Count only the hours and records for which this is true, as in filter; the sets stay whole.
         temperature: Exponent of the weights that are not given: 1: in proportion to hours; 0: all equal. For each
             level of groups, or one for all. Default: 1.
         by: Weigh the sets by hours or by number of records.
@@ -1333,6 +1335,7 @@ def estimate_batch_sizes(
 def estimate_bins(
     data: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    keep: str | Sequence[str] = (),
     num_buckets: int = 30,
     num_examples: int = -1,
     min_duration: float | None = None,
@@ -1355,6 +1358,7 @@ def estimate_bins(
         data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
             input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key
             manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg. Or a list of paths.
+        keep: Use only the examples for which this is true, as in filter.
         num_buckets: Number of buckets.
         num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
             -1: all.
@@ -2896,6 +2900,90 @@ def prepare_texts(
     return call("prepare_texts", locals())
 
 
+def score(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    audio_base_dir: str | PathLike[str] | None = None,
+    fields: str = "basic",
+    channel: str | None = None,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "Report":
+    """Measure the audio and the text of each record, and write the records with the results as fields.
+
+    basic: bandwidth, loudness, peak_db, dc, clipped, snr, silence_share, silence_start, silence_end,
+    equal_channels, char_rate, word_rate, unique_words, longest_word. speech: speech_share, speech_start,
+    speech_end, speech_segments, longest_pause, by Silero's detector. text: text_lang and text_lang_probability, by
+    py3langid. bandwidth_sdp: the bandwidth as NeMo SDP computes it. The documentation defines each field.
+
+    A measure that a record is too short for is null. A field that a record has under one of these names is
+    replaced; all others keep their text. Audio that cannot be read is a reject. The result of a record depends on
+    this record alone. prepcli filter selects by the fields, and prepcli inspect shows them.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Manifest to write.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        fields: What is measured, between commas: basic, bandwidth_sdp, speech, text.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest with the fields.
+
+    Raises:
+        UsageError: options that do not go together, inputs that cannot be read, or a package that is missing.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.score("manifest.json", "scored.json")
+        >>> report.records_out
+        48
+    """
+    return call("score", locals())
+
+
 def split(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
@@ -2907,6 +2995,7 @@ def split(
     seed: int = 0,
     keep_parts: str | PathLike[str] | None = None,
     disjoint: Literal["text"] | None = None,
+    disjoint_listed: str | PathLike[str] | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2941,6 +3030,8 @@ def split(
         seed: Seed of the draw; the order of the records has no effect on it.
         keep_parts: Directory of an earlier split: what was in a part stays in it.
         disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
+        disjoint_listed: Leave out records that find-duplicates lists in this file in a group with a record of a
+            smaller part.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not

@@ -130,7 +130,7 @@ for name in dev docs; do
     listed=${listed/,$name,/,}
 done
 # A group cannot name extras of prepcli itself: the installer would look for it in the package index.
-if has dev; then listed=${listed}models,lhotse,s3,parquet,plot,hf; fi
+if has dev; then listed=${listed}models,lhotse,s3,parquet,plot,hf,score; fi
 listed=${listed#,}
 listed=${listed%,}
 failed="the installation failed, see above; it is safe to run this again (-v shows more)"

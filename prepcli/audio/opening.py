@@ -11,6 +11,7 @@ from prepcli.audio.source import (
     RangeSource,
     Source,
     WatchedSource,
+    intact,
     open_file,
     refuse,
     regular_size,
@@ -139,11 +140,11 @@ def read_whole(source: AudioSource, name: str) -> bytes:
 def _read_part(source: ByteRange, name: str) -> bytes:
     if not is_address(source.path):
         with open_source(source.path, name) as file:
-            return file.read(source.start, source.length)
+            return intact(file.read(source.start, source.length), source, name)
     from prepcli.storage.ahead import piece_of
 
     try:
-        return piece_of(source)
+        return intact(piece_of(source), source, name)
     except OSError as error:
         refuse(error, name)
 

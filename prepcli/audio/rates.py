@@ -14,7 +14,7 @@ def rate_counts(rate: int, wanted: float) -> list[str]:
 
 
 def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed: str) -> dict[str, str]:
-    """A line for the summary, if there is any such audio.
+    """A line for the summary, if units have counted audio with a lower rate.
 
     Args:
         counts_of_units: the counts of the units.

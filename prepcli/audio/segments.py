@@ -189,10 +189,13 @@ SHAR_CODES = Policy(
 DUPLICATES = Policy(
     "find-duplicates", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration hides no copy"
 )
+SCORE = Policy(
+    "score", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration cuts off no sound"
+)
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
 POLICIES = (
     *(TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, OMNILINGUAL, MELS),
-    *(CONVERT, CONTEXT, CODES, SHAR_CODES, DUPLICATES, PAGE),
+    *(CONVERT, CONTEXT, CODES, SHAR_CODES, DUPLICATES, SCORE, PAGE),
 )
 """The policies of all commands; `docs/formats.md` has the table."""
 

@@ -5,6 +5,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import IO, TYPE_CHECKING
 
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, same_command
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import zipfile
 
 _LOCAL_HEADER = 30
+_BEGINNING_BYTES = 4096
 _MAX_INFLATED_BYTES = 2 << 30
 """Larger compressed members are not unpacked into memory: 6 hours of 48 kHz, or a bomb."""
 
@@ -124,7 +126,7 @@ class ZipMembers(Container):
         file.seek(found.header_offset)
         local = file.read(_LOCAL_HEADER)
         skip = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
-        return ByteRange(self.path, found.header_offset + _LOCAL_HEADER + skip, found.file_size)
+        return ByteRange(self.path, found.header_offset + _LOCAL_HEADER + skip, found.file_size, found.CRC)
 
     def read(self, member: "zipfile.ZipInfo") -> bytes:
         """The bytes of a file; raises `RecordRejected` if it is damaged, encrypted or too large."""
@@ -232,6 +234,24 @@ class ArkEntries(Container):
         if head[:4] == b"fLaC":
             return ByteRange(self.path, start, size - start)
         raise RecordRejected(RejectReason.UNREADABLE_AUDIO, f"{name_in(self.path, member)} is not audio")
+
+
+def checksum(audio: ByteRange | bytes) -> int | None:
+    """A checksum of the first bytes of audio in a container, or of all, if the container states it.
+
+    None in an object store: the ETag identifies the content there.
+    """
+    if isinstance(audio, bytes):
+        return zlib.crc32(audio[:_BEGINNING_BYTES])
+    if audio.crc32 is not None or is_address(audio.path):
+        return audio.crc32
+    file = _open_to_check(audio.path, os.getpid())
+    return zlib.crc32(os.pread(file.fileno(), min(audio.length, _BEGINNING_BYTES), audio.start))
+
+
+@lru_cache(maxsize=1)
+def _open_to_check(path: str, process: int) -> IO[bytes]:
+    return open(path, "rb", buffering=0)  # noqa: PTH123 - closed when the next one is opened
 
 
 def opened(path: str) -> IO[bytes]:

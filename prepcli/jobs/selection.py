@@ -4,6 +4,8 @@ The plan reads the manifests once in worker processes and gives each record a co
 is copied as it is, unless a path in it starts from another folder.
 """
 
+import contextlib
+import difflib
 import os
 import pickle
 import re
@@ -11,9 +13,10 @@ import tempfile
 from abc import abstractmethod
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
@@ -30,16 +33,15 @@ from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.names import absolute_folder, normal_path, path_in
+from prepcli.formats.names import absolute_folder, path_in
 from prepcli.jobs.line_job import LINES_NAME, LineContents
-from prepcli.jobs.records import base_directories, hash_segments
-from prepcli.manifest.columns import key_bytes
+from prepcli.jobs.records import base_directories
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.index import ManifestIndex, content_digest, read_manifests
 from prepcli.manifest.line_slices import MIN_UNIT_BYTES, MIN_UNITS, LineSlice, LineSlices
 from prepcli.manifest.parts import Columns, Ints, Part, Problem
 from prepcli.manifest.record import Value, fields_to_json
-from prepcli.planning.hashing import Hashes
+from prepcli.manifest.scan import Range, lines_of
 from prepcli.storage.addresses import is_absolute, is_address
 from prepcli.storage.paths import AnyPath, size_of
 
@@ -51,6 +53,7 @@ PATHS = ("audio_filepath", "context_audio_filepath")
 _RELATIVE = re.compile(rb'("(?:context_)?audio_filepath"\s*:\s*")(?=[^"/])(?!s3:)')
 _RETURNS = re.compile(rb"\r+(?=\n|\Z)")
 _CLOSE = ord("}")
+_FIRST_LINES = 100
 _KEY = b'"audio_filepath"'
 _OLD_KEY = re.compile(rb'"audio_file(?:name)?"\s*:')
 _ODD_PATH = re.compile(rb'"(?:context_)?audio_filepath"\s*:\s*"[.\\]')
@@ -225,6 +228,19 @@ def scratch_folder(workspace: Workspace) -> Path:
     return workspace.root if os.access(workspace.root, os.W_OK) else Path(tempfile.gettempdir())
 
 
+def did_you_mean(name: str, manifests: Sequence[str], known: Iterable[str] = ()) -> str:
+    """The nearest name, in words: of a field of the first records, or a `known` one; empty if none is near."""
+    fields = {*known, *(field for path in manifests for field in _first_fields(path))} - {name}
+    close = difflib.get_close_matches(name, sorted(fields), 1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _first_fields(path: str) -> Iterator[str]:
+    for line in islice(lines_of(Range(path, 0, None)), _FIRST_LINES):
+        with contextlib.suppress(RecordRejected):
+            yield from parse_fields(line) if line.strip() else ()
+
+
 class HeldParts:
     """Parts in a file without a name, for a plan that must have seen all records before it decides about the first."""
 
@@ -242,23 +258,6 @@ class HeldParts:
         self._file.seek(0)
         for _ in range(self._count):
             yield pickle.load(self._file)
-
-
-def segment_forms(segments: Sequence[tuple[str, float, float]], base_dir: str) -> Hashes:
-    """The sorted hashes by which a manifest with paths from `base_dir` may name segments.
-
-    Args:
-        segments: absolute path, offset and duration of each.
-        base_dir: the absolute folder of the manifest's relative paths.
-    """
-    paths = [normal_path(path) for path, _, _ in segments]
-    prefix = f"{base_dir.removesuffix('/')}/"
-    offsets, durations = (np.array([one[column] for one in segments], np.float64) for column in (1, 2))
-    both = [
-        hash_segments(np.frombuffer(b"".join(map(key_bytes, names)), "<u8"), offsets, durations)
-        for names in (paths, [path.removeprefix(prefix) for path in paths])
-    ]
-    return np.sort(np.concatenate(both))
 
 
 class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
@@ -415,7 +414,7 @@ class Lines:
         return self.data[self.bounds[line] : self.bounds[line + 1] - 1]
 
     def joined(self, which: NDArray[np.bool_], changed: Mapping[int, bytes]) -> bytes:
-        """The lines of a mask with their ends; those in `changed` have this content."""
+        """The lines that `which` selects, with their ends; `changed` has the new content of some of them."""
         if changed:
             lines = np.flatnonzero(which).tolist()
             return b"".join([(changed[line] if line in changed else self.at(line)) + b"\n" for line in lines])

@@ -34,11 +34,12 @@ UNNAMED = "a part of a key must not be empty, '.' or '..', nor hold a control ch
 
 
 class ByteRange(NamedTuple):
-    """Some bytes of a file or of an object in a store, such as a member of a tar."""
+    """Some bytes of a file or of an object in a store, such as a member of a tar; `crc32`: their checksum, if known."""
 
     path: str
     start: int
     length: int
+    crc32: int | None = None
 
 
 class AddressError(UsageError):

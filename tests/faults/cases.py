@@ -1,16 +1,21 @@
 """The commands that are disturbed: each makes its inputs once, and has about three small units."""
 
+import importlib.util
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from tests.commands.download.lhotse_trees import ljspeech
 from tests.commands.download.miniatures import an4, hifitts2, tar_gz, write_files
 from tests.commands.download.server import Site, serving
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.tools import need_package
 
 NUM_RECORDS = 9
 
@@ -139,6 +144,11 @@ def _duplicates(place: Place) -> list[object]:
     return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,near-audio,text"]
 
 
+def _score(place: Place) -> list[object]:
+    need_package("pyloudnorm")
+    return ["score", place.manifest(), place.run / "out.json"]
+
+
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -156,6 +166,17 @@ def _index(place: Place) -> list[object]:
 def _download(place: Place) -> list[object]:
     site = place.stack.enter_context(serving(Site({"an4_sphere.tar.gz": tar_gz(an4())})))
     return ["download", "an4", "--data-root", place.out, "--base-url", site.url]
+
+
+def _lhotse(place: Place) -> list[object]:
+    """The manifests of a recipe that has ended: importing lhotse would take longer than all else."""
+    if importlib.util.find_spec("lhotse") is None:
+        pytest.skip("lhotse is not installed")
+    words = ["download", "lhotse", "ljspeech", *ljspeech(place.inputs / "corpus"), "--data-root", place.out]
+    _made(*words)
+    shutil.rmtree(place.out)
+    place.run.rename(place.template)
+    return words
 
 
 def _chapters(place: Place) -> list[object]:
@@ -207,9 +228,11 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "marks": _marks,
     "split": _split,
     "duplicates": _duplicates,
+    "score": _score,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,
+    "lhotse": _lhotse,
     "chapters": _chapters,
     "blend": _blend,
     "write-config": _write_config,

@@ -170,6 +170,13 @@ def duplicates(folder: Path) -> Case:
     return undisturbed(case, folder)
 
 
+def scores(folder: Path) -> Case:
+    """Segments of the mini corpus in five units; three records have no audio."""
+    manifest = write_lines(folder / "manifest.json", with_missing(segments(8, 0, 1) * 3, 3, 400))
+    case = Case("score", manifest, (), 5, 3, units="records_*", verified=False)
+    return undisturbed(case, folder)
+
+
 def voices(folder: Path) -> Case:
     """The mini corpus with two names for each speaker, and three records without audio."""
     records = read_lines(MINI_CORPUS / "manifest.json")
@@ -390,6 +397,7 @@ JOBS = {
     "filter": Job(filtered, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
     "duplicates": Job(duplicates, ((kill_main, 0, 2), (kill_a_worker, 2, 1))),
+    "score": Job(scores, ((kill_main, 0, 2),), (5,), ()),
     "voices": Job(voices, ((kill_main, 3, 5),), (), ()),
     "context": Job(
         context,

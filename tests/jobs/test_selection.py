@@ -8,7 +8,7 @@ import pytest
 
 from prepcli.engine.state.workspace import Workspace
 from prepcli.jobs import selection
-from prepcli.jobs.selection import Selector, segment_forms
+from prepcli.jobs.selection import Selector, did_you_mean
 from prepcli.manifest import scan
 from prepcli.manifest.parts import Columns, Part
 
@@ -84,7 +84,8 @@ def test_paths_become_absolute_and_nothing_else_changes(line: str) -> None:
     assert found == [b'{"audio_filepath": "/b/p.wav"}', LINES[line].encode(), b'{"audio_filepath": "/b/p.wav"}']
 
 
-def test_segments_are_found_by_either_name() -> None:
-    segments = [("/b/a.wav", 0.0, 1.0)]
-    assert len(np.intersect1d(segment_forms(segments, "/b"), segment_forms([("a.wav", 0.0, 1.0)], "/"))) == 1
-    assert len(np.intersect1d(segment_forms(segments, "/b"), segment_forms([("/b/a.wav", 0.5, 1.0)], "/b"))) == 0
+def test_the_nearest_field_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text('{\n\n{"audio_filepath": "a.wav", "duration": 1, "speaker": "x"}')
+    assert did_you_mean("speker", [str(tmp_path / "m.json")]) == " (did you mean speaker?)"
+    assert did_you_mean("speker", []) == ""
+    assert did_you_mean("chars", [], ["charms"]) == " (did you mean charms?)"

@@ -14,9 +14,9 @@ from prepcli.errors import PrepcliError, UsageError
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.plugin_codec import is_plugin
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
+from tests.models.snac_codec import documented_codec, install, save_tiny_snac
 from tests.support.lazy import lazy
 from tests.support.running import prepcli
-from tests.support.snac_codec import documented_codec, install, save_tiny_snac
 from tests.support.tools import need_package
 
 if TYPE_CHECKING:

@@ -305,7 +305,7 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         notices, and not the units that name it as a context.
 
         Raises:
-            PrepcliError: there is such a segment.
+            PrepcliError: a record names a segment without codes.
         """
         lost = [np.load(root / LOST_NAME.format(marker.unit)) for marker in markers]
         relied = [np.load(root / RELIED_NAME.format(marker.unit)) for marker in markers]

@@ -265,7 +265,11 @@ class QwenJob(TrainerCodesJob):
                 _check_reference(str(self.options.ref_audio))
             except RecordRejected as rejected:
                 raise UsageError(f"{option('--ref-audio', self.options.ref_audio)}: {rejected.detail}") from None
-        records = self.read(workspace)
+        records = self.read(workspace, looks_for=_names_reference)
+        if self.options.ref_audio is None and not records.index.found:
+            raise UsageError(
+                f"no record has the field {qwen3_tts.REFERENCE}, the audio of the voice: give {option('--ref-audio')}"
+            )
         units = group_records(records, None, self.options.pool_duration)
         return records.plan(units, TrainerContents(records), notes=notes_on_codec_model(self.options.codec_model))
 
@@ -299,6 +303,10 @@ class QwenJob(TrainerCodesJob):
         writer.join(self.lines_name, (LINES_NAME.format(marker.unit) for marker in markers))
         details: dict[str, Any] = {"manifest": writer.workspace.out / self.lines_name}
         return details | frame_shift_of_units(markers) | self.statistics(markers)
+
+
+def _names_reference(lines: bytes) -> bool:
+    return f'"{qwen3_tts.REFERENCE}"'.encode() in lines
 
 
 @lru_cache(4096)

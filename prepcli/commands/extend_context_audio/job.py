@@ -46,7 +46,7 @@ from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.storage.input_files import refuse_input_as_output, refuse_swapped
 
 BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
-"""Maximum seconds of audio in a batch, by the kind of device: 120 s of TitaNet take a GPU as long as its launches."""
+"""Maximum seconds of audio in a batch, by kind of device; kernels for 120 s take a GPU as long as their launch."""
 
 
 @dataclass(frozen=True, slots=True)

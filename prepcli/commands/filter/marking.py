@@ -64,7 +64,7 @@ def manifests_of(one: TarredSet) -> list[Path]:
 
 
 def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
-    """Each manifest, or a copy in a folder if a record in it has a mark of ours."""
+    """Each manifest; if `filter` has marked a record in it, a copy without these marks, in a folder."""
     for number, path in enumerate(paths):
         copy, is_marked = folder / f"{number}_{path.name}", False
         with copy.open("wb") as file:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +22,9 @@ from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
+from prepcli.jobs.listed import read_listed, segment_forms
 from prepcli.jobs.records import hash_segments
-from prepcli.jobs.selection import HeldParts, SelectionPlan, Selector, scratch_folder, segment_forms
+from prepcli.jobs.selection import HeldParts, SelectionPlan, Selector, scratch_folder
 from prepcli.manifest.index import content_digest
 from prepcli.manifest.parts import Columns, Part
 from prepcli.planning.arrays import Growing
@@ -74,6 +74,9 @@ class Planning:
         quantiles = self._quantiles()
         columns = self._columns(MakeRuleCollector(tuple(self._rules), self._unique, quantiles))
         index = self._selector.read(columns, self._workspace, self._num_workers, self._see)
+        if not self._has_records:
+            first = index.problems[0]
+            raise UsageError(f"no record can be used: {manifests[first.source]}:{first.line}: {first.detail}")
         self._fields.check(manifests)
         if self._held is not None:
             self._decide_together(self._held)
@@ -226,29 +229,8 @@ class _Held(HeldParts):
         super().add(source, part)
 
 
-class _Listed(msgspec.Struct):
-    """A line of the output of `find-duplicates`."""
-
-    audio_filepath: str
-    duration: float
-    duplicate_place: int
-    offset: float | None = None
-
-
 def _listed(path: Path, base_dirs: Sequence[str]) -> list[Hashes]:
-    """For each manifest, the sorted hashes of the listed segments that are to be dropped.
-
-    Raises:
-        UsageError: the file is not the output of `find-duplicates`.
-    """
-    decoder = msgspec.json.Decoder(_Listed)
-    lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
-    try:
-        listed = [one for one in map(decoder.decode, lines) if one.duplicate_place]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{option('--drop-listed', path)}: that is not the output of find-duplicates: {error}"
-        ) from None
-    segments = [(one.audio_filepath, one.offset or 0.0, one.duration) for one in listed]
+    """For each manifest, the sorted hashes of the listed segments that are to be dropped."""
+    segments = [one.segment for one in read_listed("--drop-listed", path) if one.duplicate_place]
     found = {base: segment_forms(segments, base) for base in dict.fromkeys(base_dirs)}
     return [found[base] for base in base_dirs]

@@ -162,7 +162,7 @@ def _look_at_parquet(paths: list[AnyPath], num_audio_files: int, found: Inspecti
 
     audio = AudioFacts(where="the files")
     opened = spread(paths, MAX_FILES)
-    wanted = -(-num_audio_files // len(opened))
+    wanted = -(-num_audio_files // max(1, len(opened)))
     for path in paths:
         try:
             with pq.ParquetFile(path) as file:

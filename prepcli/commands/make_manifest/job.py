@@ -443,7 +443,7 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         return line, duration
 
     def original(self, item: tuple[int, SourceEntry]) -> tuple[bytes, Origin]:
-        """The record as far as it is known."""
+        """The known fields of an entry, for its line in the rejects."""
         number, entry = item
         known: dict[str, Any] = {"audio_filepath": self._recordings.name(entry)} if entry.path else {}
         if entry.offset is not None:

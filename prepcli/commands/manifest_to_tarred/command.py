@@ -28,6 +28,7 @@ from prepcli.formats.names import INDEX_SUFFIX, check_loadable
 from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
 from prepcli.formats.train_ds import main_file, name_earlier, name_version
 from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.index import content_digest
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
@@ -83,7 +84,8 @@ def concat_job(
 
 def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
     """Whether a plan is that of the job. A plan follows from settings and inputs, which are faster to compare."""
-    if (stored.command, stored.format, stored.settings) != (job.command, PLAN_FORMAT, job.own_settings()):
+    settings = {name: value for name, value in stored.settings.items() if name not in BY_ID}  # which follows from these
+    if (stored.command, stored.format, settings) != (job.command, PLAN_FORMAT, job.own_settings()):
         return False
     known = [file["sha256"] for file in stored.inputs]
     return len(known) == len(job.manifests) and known == [content_digest(path) for path in job.manifests]
@@ -117,7 +119,7 @@ def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, ret
     """Refuse options that would change shards which the manifest of a later version of the set in `folder` names.
 
     Raises:
-        UsageError: such an option was given.
+        UsageError: an option would change the shards.
     """
     if overwrite:
         raise UsageError(

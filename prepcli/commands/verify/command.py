@@ -265,7 +265,7 @@ def check_set(
     if on_hub(str(out)) and (containers := containers_at(str(out))):
         return _verify_containers(out, containers, num_workers)
     if out.is_file():
-        if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out))):
+        if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out), of_rows=True)):
             return _verify_containers(out, containers, num_workers)
         return _verify_file(out, audio_base_dir, num_workers)
     if not out.is_dir():

@@ -128,7 +128,7 @@ def _problem_of(item: dict[str, Any]) -> str | None:
     codes = item.get(qwen3_tts.CODES)
     try:
         array = np.array(codes, np.int64)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         array = np.empty(0, np.int64)
     if array.ndim != 2 or array.shape[1] != qwen3_tts.NUM_CODEBOOKS or array.min() < 0:
         return f"{qwen3_tts.CODES} must be lists of {qwen3_tts.NUM_CODEBOOKS} numbers"

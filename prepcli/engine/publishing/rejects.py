@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.storage.containers import SEPARATOR, place_of
+from prepcli.storage.containers import BEGINNING, SEPARATOR, place_of
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
@@ -43,6 +43,7 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     if fields is None:
         text = line.decode("utf-8", errors="backslashreplace").strip()
         fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
+    fields.pop(BEGINNING, None)
     _add_place(fields)
     fields["reject_reason"] = _raw(rejected.reason.value)
     fields["reject_detail"] = _raw(rejected.detail)

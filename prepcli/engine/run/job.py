@@ -59,7 +59,7 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     @property
     def kept_by_overwrite(self) -> str:
-        """In words for a message: what `--overwrite` does not compute again; empty for nothing."""
+        """In words for a message: the results that `--overwrite` keeps; empty if it keeps none."""
         return ""
 
     @property

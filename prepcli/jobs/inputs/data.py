@@ -33,11 +33,14 @@ def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
         raise
 
 
-def containers_at(path: str) -> list[str]:
-    """The containers at a path; none for manifests, and for a folder that is not a data set."""
+def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
+    """The containers at a path; none for manifests, and for a folder that is not a data set.
+
+    `of_rows`: a Parquet file is a container too, as it always is on the hub; else its columns are read without one.
+    """
     path = with_commits(path)
     is_folder = is_dir(path)
-    suffixes = (*_SUFFIXES, ".parquet") if on_hub(path) else _SUFFIXES
+    suffixes = (*_SUFFIXES, ".parquet") if of_rows or on_hub(path) else _SUFFIXES
     if not is_folder and not (path.lower().endswith(suffixes) or path.rpartition("/")[2] in _LISTS):
         return []
     if not is_folder and not is_file(path):

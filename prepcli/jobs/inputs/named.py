@@ -17,6 +17,10 @@ NAMES_NOTE = (
     "audio_filepath names records in containers, FILE::MEMBER, which prepcli reads and trainers do not; prepcli "
     "convert-audio unpacks them"
 )
+NUMBERED_LANGUAGES = (
+    "lang is a number, such as {}, because the files do not name the classes of that column; prepcli make-manifest "
+    "SOURCE m.json --lang LANG names the language"
+)
 _FILES = {"webdataset": "tar", "Parquet": "file", "zip archive": "file", "WeNet list": "list"}
 
 

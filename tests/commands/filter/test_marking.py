@@ -3,10 +3,13 @@
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from prepcli.formats.indexes import index_problem
 from tests.conftest import SHORT_CORPUS, make_set, read_lines, tree, write_lines
 from tests.support.running import prepcli
 
@@ -146,6 +149,55 @@ def test_what_cannot_be_marked_is_refused(tmp_path: Path) -> None:
     assert marks(path) == {}
     assert prepcli("filter", one, "--skipme", *LONG, "--dry-run").code == 0
     assert marks(path) == {}
+
+
+def killed_before(nth: int, one: Path, *options: object) -> bool:
+    """Mark a set in a process that is killed before it renames a file for the nth time; whether it was."""
+    pid = os.fork()
+    if pid == 0:
+        count, rename = 0, os.replace
+
+        def replace(*places: Any) -> None:
+            nonlocal count
+            count += 1
+            if count == nth:
+                os.kill(os.getpid(), signal.SIGKILL)
+            rename(*places)
+
+        os.replace = replace  # type: ignore[assignment]
+        try:
+            prepcli("filter", one, "--skipme", *options)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def test_a_killed_call_is_continued_or_replaced_by_another(tmp_path: Path) -> None:
+    short = ("--drop", "duration < 0.2")
+    (tmp_path / "first").mkdir()
+    first = set_of(tmp_path / "first")
+    expected = {}
+    for options in (LONG, short):
+        mark(first, *options)
+        expected[options] = tree(first)
+    mark(first, *short)
+    nth = 1
+    while True:
+        folder = tmp_path / str(nth)
+        shutil.copytree(tmp_path / "first", folder)
+        one = folder / "set"
+        if not killed_before(nth, one, *LONG):
+            break
+        for index in one.rglob("*.json.idx"):  # readers do not notice a stale index
+            assert index_problem(index.with_suffix(""), "jsonl", index.read_bytes()) is None
+        options = LONG if nth % 2 else short
+        mark(one, *options)
+        assert tree(one) == expected[options]
+        assert prepcli("verify", one, "--quick").code == 0
+        assert not [*one.rglob("*~*")]
+        nth += 1
+    assert nth > 12
+    assert_as_published(one)
 
 
 @pytest.mark.nemo

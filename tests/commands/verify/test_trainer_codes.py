@@ -1,6 +1,7 @@
 """Damage that `verify` finds in codes for OmniVoice and Qwen3-TTS."""
 
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +10,17 @@ import pytest
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.tars import write_tar
 from tests.support.toy_codec import use_toy_codec
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.torch]
+
+
+def drop_last(path: Path) -> None:
+    with tarfile.open(path) as tar:
+        members = [(one.name, file.read()) for one in tar if (file := tar.extractfile(one)) is not None]
+    write_tar(path, members[:-1])
+
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no tar": (lambda out: (out / "audios/shard-000001.tar").unlink(), "there is no file"),
@@ -19,6 +28,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "list": (lambda out: (out / "data.lst").write_text("a b\n"), "line 1 must be the paths of a tar and its labels"),
     "labels": (lambda out: (out / "txts/shard-000000.jsonl").write_text('{"id": "x"}\n'), "is not a label with id"),
     "other": (lambda out: shutil.copy(*_tars(out)), "is not the array of an id in shard-000001.jsonl"),
+    "less": (lambda out: drop_last(out / "audios/shard-000001.tar"), "shard-000001.tar: has no array of "),
+    "count": (
+        lambda out: (out / "data.lst").write_text((out / "data.lst").read_text().replace(" 5 ", " 6 ")),
+        "has 5 arrays, and data.lst says 6",
+    ),
     "bytes": (lambda out: (out / "audios/shard-000000.tar").write_bytes(b"x" * 99), "shard-000000.tar"),
 }
 
