@@ -29,8 +29,12 @@ measure codes codes.py --records 96 --shard-size 48 --runs 1
 measure resample resample.py
 measure corpora corpora.py
 measure make_manifest make_manifest.py
+measure lhotse_join lhotse_join.py
 measure filter filter.py
+measure score score.py
 measure tarred tarred.py --files 8000
 measure containers containers.py
 measure small_files small_files.py
+measure duplicates duplicates.py
+measure duplicates_by_hours duplicates.py --hours 10 30
 measure stealing stealing.py

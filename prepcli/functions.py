@@ -32,6 +32,7 @@ def blend(
     sets: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
+    keep: str | Sequence[str] = (),
     temperature: float | Sequence[float] = (),
     by: Literal["hours", "records"] = "hours",
     lang: str | Sequence[str] = (),
@@ -56,6 +57,7 @@ def blend(
     Args:
         sets: The data sets, each with a name; NAME=:WEIGHT gives a group a weight.
         out: Config to write, or OUT.list for WeNet.
+        keep: Count only the hours and records for which this is true, as in filter; the sets stay whole.
         temperature: Exponent of the weights that are not given: 1: in proportion to hours; 0: all equal. For each
             level of groups, or one for all. Default: 1.
         by: Weigh the sets by hours or by number of records.
@@ -1333,6 +1335,7 @@ def estimate_batch_sizes(
 def estimate_bins(
     data: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    keep: str | Sequence[str] = (),
     num_buckets: int = 30,
     num_examples: int = -1,
     min_duration: float | None = None,
@@ -1355,6 +1358,7 @@ def estimate_bins(
         data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
             input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key
             manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg. Or a list of paths.
+        keep: Use only the examples for which this is true, as in filter.
         num_buckets: Number of buckets.
         num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
             -1: all.
@@ -1552,6 +1556,9 @@ def extend_codec_codes(
     *,
     codec_name: str | None = None,
     output_dir: str | PathLike[str] | None = None,
+    output_form: Literal["shar", "files", "omnivoice", "qwen3-tts"] | None = None,
+    shard_size: int | None = None,
+    ref_audio: str | PathLike[str] | None = None,
     audio_base_dir: str | PathLike[str] | None = None,
     partial: bool = False,
     devices: str = "auto",
@@ -1562,6 +1569,7 @@ def extend_codec_codes(
     speaker_column: str | None = None,
     id_column: str | None = None,
     num_codebooks: int | None = None,
+    peak: float | None = None,
     batch_duration: float = 120.0,
     precision: Literal["fp32", "tf32", "bf16"] = "fp32",
     dry_run: bool = False,
@@ -1584,7 +1592,7 @@ def extend_codec_codes(
     with the cuts: int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be
     in one set. Of manifests, writes OUT/codes_<name>/PATH.pt for each segment, and
     OUT/<stem>_withAudioCodes_<name>.json whose lines name these files, as NeMo's MagpieTTSDataset reads them; this
-    needs output_dir OUT.
+    needs output_dir OUT. output_form writes the codes of any input for another trainer.
 
     The codes of a segment do not depend on other segments, also in batches of mixed lengths on a GPU. A segment
     that several cuts or records share is encoded once. Audio at another rate is resampled with torchaudio's sinc
@@ -1600,10 +1608,17 @@ def extend_codec_codes(
         shar_dir: Lhotse Shar set, as manifest-to-shar writes it; or NeMo manifest(s): a path, several separated by
             commas, or a brace pattern; or another data set (tarred, WeNet, webdataset, Parquet, zip). Or a list of
             paths.
-        codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging
-            Face: a folder, or a name such as kyutai/mimi (extra models).
+        codec_model: NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC, EnCodec, X-codec,
+            X-codec2, Higgs audio v2, NeuCodec or the tokenizer of Qwen3-TTS of Hugging Face: a folder, or a name
+            such as kyutai/mimi (extra models). Or a codec of another package, NAME:ARGUMENT (entry points
+            prepcli.codecs).
         codec_name: Name in codes_<name>. Default: from the codec's file or name.
         output_dir: Directory for codes_<name>/, and for the manifest. Default: SHAR_DIR.
+        output_form: The trainer that reads the codes: shar (fields of the set), files (a manifest and a file per
+            segment), omnivoice (tars with labels), or qwen3-tts (JSON lines). Default: shar for a Shar set, else
+            files.
+        shard_size: Maximum number of records per tar of omnivoice. Default: 1000, or less for 32 tars.
+        ref_audio: Audio of the voice, at 24 kHz, for all lines of qwen3-tts. Default: the field ref_audio.
         audio_base_dir: Base folder of relative audio paths in a manifest. Default: the manifest's folder.
         partial: Encode the finished shards of a Shar set that is not complete.
         devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
@@ -1613,7 +1628,9 @@ def extend_codec_codes(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        num_codebooks: Use the first codebooks of Mimi, DAC or EnCodec. Default: all.
+        num_codebooks: Use the first codebooks of a codec of Hugging Face. Default: all.
+        peak: Scale each segment so that its largest sample is this, such as 0.9; 0 keeps its level. Default: 0.9
+            with --output-form omnivoice, else its level is kept.
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
             fp32.
@@ -1638,7 +1655,7 @@ def extend_codec_codes(
 
     Returns:
         The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
-        manifest it has the new `manifest`.
+        manifest it has the new `manifest`, and for OmniVoice `data_list`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -1663,7 +1680,7 @@ def extend_context_audio(
     group_by: str = "speaker",
     context_min_duration: float = 3.0,
     context_min_ssim: float = 0.6,
-    batch_duration: float = 120.0,
+    batch_duration: float | None = None,
     plot: str | PathLike[str] | None = None,
     reuse_embeddings: str | PathLike[str] | None = None,
     devices: str = "auto",
@@ -1711,7 +1728,8 @@ def extend_context_audio(
             regex:FIELD:PATTERN, where the groups of the pattern are joined by _.
         context_min_duration: Minimum duration of a context (seconds).
         context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
-        batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
+        batch_duration: Maximum seconds of audio in a batch. Less takes less memory. Default: 120 on the CPU, 600 on
+            a GPU.
         plot: Plot similarities and durations of contexts, also of the records that the minimum leaves out.
         reuse_embeddings: OUT of an earlier run over the same audio: its embeddings are used, and only the selection
             is done again.
@@ -1828,7 +1846,7 @@ def extend_text_context(
 
 def filter(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
+    out: str | PathLike[str] | None = None,
     *,
     keep: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
@@ -1871,7 +1889,7 @@ def filter(
     Args:
         manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
             separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write.
+        out: Manifest to write; without it, skipme marks records in the manifests of a tarred set.
         keep: Keep only records for which this is true.
         drop: Drop the records for which this is true.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
@@ -1880,7 +1898,8 @@ def filter(
         sample: Keep a random share (below 1) or number of the records that the other rules keep.
         seed: Seed of sample; a record's place in the input has no effect on it.
         drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
-        skipme: Write all records, and set _skipme to the rule in those that a rule would drop.
+        skipme: Write all records, and set _skipme to the rule in those that a rule would drop; without OUT.json, in
+            the manifests of the finished tarred set that is given.
         html: Write the table as a page; open it in a browser.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
@@ -1921,6 +1940,9 @@ def find_duplicates(
     audio_base_dir: str | PathLike[str] | None = None,
     by: str = "audio,text",
     between: bool = False,
+    speaker_model: str | PathLike[str] | None = None,
+    min_voice_similarity: float = 0.93,
+    devices: str = "auto",
     input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
     audio_column: str | None = None,
@@ -1942,12 +1964,14 @@ def find_duplicates(
     """Find records with the same audio or text, within or between inputs, and speakers that are in several inputs.
 
     Writes OUT.jsonl with a line per record of a group: the record, with absolute paths, duplicate_by,
-    duplicate_group and duplicate_place (0 for the first in the order of the inputs). prepcli filter --drop-listed
-    takes this file.
+    duplicate_group and duplicate_place (0 for the first in the order of the inputs; by near-audio, the longest of
+    the first input). prepcli filter --drop-listed takes this file.
 
-    audio: the same samples, rate and channels after decoding, in any lossless format. text: equal after NFKC, in
-    folded case, without punctuation. speaker: the same name in two inputs. between reports only groups over two
-    inputs, such as leaks of a test set into training, and then exits with 1 if there are any.
+    audio: the same samples, rate and channels after decoding, in any lossless format. near-audio: the same
+    recording after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal
+    after NFKC, in folded case, without punctuation. speaker: the same name in two inputs; with speaker_model also
+    the same voice under two names. between reports only groups over two inputs, such as leaks of a test set into
+    training, and then exits with 1 if there are any.
 
     Run the same call again to continue after an interruption.
 
@@ -1955,8 +1979,12 @@ def find_duplicates(
         inputs: The inputs; each is one or more manifests as in other commands, or a data set.
         out: File to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        by: What is compared, between commas: audio, text, speaker.
+        by: What is compared, between commas: audio, near-audio, text, speaker.
         between: Report only groups with records of two inputs or more; exit code 1 if there are any.
+        speaker_model: With by speaker: names with the same voice are one speaker. titanet_large or another
+            pretrained model of NeMo, a .nemo file, or resemblyzer.
+        min_voice_similarity: Minimum cosine similarity of two voices, from -1 to 1.
+        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
@@ -2872,6 +2900,90 @@ def prepare_texts(
     return call("prepare_texts", locals())
 
 
+def score(
+    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
+    out: str | PathLike[str],
+    *,
+    audio_base_dir: str | PathLike[str] | None = None,
+    fields: str = "basic",
+    channel: str | None = None,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    split: str | None = None,
+    audio_column: str | None = None,
+    text_column: str | None = None,
+    speaker_column: str | None = None,
+    id_column: str | None = None,
+    dry_run: bool = False,
+    num_workers: int | None = None,
+    max_rejects: float = 0.05,
+    overwrite: bool = False,
+    retry_rejects: bool = False,
+    rank: int | None = None,
+    world_size: int | None = None,
+    progress: bool = False,
+    launch_id: str | None = None,
+    no_steal: bool = False,
+    verify_inputs: bool = False,
+) -> "Report":
+    """Measure the audio and the text of each record, and write the records with the results as fields.
+
+    basic: bandwidth, loudness, peak_db, dc, clipped, snr, silence_share, silence_start, silence_end,
+    equal_channels, char_rate, word_rate, unique_words, longest_word. speech: speech_share, speech_start,
+    speech_end, speech_segments, longest_pause, by Silero's detector. text: text_lang and text_lang_probability, by
+    py3langid. bandwidth_sdp: the bandwidth as NeMo SDP computes it. The documentation defines each field.
+
+    A measure that a record is too short for is null. A field that a record has under one of these names is
+    replaced; all others keep their text. Audio that cannot be read is a reject. The result of a record depends on
+    this record alone. prepcli filter selects by the fields, and prepcli inspect shows them.
+
+    Run the same call again to continue after an interruption.
+
+    Args:
+        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
+            separated by commas, or a brace pattern. Or a list of paths.
+        out: Manifest to write.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
+        fields: What is measured, between commas: basic, bandwidth_sdp, speech, text.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+        input_format: Kind of the input. Default: by its content.
+        split: Split of a data set with several, such as train. Default: its only one.
+        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
+        text_column: Column or field with the text. Default: by its name: text, sentence, ....
+        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        id_column: Column or field with the id. Default: by its name: id, ....
+        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+        num_workers: Number of local worker processes. Default: available CPU cores.
+        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+            count. More rejects: TooManyRejectsError.
+        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+            there was too little memory.
+        rank: Rank of this process, from 0. Default: from the launcher.
+        world_size: Number of ranks. Default: from the launcher.
+        progress: Show a progress bar and notes on stderr.
+        launch_id: A common name for ranks that are started together by hand.
+        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+            times are the same.
+
+    Returns:
+        The report of the run; `outputs["manifest"]` is the manifest with the fields.
+
+    Raises:
+        UsageError: options that do not go together, inputs that cannot be read, or a package that is missing.
+        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+
+    Example:
+        >>> import prepcli
+        >>> report = prepcli.score("manifest.json", "scored.json")
+        >>> report.records_out
+        48
+    """
+    return call("score", locals())
+
+
 def split(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
@@ -2883,6 +2995,7 @@ def split(
     seed: int = 0,
     keep_parts: str | PathLike[str] | None = None,
     disjoint: Literal["text"] | None = None,
+    disjoint_listed: str | PathLike[str] | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2917,6 +3030,8 @@ def split(
         seed: Seed of the draw; the order of the records has no effect on it.
         keep_parts: Directory of an earlier split: what was in a part stays in it.
         disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
+        disjoint_listed: Leave out records that find-duplicates lists in this file in a group with a record of a
+            smaller part.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
         num_workers: Number of local worker processes. Default: available CPU cores.
         max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not

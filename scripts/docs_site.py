@@ -1,10 +1,11 @@
-"""A hook of mkdocs: pages of other folders are in the site too, and what GitHub shows differently is translated."""
+"""A hook of mkdocs: adds pages of other folders and notebooks, and translates what GitHub shows differently."""
 
 import html
 import os
 import re
 from pathlib import Path
 
+import nbconvert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -14,19 +15,27 @@ PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "code_of_conduct.md",
     "benchmarks/README.md": "benchmarks.md",
     "recipes/magpietts/README.md": "recipes/magpietts.md",
     "scripts/slurm/README.md": "scripts/slurm.md",
 }
 """Page of the repository -> its path in the site."""
+NOTEBOOKS = tuple(f"examples/{path.stem}.md" for path in sorted(ROOT.glob("docs/examples/*.ipynb")))
 CODE_WITH_PIPES = re.compile(r"`([^`]*\\\|[^`]*)`")
 LINK = re.compile(r"\[([^\]]+)\]\(([^):#]*)(#[^)]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are not in `docs/`."""
+    """Add the pages that are not in `docs/`, and a page in the place of each notebook."""
     for source, target in PAGES.items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
+    for target in NOTEBOOKS:
+        book = target.replace(".md", ".ipynb")
+        files.remove(files.src_uris[book])
+        text, _ = nbconvert.MarkdownExporter().from_filename(str(ROOT / "docs" / book))
+        files.append(File.generated(config, target, content=text))
     return files
 
 
@@ -36,7 +45,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     Links to files that are not in the site become text.
     """
     in_site = {os.path.realpath(str(file.abs_src_path)): file.src_uri for file in files if file.abs_src_path}
-    folder = Path(str(page.file.abs_src_path)).parent
+    in_site |= {str(ROOT / "docs" / book.replace(".md", ".ipynb")): book for book in NOTEBOOKS}
+    folder = (Path(page.file.abs_src_path) if page.file.abs_src_path else ROOT / "docs" / page.file.src_uri).parent
 
     def link(found: re.Match[str]) -> str:
         text, target, anchor = found[1], found[2], found[3] or ""

@@ -130,7 +130,7 @@ for name in dev docs; do
     listed=${listed/,$name,/,}
 done
 # A group cannot name extras of prepcli itself: the installer would look for it in the package index.
-if has dev; then listed=${listed}models,lhotse,s3,parquet,plot,hf; fi
+if has dev; then listed=${listed}models,lhotse,s3,parquet,plot,hf,score; fi
 listed=${listed#,}
 listed=${listed%,}
 failed="the installation failed, see above; it is safe to run this again (-v shows more)"
@@ -157,7 +157,7 @@ install_object_store() {
         .venv/bin/python -m venv .venv/object_store || return
         in_store=(.venv/object_store/bin/python -m pip install --disable-pip-version-check)
     fi
-    "${in_store[@]}" ${quiet[@]+"${quiet[@]}"} "$swift" "setuptools<81" || return
+    "${in_store[@]}" ${quiet[@]+"${quiet[@]}"} "$swift" "setuptools>=75,<81" || return
     # What lhotse and NeMo read s3:// with; aside, because it needs older packages than other parts.
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --target .venv/boto3 "boto3>=1.40"
 }

@@ -22,7 +22,7 @@ if [[ ${1:-} == --all ]]; then
     shift
 fi
 if [[ ${1:-} == --coverage ]]; then
-    measured=(-p tests.support.measuring)
+    measured=(-m coverage run) # [tool.coverage.run] in pyproject.toml has the processes
     shift
 fi
 
@@ -69,10 +69,11 @@ pytest_by_kind() {
     export PREPCLI_TEST_SEED=${PREPCLI_TEST_SEED:-$RANDOM}
     trap 'kill "${started[@]}" 2>/dev/null || true; rm -rf "$logs"; exit 1' INT TERM
     for kind in "${kinds[@]}"; do
-        "$python" -m pytest --kind "$kind" "$@" >"$logs/$kind" 2>&1 &
+        "$python" ${measured[@]+"${measured[@]}"} -m pytest --kind "$kind" "$@" >"$logs/$kind" 2>&1 &
         started+=($!)
     done
-    "$python" -m pytest --kind light --dist loadfile --no-loadscope-reorder -n $((cores < 8 ? cores + 1 : 8)) ${measured[@]+"${measured[@]}"} "$@" || result=$?
+    "$python" ${measured[@]+"${measured[@]}"} -m pytest --kind light \
+        --dist loadfile --no-loadscope-reorder -n $((cores < 8 ? cores + 1 : 8)) "$@" || result=$?
     for kind in "${!kinds[@]}"; do
         code=0
         wait "${started[kind]}" || code=$?
@@ -87,7 +88,7 @@ pytest_by_kind() {
 rm -f .coverage*
 step pytest pytest_by_kind ${chosen[@]+"${chosen[@]}"} "$@"
 
-# What the light tests that are not slow reach in their own processes, and the lines that they do not.
+# What the tests that are not slow reach in any process that is not killed, and the lines that they do not.
 coverage() {
     local package
     "$python" -m coverage combine -q || return 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from prepcli.audio.segments import POLICIES
 from prepcli.commands.download.recipes import RECIPES
 from prepcli.engine.run.options import JobOptions
-from prepcli.interface.commands import COMMANDS, PUBLIC_NAMES, Command
+from prepcli.interface.commands import COMMANDS, PUBLIC_NAMES, TASKS, Command
 from prepcli.interface.from_python import arguments_of
 from prepcli.interface.options import Declared, declared
 
@@ -28,7 +28,8 @@ BEGIN, END = "<!-- options: {} -->", "<!-- end of options -->"
 TABLE = re.compile(r"<!-- options: ([^>]*?) -->\n.*?<!-- end of options -->", re.DOTALL)
 TABLE_OF_SEGMENTS = re.compile(r"<!-- segments -->\n.*?<!-- end of segments -->", re.DOTALL)
 TABLE_OF_RECIPES = re.compile(r"<!-- recipes -->\n.*?<!-- end of recipes -->", re.DOTALL)
-TABLE_OF_FUNCTIONS = re.compile(r"<!-- functions -->\n.*?<!-- end of functions -->", re.DOTALL)
+TABLE_OF_COMMANDS = re.compile(r"<!-- commands -->\n.*?<!-- end of commands -->", re.DOTALL)
+REFERENCE = re.compile(r"<!-- reference -->\n.*?<!-- end of reference -->", re.DOTALL)
 RAISED_BY_JOBS = """\
 IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
 TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run."""
@@ -164,7 +165,8 @@ def page(path: Path) -> str:
 
     text = TABLE_OF_SEGMENTS.sub(lambda _: _table_of_segments(), TABLE.sub(table, text))
     text = TABLE_OF_RECIPES.sub(lambda _: _table_of_recipes(), text)
-    return TABLE_OF_FUNCTIONS.sub(lambda _: _table_of_functions(), text)
+    text = REFERENCE.sub(lambda _: _reference(), text)
+    return TABLE_OF_COMMANDS.sub(lambda _: _table_of_commands(), text)
 
 
 def _table_of_segments() -> str:
@@ -188,15 +190,26 @@ def _table_of_recipes() -> str:
     return "\n".join(["<!-- recipes -->", *lines, "<!-- end of recipes -->"])
 
 
-def _table_of_functions() -> str:
-    """The table of all functions."""
+def _table_of_commands() -> str:
+    """The table of all commands, by task."""
     sections = _sections()
-    rows = [
-        f"| `{command.python_name}` | `{_returned(command)}` | [{command.name}]({sections[command.name]}) |"
-        for command in COMMANDS
-    ]
-    lines = ["| function | returns | options |", "|---|---|---|", *rows]
-    return "\n".join(["<!-- functions -->", *lines, "<!-- end of functions -->"])
+    lines = ["| command | does | function | returns |", "|---|---|---|---|"]
+    for task, commands in TASKS.items():
+        lines.append(f"| **{task}** | | | |")
+        for command in commands:
+            cells = f"`{command.python_name}` | `{_returned(command)}`"
+            lines.append(f"| [{command.name}]({sections[command.name]}) | {command.summary} | {cells} |")
+    return "\n".join(["<!-- commands -->", *lines, "<!-- end of commands -->"])
+
+
+def _reference() -> str:
+    """All names of the API, for the program that makes the site of their docstrings."""
+    names: dict[str, list[str]] = {"Functions": [], "Reports": [], "Errors": []}
+    kinds = {"functions": "Functions", "errors": "Errors"}
+    for name, module in PUBLIC_NAMES.items():
+        names[kinds.get(module, "Reports")].append(f"::: prepcli.{module}.{name}")
+    lines = [line for kind, found in names.items() for line in (f"## {kind}", *found)]
+    return "\n\n".join(["<!-- reference -->", *lines, "<!-- end of reference -->"])
 
 
 def _sections() -> dict[str, str]:

@@ -1,4 +1,20 @@
-"""What tests share: the mini corpus, a directory with an awkward name, and what they make of data sets."""
+"""How the tests run, and what they share.
+
+Processes are what costs time: an import of PyTorch takes 2 s, one of NeMo 8, a start of the command line 0.3.
+
+- **Kinds.** `scripts/test.sh` calls `pytest --kind KIND` for each kind (`KINDS` below), all at once. A test gets its
+  kind from a fixture or a mark; only `light` ones are shared by several processes (pytest-xdist). One that is not
+  `slow` and imports PyTorch or NeMo without the kind fails (`pytest_runtest_teardown`).
+- **A command in this process**: `prepcli(...)` in `support/running.py`. A single worker is this process too
+  (`support/one_process.py`), unless a test has the fixture `forking`.
+- **A command as a process**: `start_prepcli` there. It is a fork of a server that has imported the commands
+  (`support/warm.py`, the client; `warm_server.py`; `warm_client.py` is a program that scripts take for Python).
+- **A process with a model**: `python -c` as a fork of this process (`support/forks.py`).
+- **Modules that are slow to import** are imported when a test uses them (`support/lazy.py`).
+- **Programs and packages that may be missing** (`support/tools.py`): the test is skipped, or fails with `CI=true`.
+- **Random tests** (`support/seeds.py`): the seed is printed, and given to replay one.
+- All other files in `support/` make inputs: corpora, sets, toy models. What the tests of one folder need is there.
+"""
 
 import gc
 import hashlib

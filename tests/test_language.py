@@ -37,6 +37,11 @@ RULED_OUT_OF_CODE = {
     r"\bwhere (?:it|they|that|there|this|nothing|none|one|some|any|no|not|all|each)\b": "if, for a condition",
     r"\bbeside\b(?!:)": "next to, or besides",
     r"\b[Ww]hoever\b|\b[Nn]obody\b|\b[Ss]omebody\b": "name the process, the rank, the program or the user",
+    r"\b(?:tells?|told)\b": "show, name or report",
+    r"\bany such\b|\bthere is such an?\b|\bempty for nothing\b": "name the noun",
+    r"\bpassed by\b|\bwithout a word\b|\bused up\b(?=; )": "skipped; without notice; changed",
+    r"\ban (?:flag|record|file|unit|rank|set|job|tar|key|path|line|list|store|shard)\b": "a",
+    r"\ba (?:index|option|object|address|entry|array|audio|unusable)\b": "an",
     r"\bthat of\b[^.;:]*\bthat of\b[^.;:]*\bthat of\b": "name the noun once more",
 }
 """Patterns for docstrings and comments of `prepcli`, which are read without the lines around them."""

@@ -23,6 +23,11 @@ EXTRAS = (
     "pyarrow",
     "datasets",
     "obstore",
+    "scipy",
+    "pyloudnorm",
+    "onnxruntime",
+    "silero_vad",
+    "py3langid",
 )
 
 CPU = ("--device", "cpu", "--gpu-memory", "1GiB")
@@ -75,6 +80,9 @@ def test_shards_for_wenet_and_file_lists(tmp_path: Path) -> None:
         (("manifest-to-parquet", MANIFEST, "OUT"), "parquet"),
         (("extend-codec-codes", MINI_CORPUS, "--codec-model", "name", "--devices", "cpu"), "models"),
         (("estimate-batch-sizes", "--model", "name", "-b", "[1.0]", "--work", "OUT", *CPU), "models"),
+        (("score", MANIFEST, "out.json"), "score"),
+        (("score", MANIFEST, "out.json", "--fields", "speech"), "score"),
+        (("score", MANIFEST, "out.json", "--fields", "text"), "score"),
         (("inspect", "s3://bucket/m.json"), "s3"),
         (("verify", "s3://bucket/set"), "s3"),
         (("estimate-bins", "s3://bucket/m.json"), "s3"),

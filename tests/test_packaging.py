@@ -5,8 +5,10 @@ import re
 import subprocess
 import sys
 import tarfile
+import warnings
 import zipfile
 from email.parser import Parser
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,17 +47,61 @@ def test_the_workflow_calls_what_is_run_by_hand() -> None:
     assert {"run": "bash .ci/run"} in workflow["jobs"]["all"]["steps"]
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_workflows_run_fixed_commits_and_may_only_read(path: Path) -> None:
+    text = path.read_text()
+    assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
+    used = re.findall(r"^ *(?:- )?uses: (.+)$", text, re.MULTILINE)
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v[\d.]+|\./\.github/workflows/ci\.yml", action), action
+
+
+def test_the_matrix_has_the_pythons_that_the_package_names() -> None:
+    described = (ROOT / "pyproject.toml").read_text()
+    named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', described)
+    matrix = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]["matrix"]["strategy"]["matrix"]
+    assert matrix["python"] == named
+    assert f'requires-python = ">={named[0]}"' in described
+
+
+def test_the_checks_before_a_commit_are_those_of_the_script() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+    script = (ROOT / "scripts/test.sh").read_text()
+    for hook in hooks:
+        command = hook["entry"].replace(".venv/bin/python", '"$python"')
+        assert command == "bash scripts/test.sh" or command in script, hook
+    steps = re.findall(r'^ *step "?([a-z ]+?)"? (?:"\$python"|shellcheck)', script, re.MULTILINE)
+    steps += ["mypy"] if " step mypy " in script else []
+    assert sorted(steps) == sorted(hook["name"] for hook in hooks if "stages" not in hook)
+
+
+def test_a_deprecation_in_our_code_is_an_error_and_one_of_others_is_not() -> None:
+    warn = partial(warnings.warn_explicit, "this goes", filename="some.py", lineno=1)
+    for kind in (DeprecationWarning, PendingDeprecationWarning):
+        with pytest.raises(kind):
+            warn(category=kind, module="prepcli.audio.read")
+    warn(category=DeprecationWarning, module="soundfile")
+
+
+def pages_of_docs() -> list[Path]:
+    return [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/examples").glob("*.ipynb")]
+
+
 def test_the_site_of_the_docs_has_all_pages() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
     listed = set(re.findall(r"[\w/]+\.md", str(site["nav"])))
     hook = (ROOT / "scripts/docs_site.py").read_text()
     added = dict(re.findall(r'^    "(.+\.md)": "(.+\.md)",$', hook, re.MULTILINE))
     assert all((ROOT / source).exists() for source in added)
-    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} | set(added.values())
+    pages = {str(page.relative_to(ROOT / "docs").with_suffix(".md")) for page in pages_of_docs()}
+    assert listed == pages | set(added.values())
 
 
 def test_the_site_of_the_docs_is_built_without_warnings(tmp_path: Path) -> None:
-    need_package("material")
+    for package in ("material", "mkdocstrings", "nbconvert"):
+        need_package(package)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     # The theme announces its successor unless told not to.
     environ = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
@@ -63,6 +109,8 @@ def test_the_site_of_the_docs_is_built_without_warnings(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     index = (tmp_path / "site/index.html").read_text(encoding="utf-8")
     assert 'href="shards.html"' in index
+    assert 'id="prepcli.functions.verify"' in (tmp_path / "site/api.html").read_text(encoding="utf-8")
+    assert "data:audio/" in (tmp_path / "site/examples/magpie.html").read_text(encoding="utf-8")
     # Nothing is loaded from the network.
     loaded = re.findall(r'<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)="(https?:)?//', index)
     assert loaded == []

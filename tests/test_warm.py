@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.jobs.killing import gone, wait_until_gone
 from tests.support import warm
-from tests.support.killing import gone, wait_until_gone
 from tests.support.running import HANG_SECONDS, Process, clean_environment, start_prepcli
 
 SHOWS_ITSELF = """
@@ -166,7 +166,7 @@ def test_the_server_ends_with_its_client_and_takes_all_along(tmp_path: Path) -> 
     (tmp_path / "sleeps.py").write_text("import time; print('here', flush=True); time.sleep(900)")
     code = (
         "import os, sys, time; from pathlib import Path\n"
-        "from tests.support import warm; from tests.support.killing import children\n"
+        "from tests.support import warm; from tests.jobs.killing import children\n"
         "one = warm.WarmProcess('sleeps', [], os.environ, ('json',), Path(sys.argv[1])); one.stdout.readline()\n"
         "print(one.pid, *children(os.getpid()), flush=True); time.sleep(900)"
     )

@@ -48,7 +48,7 @@ SEVERAL_CHANNELS = "several_channels"
 
 
 def channels_note(counts_of_units: Iterable[Mapping[str, float]], what: str) -> dict[str, str]:
-    """Return a line for the summary, if there is any such audio.
+    """Return a line for the summary, if units have counted `SEVERAL_CHANNELS`.
 
     Args:
         counts_of_units: the counts of the units.

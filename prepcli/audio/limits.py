@@ -9,7 +9,7 @@ from prepcli.errors import UsageError, option
 MIN_SAMPLING_RATE, MAX_SAMPLING_RATE = 1_000, 768_000
 """In Hz, for files and for options. Together they limit the ratio of any resampling."""
 MAX_CHANNELS = 1024
-"""The limit of libsndfile (SF_MAX_CHANNELS), with which trainers read."""
+"""The limit of libsndfile (SF_MAX_CHANNELS), by which trainers read audio."""
 MAX_SAMPLES_PER_BYTE = 8192
 """Maximum per channel. The densest audio is silence in FLAC: 65,535 samples in a frame of 11 bytes."""
 SAME_SECONDS = 0.02

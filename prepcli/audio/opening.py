@@ -11,6 +11,7 @@ from prepcli.audio.source import (
     RangeSource,
     Source,
     WatchedSource,
+    intact,
     open_file,
     refuse,
     regular_size,
@@ -46,8 +47,11 @@ def resolved(source: AudioSource) -> AudioSource:
 
 
 def in_store(path: str) -> list[str | ByteRange]:
-    """Return what must be requested from an object store for the audio at `path`; nothing for a local file."""
-    if not is_address(path):
+    """Return what must be requested from an object store for the audio at `path`; nothing for a local file.
+
+    Rows of a Parquet file are read with their row group, not ahead.
+    """
+    if not is_address(path) or ((place := place_of(path)) is not None and place.is_row):
         return []
     try:
         source = resolved(path)
@@ -113,7 +117,7 @@ def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
 
 
 def read_whole(source: AudioSource, name: str) -> bytes:
-    """Return the bytes of a source, as `open_source` reads them; a context would cost a tenth of a short file.
+    """Return the bytes of a source, as `open_source` reads them; a context manager would add 10 % for short files.
 
     Raises:
         RecordRejected: as by `open_source`; UNREADABLE_AUDIO if reading fails.
@@ -136,11 +140,11 @@ def read_whole(source: AudioSource, name: str) -> bytes:
 def _read_part(source: ByteRange, name: str) -> bytes:
     if not is_address(source.path):
         with open_source(source.path, name) as file:
-            return file.read(source.start, source.length)
+            return intact(file.read(source.start, source.length), source, name)
     from prepcli.storage.ahead import piece_of
 
     try:
-        return piece_of(source)
+        return intact(piece_of(source), source, name)
     except OSError as error:
         refuse(error, name)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 _ALL, _LOW = "with_a_rate", "low_rate/"
 _MUCH_LOWER = 0.75
-"""The ratio of rates below which audio counts: a model of 24,000 Hz gets no note for 22,050 Hz."""
+"""Audio counts if its rate, divided by the wanted rate, is below this; 22,050 Hz for 24,000 Hz does not count."""
 
 
 def rate_counts(rate: int, wanted: float) -> list[str]:
@@ -14,7 +14,7 @@ def rate_counts(rate: int, wanted: float) -> list[str]:
 
 
 def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed: str) -> dict[str, str]:
-    """A line for the summary, if there is any such audio.
+    """A line for the summary, if units have counted audio with a lower rate.
 
     Args:
         counts_of_units: the counts of the units.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Samples(Enum):
-    """Which samples of a file are taken for a record. The values are the words of the documentation."""
+    """The samples of a file that are taken for a record. The values are the words of the documentation."""
 
     FILE = "the whole file, of which the manifest names the segment"
     NEARLY = "the whole file if the record begins with it and ends at most 20 ms before its end, else the record's"
@@ -38,7 +38,7 @@ class Samples(Enum):
 
 
 class Channels(Enum):
-    """Which channels are taken of a file with several, without `--channel`."""
+    """The channels that are taken of a file with several, if `--channel` is not given."""
 
     ALL = "all"
     NAMED = "the record's `channel`, else all"
@@ -189,10 +189,13 @@ SHAR_CODES = Policy(
 DUPLICATES = Policy(
     "find-duplicates", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration hides no copy"
 )
+SCORE = Policy(
+    "score", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration cuts off no sound"
+)
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
 POLICIES = (
     *(TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, OMNILINGUAL, MELS),
-    *(CONVERT, CONTEXT, CODES, SHAR_CODES, DUPLICATES, PAGE),
+    *(CONVERT, CONTEXT, CODES, SHAR_CODES, DUPLICATES, SCORE, PAGE),
 )
 """The policies of all commands; `docs/formats.md` has the table."""
 

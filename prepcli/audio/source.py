@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import stat
+import zlib
 from contextlib import suppress
 from typing import IO, Any, NoReturn, Protocol
 
@@ -166,10 +167,11 @@ class FileSource:
 class RangeSource:
     """Encoded audio in a part of an open file, such as a member of a tar; read errors are raised by `refuse`."""
 
-    __slots__ = ("_file", "_start", "size")
+    __slots__ = ("_file", "_part", "_start", "size")
 
     def __init__(self, fd: int, part: ByteRange, name: str) -> None:
         self._file = FileSource(fd, part.start + part.length, name)
+        self._part = part
         self._start = part.start
         self.size = part.length
 
@@ -178,8 +180,8 @@ class RangeSource:
         return self._file.read(self._start + offset, length) if offset < self.size else b""
 
     def everything(self) -> bytes:
-        """Return all bytes."""
-        return self.read(0, self.size)
+        """Return all bytes; raises `RecordRejected` if they differ from their checksum."""
+        return intact(self.read(0, self.size), self._part, self._file.name)
 
     def for_libsndfile(self) -> io.BytesIO:
         """Return a file object over all bytes."""
@@ -188,6 +190,16 @@ class RangeSource:
     def for_process(self) -> IO[bytes]:
         """Return an unnamed temporary file with the bytes, at its start."""
         return ByteSource(self.everything()).for_process()
+
+
+def intact(data: bytes, part: ByteRange, name: str) -> bytes:
+    """Return the bytes of a range; raises `RecordRejected` if they differ from its checksum, if there is one."""
+    if part.crc32 is not None and zlib.crc32(data) != part.crc32:
+        raise RecordRejected(
+            RejectReason.UNREADABLE_AUDIO,
+            f"{name} differs from its checksum in {part.path}: the archive is damaged or has changed; copy it again",
+        )
+    return data
 
 
 class WatchedSource(FileSource):

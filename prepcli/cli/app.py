@@ -109,7 +109,7 @@ class CorpusGroup(TyperGroup):
 
 
 def _letters(name: str) -> str:
-    """Letters and digits of a name, in lower case: what remains the same however people write it."""
+    """The letters and digits of a name, in lower case: they are the same in all spellings of the name."""
     return "".join(filter(str.isalnum, name)).lower()
 
 

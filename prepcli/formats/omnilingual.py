@@ -1,6 +1,6 @@
 """Data for omnilingual-asr: Parquet files in folders `corpus=…/split=…/language=…`, with mono audio at 16 kHz.
 
-A table of hours next to the folders is what its reader weighs corpora and languages by. Its name begins with `_`,
+Its reader weighs corpora and languages by a table of hours next to the folders. The name of the table begins with `_`,
 because the reader takes all other files below the folder for Parquet.
 """
 

@@ -122,7 +122,8 @@ def open_parquet(path: str) -> "pq.ParquetFile":
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(open_object(path) if is_address(path) else path, pre_buffer=False, memory_map=False)
+        file = open_object(path) if is_address(path) else path
+        return pq.ParquetFile(file, pre_buffer=False, memory_map=False, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise UsageError(
             f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; copy it again, or leave it out"
@@ -194,10 +195,7 @@ def audio_value(values: "pyarrow.Array", row: int, name: str) -> bytes:
     if pa.types.is_struct(kind):
         if values[row].is_valid and any(kind.field(number).name == "path" for number in range(kind.num_fields)):
             path = values.field("path")[row].as_py()
-        is_there = values[row].is_valid
         values = values.field("bytes")
-        if not is_there:
-            raise _not_embedded(name, None)
     value = values[row]
     if not value.is_valid:
         raise _not_embedded(name, path)

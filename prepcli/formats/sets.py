@@ -11,12 +11,14 @@ from typing import Any, ClassVar
 
 from prepcli.engine.state.versions import is_changing
 from prepcli.errors import UsageError
+from prepcli.formats import omnivoice
 from prepcli.formats.codes import CODES_FILE, CODES_OF
 from prepcli.formats.folders import Listing, listing, numbered, two_of_a_shard
 from prepcli.formats.mels import LIST_FILE
 from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.omnilingual import CORPUS
 from prepcli.formats.parquet import DATA_FILE
+from prepcli.formats.qwen3_tts import LINES_FILE
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, TARGET
 from prepcli.formats.tarred import (
     BUCKET,
@@ -35,7 +37,7 @@ from prepcli.storage.paths import AnyPath, StorePath, path_of
 Shards = dict[int, AnyPath]
 """One file of each shard, in the order of their numbers."""
 
-_WHOLE_MANIFEST = re.compile(r"tarred_audio_manifest(_version_\d+)?\.json$")
+WHOLE_MANIFEST = re.compile(r"tarred_audio_manifest(_version_\d+)?\.json$")
 _FLAT_FIELD = re.compile(r"(?P<field>.+)\.(?P<number>\d+)\.tar(\.gz)?$")
 _LISTS = "filelists"
 
@@ -44,7 +46,7 @@ class StoredSet(ABC):
     """A data set in a folder.
 
     Attributes:
-        kind: tarred, shar, codes, wenet, mels or parquet.
+        kind: tarred, shar, codes, wenet, mels, parquet, omnilingual, omnivoice or qwen3-tts.
         folder: the folder.
         listed: the names in it when the set was found.
     """
@@ -112,7 +114,7 @@ class TarredSet(StoredSet):
     @cached_property
     def is_empty(self) -> bool:
         """Whether the folder itself holds neither tars nor manifests."""
-        if self.has_tars or any(map(_WHOLE_MANIFEST.match, self.listed.files)):
+        if self.has_tars or any(map(WHOLE_MANIFEST.match, self.listed.files)):
             return False
         return not any(map(SHARD_MANIFEST_FILE.match, listing(self.folder / SHARD_MANIFEST_FOLDER).files))
 
@@ -366,7 +368,7 @@ class ParquetSet(StoredSet):
         yield from map(path_of, self.record_files())
 
     def record_files(self) -> tuple[str, ...]:
-        """The same files."""
+        """The paths of these files, which hold the records."""
         return tuple(str(self.folder / name) for name in self.listed.files)
 
     def entry(self) -> dict[str, Any]:
@@ -396,9 +398,50 @@ class OmnilingualSet(StoredSet):
         return dict(enumerate(path for path in files if path.name.endswith(".parquet")))
 
 
+class OmnivoiceSet(StoredSet):
+    """Tars with codes and their labels for OmniVoice; `list` is the file that its reader opens."""
+
+    kind = "omnivoice"
+
+    def __init__(self, list: AnyPath) -> None:
+        super().__init__(list.parent, Listing([list.name], []))
+        self.list = list
+
+    @classmethod
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "OmnivoiceSet | None":
+        """The set whose list is in a folder, or was published there and is gone."""
+        return cls(folder / omnivoice.LIST_NAME) if omnivoice.LIST_NAME in (*listed.files, *published) else None
+
+    @cached_property
+    def shards(self) -> Shards:
+        """The tars next to the list."""
+        return numbered(self.folder / "audios", omnivoice.CODES_FILE)
+
+    def files(self) -> Iterator[AnyPath]:
+        """The list, the tars and their labels."""
+        yield from (self.list, *self.shards.values())
+        yield from (self.folder / omnivoice.LABELS_NAME.format(number) for number in self.shards)
+
+
+class QwenSet(StoredSet):
+    """JSON lines with codes for Qwen3-TTS."""
+
+    kind = "qwen3-tts"
+
+    @classmethod
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "QwenSet | None":
+        """The files in a folder, or that should be there."""
+        there = [name for name in listed.files if LINES_FILE.match(name)]
+        return cls(folder, Listing(there, [])) if there or any(map(LINES_FILE.match, published)) else None
+
+    def files(self) -> Iterator[AnyPath]:
+        """The files of lines."""
+        yield from (self.folder / name for name in self.listed.files)
+
+
 _KINDS: tuple[type[StoredSet], ...] = (
     *(SharSet, TarredSet, CodesSet, WenetSet),
-    *(MelSet, ParquetSet, OmnilingualSet),
+    *(MelSet, ParquetSet, OmnilingualSet, OmnivoiceSet, QwenSet),
 )
 
 

@@ -26,7 +26,10 @@ def content_digest(tar: AnyPath) -> str:
 def tar_contents(
     tar: AnyPath, digest: "hashlib.blake2b"
 ) -> Iterator[tuple[tarfile.TarInfo, tuple[bytes, bytes, bytes] | None]]:
-    """For each pair, the header of its data, and (audio, digest of the audio, manifest) or None for a placeholder."""
+    """Yield the header of the data of each pair, with the bytes of the pair: audio, digest of the audio, manifest.
+
+    A placeholder has None in place of these bytes. The content of the tar is added to `digest`.
+    """
     with naming(tar), tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
         for data, recording in walk_pairs(members, check_names=False):
             if is_placeholder(data.name):

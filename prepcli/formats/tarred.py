@@ -31,6 +31,8 @@ OUTPUT_PATTERNS = (
 TAR_FILE = re.compile(r"audio_(\d+)\.tar$")
 BUCKET = re.compile(r"bucket(\d+)")
 """The name of a folder of static buckets."""
+MARKS_FILE = "skipme.json"
+"""The file in OUT.prepcli of a set in whose manifests `filter` has marked records: the reports count them."""
 OWN_CONFIG = "prepcli"
 """The key of `own_config` in the metadata."""
 _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")

@@ -35,7 +35,7 @@ def indexed_config(entries: Sequence[dict[str, Any]], indexes_root: Path | str |
 
 
 def indexed_shar_config(fields: Mapping[str, str | AnyPath], out: AnyPath) -> str:
-    """The YAML for a Shar set with its mirror in `out`; relative files of the fields are below `out`."""
+    """The YAML for a Shar set whose mirror of indexes is in `out`; relative paths of its fields start from `out`."""
     root = absolute_folder(str(out))
     paths = {name: join(root, str(pattern)) for name, pattern in fields.items()}
     return indexed_config([shar_entry(paths)], f"{root}/{MIRROR}")

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal."""
+"""Progress bars on a terminal or in a notebook."""
 
 import sys
 import threading
@@ -12,9 +12,14 @@ from prepcli.interface.calls import shows_progress
 Item = TypeVar("Item")
 
 
+def can_draw() -> bool:
+    """Whether a bar can replace itself on stderr: on a terminal, or in the output of a notebook's cell."""
+    return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
+
+
 def shows_bars() -> bool:
-    """Whether the call shows progress, and stderr is a terminal."""
-    return shows_progress() and sys.stderr.isatty()
+    """Whether the call shows progress, and a bar can be drawn."""
+    return shows_progress() and can_draw()
 
 
 def progress_bar(**settings: Any) -> Any:

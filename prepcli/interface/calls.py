@@ -31,11 +31,13 @@ class Call:
         words: the arguments of the equivalent command line, without `prepcli`.
         progress: whether it shows progress.
         kept: a function per state of the caller that the call changes; it restores that state.
+        revisions: the commit that is read of each data set on the hub, by its address as it was given.
     """
 
     words: Sequence[str]
     progress: bool
     kept: dict[object, Undo] = field(default_factory=dict)
+    revisions: dict[str, str] = field(default_factory=dict)
 
 
 _current: ContextVar[Call | None] = ContextVar("prepcli_call", default=None)
@@ -64,6 +66,19 @@ def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:
     call = _current.get()
     if call is not None and (read, arguments) not in call.kept:
         call.kept[read, arguments] = read(*arguments)
+
+
+def note_revision(address: str, commit: str) -> None:
+    """Note the commit that this call reads of a data set on the hub, for its plan."""
+    call = _current.get()
+    if call is not None:
+        call.revisions[address] = commit
+
+
+def revisions() -> dict[str, str]:
+    """The commits that this call reads, by the addresses of their data sets."""
+    call = _current.get()
+    return {} if call is None else call.revisions
 
 
 def set_environ_default(name: str, value: str) -> None:

@@ -120,7 +120,8 @@ def _text_or_path(one: Declared, value: str, name: str) -> Any:
     """The text of an option as its type; raises `UsageError` if it holds an address that the option does not take."""
     text = restored(value) if one.type is Path else value
     if one.type is Path and text in _WITHOUT_BUCKET:  # `pathlib` has left no more of an address without a bucket
-        raise UsageError(f"{name}: {text}// does not name a bucket; give an address such as {text}//bucket/prefix")
+        example = "datasets/OWNER/NAME" if text == "hf:" else "bucket/prefix"
+        raise UsageError(f"{name}: {text}// does not name a bucket; give an address such as {text}//{example}")
     names_one = is_address(text) if one.type is Path else names_addresses(text)
     if one.option.names_file and value.endswith("/") and not os.path.isdir(value):
         raise UsageError(f"{name}: {value} names a folder; name a file in it")
@@ -137,7 +138,11 @@ def _check_scheme(one: Declared, text: str, name: str) -> None:
     """Refuse an address whose scheme is not supported; it would be taken for a local path."""
     other = other_scheme(text)
     if other is not None and not os.path.exists(text):
-        taken = "local paths and addresses with s3:// or ais://" if one.option.takes_address else "local paths"
+        taken = (
+            "local paths and addresses with s3://, ais:// or hf://datasets/"
+            if one.option.takes_address
+            else "local paths"
+        )
         raise UsageError(f"{name}: {other} cannot be used, only {taken}: download it first, or mount the store")
 
 

@@ -5,9 +5,10 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.crashes import DECODING, in_flight, key_of, noting_in_flight
@@ -18,6 +19,7 @@ from prepcli.errors import option
 from prepcli.jobs.prefetch import Batch, Decoded, Decoder, DecodingPool
 from prepcli.models.devices import keeping_generators, use_device
 from prepcli.models.faults import naming_faults
+from prepcli.models.running import ModelRunner
 from prepcli.processes.notes import note
 from prepcli.processes.pools import WorkerDiedError
 from prepcli.processes.workers import no_interruption, wait_for
@@ -29,22 +31,38 @@ UNITS_AHEAD = 2
 """Number of units that are read ahead beyond the one whose batches are made; they are not claimed yet."""
 WALL = "wall_seconds"
 """The key of a count of each unit: the seconds of computing it, including the wait for decoded audio."""
+WAITED = "waited_seconds"
+"""The key of a count of each unit: the seconds of waiting for decoded audio."""
+
+Take = Callable[[], None]
+"""Waits for the results of a batch, and keeps them."""
 
 
 class UnitWork(ABC, Generic[Item, Computed]):
-    """The work for one unit: batch its segments, run the model, and write the results."""
+    """The work for one unit: batch its segments, run the model, and write the results.
+
+    The last batches of a unit are still computed when the first of the next unit are started.
+    """
 
     @abstractmethod
     def batches(self) -> Iterator[Batch[Item]]:
-        """The batches to decode, in the order of `compute`."""
+        """The batches to decode."""
 
     @abstractmethod
-    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> Computed:
-        """Run the model over all batches, in the order of `decoded`; called in the main thread."""
+    def begin(self, device: str, advance: Advance) -> None:
+        """Prepare for the first batch. This method and the next two are called in the main thread."""
+
+    @abstractmethod
+    def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
+        """Start the model on the batch with this number; its audio is valid only during the call."""
+
+    @abstractmethod
+    def finish(self, advance: Advance) -> Computed:
+        """Return the results of the unit; those of all batches are taken."""
 
     @abstractmethod
     def write(self, computed: Computed, writer: UnitWriter) -> None:
-        """Write the unit's files and count its records; called in a thread, while the next unit is computed."""
+        """Write the unit's files and count its records; called in a thread, while other units are computed."""
 
 
 Tick = Callable[[], None]
@@ -54,6 +72,8 @@ Begin = Callable[[Tick], UnitWork[Any, Any]]
 
 
 class _Model(Protocol):
+    rows_on_cpu: int | None
+
     def to(self, device: str) -> None: ...
 
 
@@ -68,6 +88,8 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
 
     claims_units = True
     shared_notes = DECODING
+    results_to_host: ClassVar[bool] = True
+    """Whether the results of a batch are copied from the GPU to the CPU."""
 
     def __init__(self, device: str, num_workers: int) -> None:
         """`num_workers`: number of processes for planning; the engine gives the number of those that decode."""
@@ -120,7 +142,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
 
     def _attempt(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
         written: deque[Future[Marker]] = deque()
-        advanced = _Advanced(execution)
+        begun: list[_Begun] = []
         try:
             with (
                 ThreadPoolExecutor(1) as writing,
@@ -132,46 +154,61 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
                     execution.workspace,
                 ) as workers,
             ):
-                for unit, work, computed, wall in self._compute(plan.contents, units, workers, advanced):
+                for one, computed, wall in self._compute(plan.contents, units, workers, execution, begun):
+                    begun.remove(one)
                     while written and (len(written) > 1 or written[0].done()):
                         yield wait_for(written.popleft(), execution.tick)
                     with no_interruption():
-                        written.append(writing.submit(_publish, unit, work, computed, wall, execution))
+                        written.append(writing.submit(_publish, one, computed, wall, execution))
                 while written:
                     yield wait_for(written.popleft(), execution.tick)
         except WorkerDiedError:
-            advanced.take_back()
+            for one in begun:
+                one.take_back()
             while written:  # results that are already computed are still published
                 yield wait_for(written.popleft(), execution.tick)
             raise
 
     def _compute(
-        self, contents: Contents, units: Sequence[UnitT], workers: DecodingPool[Any], advanced: "_Advanced"
-    ) -> Iterator[tuple[UnitT, UnitWork[Any, Any], Any, float]]:
-        """The units, each with its work, the model's results, and the seconds that this took."""
-        begun: deque[tuple[UnitT, UnitWork[Any, Any]]] = deque()
+        self,
+        contents: Contents,
+        units: Sequence[UnitT],
+        workers: DecodingPool[Any],
+        execution: Execution,
+        begun: "list[_Begun]",
+    ) -> "Iterator[tuple[_Begun, Any, float]]":
+        """The units, each with the model's results and the seconds that this took; adds to `begun`."""
+        waiting: deque[_Begun] = deque()
         sent: deque[Batch[Any]] = deque()
 
         def batches() -> Iterator[Batch[Any]]:
-            for unit, work in self._begin(contents, units, workers, advanced.execution):
-                begun.append((unit, work))
-                for batch in work.batches():
+            for unit, work in self._begin(contents, units, workers, execution):
+                own = list(work.batches())
+                waiting.append(_Begun(unit, work, len(own), execution))
+                begun.append(waiting[-1])
+                for batch in own:
                     sent.append(batch)
                     yield batch
 
-        named = (_named(one, sent.popleft()) for one in workers.decoded(batches(), advanced.execution.tick))
+        named = (_named(one, sent.popleft()) for one in workers.decoded(batches(), execution.tick))
         # The workers start with the first task; at the first attempt, that is before CUDA is initialized.
         decoded = chain(list(islice(named, 1)), named)
         use_device(self.device)
         self.set_up_device()
         self.model.to(self.device)
-        started = time.monotonic()
-        while begun:  # the next unit has begun: a batch beyond the last one was requested
-            unit, work = begun.popleft()
-            computed = work.compute(decoded, self.device, advanced)
-            advanced.keep()
-            wall, started = time.monotonic() - started, time.monotonic()
-            yield unit, work, computed, wall
+        under_way = _UnderWay()
+        with ModelRunner(self.device, self.model.rows_on_cpu, to_host=self.results_to_host) as runner:
+            while waiting:  # the next unit has begun: a batch beyond the last one was requested
+                one = waiting.popleft()
+                one.work.begin(self.device, one.advance)
+                for number in range(one.num_batches):
+                    started = time.monotonic()
+                    audio = next(decoded)
+                    one.waited += time.monotonic() - started
+                    under_way.add(one, one.work.start(number, audio, runner, one.advance))
+                    yield from under_way.complete(runner.depth)
+                under_way.add(one, None)
+            yield from under_way.complete(0)
 
     def _begin(
         self, contents: Contents, units: Sequence[UnitT], workers: DecodingPool[Any], execution: Execution
@@ -190,25 +227,53 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
                 yield unit, begin(execution.tick)
 
 
-class _Advanced:
-    """The progress of the unit that is being computed, which is taken back if the unit must be done again."""
+@dataclass(eq=False, slots=True)
+class _Begun:
+    """A unit that is being computed, and its progress, which is taken back if the unit must be done again."""
 
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
-        self._records, self._seconds = 0, 0.0
+    unit: Any
+    work: UnitWork[Any, Any]
+    num_batches: int
+    execution: Execution
+    waited: float = 0.0
+    records: int = 0
+    seconds: float = 0.0
 
-    def __call__(self, records: int, seconds: float) -> None:
-        self._records += records
-        self._seconds += seconds
+    def advance(self, records: int, seconds: float) -> None:
+        """Show progress."""
+        self.records += records
+        self.seconds += seconds
         self.execution.advance(records, seconds)
-
-    def keep(self) -> None:
-        """Keep the progress: the unit is computed."""
-        self._records, self._seconds = 0, 0.0
 
     def take_back(self) -> None:
         """Take the progress back: the unit must be done again."""
-        self.execution.advance(-self._records, -self._seconds)
+        self.execution.advance(-self.records, -self.seconds)
+
+
+class _UnderWay:
+    """Batches that are started, in order, and after those of each unit its end."""
+
+    def __init__(self) -> None:
+        self._queue: deque[tuple[_Begun, Take | None]] = deque()
+        self._num_batches = 0
+        self._started = time.monotonic()
+
+    def add(self, one: _Begun, take: Take | None) -> None:
+        """Add a batch of a unit, or (None) the end of the unit."""
+        self._queue.append((one, take))
+        self._num_batches += take is not None
+
+    def complete(self, depth: int) -> Iterator[tuple[_Begun, Any, float]]:
+        """Take results until at most `depth` batches are under way; returns the units whose batches are all taken."""
+        while self._queue and (self._num_batches > depth or self._queue[0][1] is None):
+            one, take = self._queue.popleft()
+            if take is not None:
+                take()
+                self._num_batches -= 1
+                continue
+            computed = one.work.finish(one.advance)
+            wall, self._started = time.monotonic() - self._started, time.monotonic()
+            yield one, computed, wall
 
 
 def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
@@ -222,11 +287,9 @@ def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
     return decoded
 
 
-def _publish(
-    unit: UnitT, work: UnitWork[Any, Computed], computed: Computed, wall: float, execution: Execution
-) -> Marker:
+def _publish(one: _Begun, computed: Any, wall: float, execution: Execution) -> Marker:
     def write(writer: UnitWriter) -> None:
-        work.write(computed, writer)
-        writer.extra.update({WALL: wall})
+        one.work.write(computed, writer)
+        writer.extra.update({WALL: wall, WAITED: one.waited})
 
-    return execution.do_unit(unit, write)
+    return execution.do_unit(one.unit, write)

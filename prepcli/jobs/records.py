@@ -20,7 +20,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.interface.options import settings_of
-from prepcli.jobs.inputs.named import NAMES_NOTE, describe
+from prepcli.jobs.inputs.named import NAMES_NOTE, NUMBERED_LANGUAGES, describe
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
@@ -103,8 +103,11 @@ class Records:
 
     @property
     def described(self) -> list[str]:
-        """A sentence on the containers that are read, if there are any."""
-        return describe([source.path for source in self.index.sources], len(self) + len(self.index.problems))
+        """Sentences on the containers that are read, if there are any."""
+        found = describe([source.path for source in self.index.sources], len(self) + len(self.index.problems))
+        languages = (record.get("lang") for _, record in self.sample()) if found else ()
+        number = next((one for one in languages if isinstance(one, (int, float))), None)
+        return found if number is None else [*found, NUMBERED_LANGUAGES.format(number)]
 
     def line(self, record: int) -> bytes:
         """The manifest line of a record, without its line end."""

@@ -4,6 +4,8 @@ The plan reads the manifests once in worker processes and gives each record a co
 is copied as it is, unless a path in it starts from another folder.
 """
 
+import contextlib
+import difflib
 import os
 import pickle
 import re
@@ -11,18 +13,19 @@ import tempfile
 from abc import abstractmethod
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.publishing.rejects import Origin, can_append, reject_line, to_append
 from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import temporary_workspace
@@ -30,24 +33,28 @@ from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.names import absolute_folder, normal_path, path_in
+from prepcli.formats.names import absolute_folder, path_in
 from prepcli.jobs.line_job import LINES_NAME, LineContents
-from prepcli.jobs.records import base_directories, hash_segments
-from prepcli.manifest.columns import key_bytes
+from prepcli.jobs.records import base_directories
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.index import ManifestIndex, content_digest, read_manifests
 from prepcli.manifest.line_slices import MIN_UNIT_BYTES, MIN_UNITS, LineSlice, LineSlices
 from prepcli.manifest.parts import Columns, Ints, Part, Problem
 from prepcli.manifest.record import Value, fields_to_json
-from prepcli.planning.hashing import Hashes
+from prepcli.manifest.scan import Range, lines_of
 from prepcli.storage.addresses import is_absolute, is_address
 from prepcli.storage.paths import AnyPath, size_of
 
 MAX_UNIT_BYTES = 4 << 20
 """Larger than that of other jobs over lines: a unit copies lines, which is faster than flushing its files to disk."""
+Item = TypeVar("Item")
 Codes = NDArray[np.unsignedinteger[Any]]
 PATHS = ("audio_filepath", "context_audio_filepath")
 _RELATIVE = re.compile(rb'("(?:context_)?audio_filepath"\s*:\s*")(?=[^"/])(?!s3:)')
+_RETURNS = re.compile(rb"\r+(?=\n|\Z)")
+_CLOSE = ord("}")
+_FIRST_LINES = 100
+_KEY = b'"audio_filepath"'
 _OLD_KEY = re.compile(rb'"audio_file(?:name)?"\s*:')
 _ODD_PATH = re.compile(rb'"(?:context_)?audio_filepath"\s*:\s*"[.\\]')
 
@@ -61,13 +68,21 @@ class SelectedSlice(LineSlice):
 
 
 class Selected(NamedTuple):
-    """The treatment of the records with a code: the number of their file (None: they are left out), and why.
+    """The treatment of the records with a code: the number of their file (None: they are left out), and the reason.
 
     `changes`: fields to set in the line.
     """
 
     file: int | None
     why: str = ""
+    changes: Mapping[str, Value] | None = None
+
+
+class Treatment(NamedTuple):
+    """The number of the file of a line, or why it is rejected, and the fields to set in it."""
+
+    file: int | None = None
+    rejected: RecordRejected | None = None
     changes: Mapping[str, Value] | None = None
 
 
@@ -89,13 +104,13 @@ class SelectionContents(LineContents):
     base_dirs: list[str]
     facts: dict[str, Any]
 
-    def without_record(self, unit: SelectedSlice) -> tuple[frozenset[int], dict[int, Problem]]:
-        """The numbers of lines without a usable record, and the unusable lines: those of the unit, and later ones."""
-        first, end = unit.first_line, unit.first_line + unit.length  # a line has a byte at least
+    def without_record(self, unit: SelectedSlice, num_lines: int) -> tuple[Ints, list[Problem]]:
+        """The numbers of the lines of a unit without a usable record, and its unusable lines."""
+        first, end = unit.first_line, unit.first_line + num_lines
         gaps = self.gaps[unit.source]
         here = gaps[slice(*np.searchsorted(gaps, (first, end)))]
         places = (bisect_left(self.problems, (unit.source, line), key=_place) for line in (first, end))
-        return frozenset(here.tolist()), {one.line: one for one in self.problems[slice(*places)]}
+        return here, self.problems[slice(*places)]
 
 
 def _place(problem: Problem) -> tuple[int, int]:
@@ -104,7 +119,7 @@ def _place(problem: Problem) -> tuple[int, int]:
 
 SelectionPlan = Plan[SelectedSlice, SelectionContents]
 Decide = Callable[[int, Part], Codes]
-"""Returns the codes of the records of a part; the argument before is the number of its manifest."""
+"""Takes the number of a manifest and a part of it; returns the codes of the records in the part."""
 
 
 class Selector:
@@ -213,6 +228,19 @@ def scratch_folder(workspace: Workspace) -> Path:
     return workspace.root if os.access(workspace.root, os.W_OK) else Path(tempfile.gettempdir())
 
 
+def did_you_mean(name: str, manifests: Sequence[str], known: Iterable[str] = ()) -> str:
+    """The nearest name, in words: of a field of the first records, or a `known` one; empty if none is near."""
+    fields = {*known, *(field for path in manifests for field in _first_fields(path))} - {name}
+    close = difflib.get_close_matches(name, sorted(fields), 1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _first_fields(path: str) -> Iterator[str]:
+    for line in islice(lines_of(Range(path, 0, None)), _FIRST_LINES):
+        with contextlib.suppress(RecordRejected):
+            yield from parse_fields(line) if line.strip() else ()
+
+
 class HeldParts:
     """Parts in a file without a name, for a plan that must have seen all records before it decides about the first."""
 
@@ -230,23 +258,6 @@ class HeldParts:
         self._file.seek(0)
         for _ in range(self._count):
             yield pickle.load(self._file)
-
-
-def segment_forms(segments: Sequence[tuple[str, float, float]], base_dir: str) -> Hashes:
-    """The sorted hashes by which a manifest with paths from `base_dir` may name segments.
-
-    Args:
-        segments: absolute path, offset and duration of each.
-        base_dir: the absolute folder of the manifest's relative paths.
-    """
-    paths = [normal_path(path) for path, _, _ in segments]
-    prefix = f"{base_dir.removesuffix('/')}/"
-    offsets, durations = (np.array([one[column] for one in segments], np.float64) for column in (1, 2))
-    both = [
-        hash_segments(np.frombuffer(b"".join(map(key_bytes, names)), "<u8"), offsets, durations)
-        for names in (paths, [path.removeprefix(prefix) for path in paths])
-    ]
-    return np.sort(np.concatenate(both))
 
 
 class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
@@ -271,45 +282,46 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         """The treatment of the records with a code."""
 
     def process(self, plan: SelectionPlan, unit: SelectedSlice, writer: UnitWriter, advance: Advance) -> None:
-        """Write the lines of a unit to a part of each file."""
-        contents = plan.contents
-        outcome_of = cache(partial(self._outcome, contents))
-        base_dir, path = contents.base_dirs[unit.source], plan.inputs[unit.source].path
-        gaps, problems = contents.without_record(unit)
-        codes = iter(contents.codes[unit.first_record : unit.first_record + unit.num_records].tolist())
-        files: list[list[bytes]] = [[] for _ in self.names]
-        rejects: list[tuple[bytes, RecordRejected, Origin]] = []
-        skipped = 0
-        for number, line in contents.slices.lines(unit):
-            if number in gaps:
-                problem = problems.get(number)
-                if problem is not None:
-                    rejects.append((line, RecordRejected(problem.reason, problem.detail), Origin(path, number)))
-                elif self.keeps_skipped:
-                    files[0].append(line)
-                    skipped += 1
-                continue
-            file, rejected, changes = outcome_of(next(codes))
-            if rejected is not None:
-                rejects.append((line, rejected, Origin(path, number)))
-            else:
-                files[file].append(_rewritten(line, base_dir, changes) if changes else line)
-        writer.reject_all(rejects)
-        for number, lines in enumerate(files):
-            if lines:
-                writer.open_part(_part_name(unit.id, number)).write(_joined(lines, base_dir) + b"\n")
-            writer.extra[str(number)] += len(lines)
-        writer.count(sum(map(len, files)) - skipped, unit.seconds)
+        """Write the lines of a unit to a part of each file; lines that do not change are copied without parsing."""
+        contents, path = plan.contents, plan.inputs[unit.source].path
+        base_dir = contents.base_dirs[unit.source]
+        lines = Lines(contents.slices.block(unit))
+        treatments, of_line = self.treatments_of(contents, unit, lines)
+        num_rejects = _reject(lines, treatments, of_line, Origin(path, unit.first_line), writer)
+        changes = dict(each_line([one.changes for one in treatments], of_line))
+        for file in range(len(self.names)):
+            which = np.array([one.file == file for one in treatments])[of_line]
+            count = int(np.count_nonzero(which))
+            if count:
+                changed = {
+                    line: _rewritten(lines.at(line), base_dir, to) for line, to in changes.items() if which[line]
+                }
+                data = _based(lines.joined(which, changed), count, base_dir)
+                writer.open_part(_part_name(unit.id, file)).write(data)
+            writer.extra[str(file)] += count
+        writer.count(unit.num_records - num_rejects, unit.seconds)
         advance(unit.num_records, 0.0)
 
-    def _outcome(
-        self, contents: SelectionContents, code: int
-    ) -> tuple[int, RecordRejected | None, Mapping[str, Value] | None]:
-        """The file of the records with a code, or why they are left out, and the fields to set."""
-        found = self.outcome(contents, code)
-        if found.file is None:
-            return 0, RecordRejected(RejectReason.FILTERED, found.why), None
-        return found.file, None, found.changes
+    def treatments_of(
+        self, contents: SelectionContents, unit: SelectedSlice, lines: "Lines"
+    ) -> tuple[list["Treatment"], Ints]:
+        """The treatments of the lines of a unit, and the number of the treatment of each line."""
+        gaps, problems = contents.without_record(unit, len(lines))
+        skipped, blank = Treatment(0 if self.keeps_skipped else None), Treatment()
+        treatments = [skipped, blank]
+        of_line = np.full(len(lines), -1, np.int64)
+        of_line[gaps - unit.first_line] = [int(not lines.at(line).strip()) for line in gaps - unit.first_line]
+        is_record = of_line < 0
+        codes = contents.codes[unit.first_record : unit.first_record + int(np.count_nonzero(is_record))]
+        found, of_record = np.unique(codes, return_inverse=True)
+        of_line[is_record] = of_record + len(treatments)
+        for file, why, changes in (self.outcome(contents, code) for code in found.tolist()):
+            rejected = RecordRejected(RejectReason.FILTERED, why) if file is None else None
+            treatments.append(Treatment(file, rejected, changes))
+        for problem in problems:
+            of_line[problem.line - unit.first_line] = len(treatments)
+            treatments.append(Treatment(rejected=RecordRejected(problem.reason, problem.detail)))
+        return treatments, of_line
 
     def finish(self, plan: SelectionPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Write the files of the output."""
@@ -351,20 +363,79 @@ def _part_name(unit: str, number: int) -> str:
     return LINES_NAME.format(f"{unit}.{number}")
 
 
-def _joined(lines: Sequence[bytes], base_dir: str) -> bytes:
+def each_line(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[int, Item]]:
+    """The lines for which there is a value, each with it; `of_line`: the number of the value of each line."""
+    for line in np.flatnonzero(np.array([one is not None for one in values])[of_line]).tolist():
+        value = values[of_line[line]]
+        if value is not None:
+            yield line, value
+
+
+def _reject(lines: "Lines", treatments: Sequence[Treatment], of_line: Ints, first: Origin, writer: UnitWriter) -> int:
+    """Reject lines of a unit that begins at `first`; returns their number. Most are copied, and fields appended."""
+    data, bounds = lines.data, lines.bounds
+    reasons = [one.rejected for one in treatments]
+    appends = can_append(data)
+    texts = [
+        to_append(one, first.manifest) if one and one.reason is RejectReason.FILTERED and appends else None
+        for one in reasons
+    ]
+    rejects: list[bytes] = []
+    counts = Counter[RejectReason]()
+    which = np.flatnonzero(np.array([one is not None for one in reasons])[of_line])
+    for line, number in zip(which.tolist(), of_line[which].tolist(), strict=True):
+        text, end = texts[number], bounds[line + 1] - 2
+        if text is not None and data[end] == _CLOSE:
+            rejects.append(b"%b%b%d%b" % (data[bounds[line] : end], text[0], first.line + line, text[1]))
+        elif (reason := reasons[number]) is not None:
+            rejects.append(reject_line(lines.at(line), reason, Origin(first.manifest, first.line + line)))
+    for reason, count in zip(reasons, np.bincount(of_line[which], minlength=len(reasons)).tolist(), strict=True):
+        if reason is not None and count:
+            counts[reason.reason] += count
+    writer.add_rejects(b"".join(rejects), counts)
+    return len(rejects)
+
+
+class Lines:
+    """The lines of a block by number; carriage returns before line ends are left out."""
+
+    def __init__(self, data: bytes) -> None:
+        if b"\r" in data:
+            data = _RETURNS.sub(b"", data)
+        self.data = data if data.endswith(b"\n") or not data else data + b"\n"
+        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\n")) + 1
+        self.bounds: list[int] = [0, *ends.tolist()]
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def at(self, line: int) -> bytes:
+        """A line without its end."""
+        return self.data[self.bounds[line] : self.bounds[line + 1] - 1]
+
+    def joined(self, which: NDArray[np.bool_], changed: Mapping[int, bytes]) -> bytes:
+        """The lines that `which` selects, with their ends; `changed` has the new content of some of them."""
+        if changed:
+            lines = np.flatnonzero(which).tolist()
+            return b"".join([(changed[line] if line in changed else self.at(line)) + b"\n" for line in lines])
+        edges = np.flatnonzero(np.diff(which, prepend=False, append=False)).tolist()
+        spans = [self.bounds[edge] for edge in edges]
+        return b"".join([self.data[begin:end] for begin, end in zip(spans[::2], spans[1::2], strict=True)])
+
+
+def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
     """Lines of records with paths that start from `base_dir` (if given), and without fields of rejects."""
-    data = b"\n".join(lines)
-    if b'"reject_reason"' not in data and _OLD_KEY.search(data) is None:
+    if b'"reject_reason"' not in data and (data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None):
         if not base_dir:
             return data
-        has_no_objects = data.count(b"{") == len(lines)  # whose fields stay
+        has_no_objects = data.count(b"{") == num_lines  # whose fields stay
         if has_no_objects and not is_address(base_dir) and _ODD_PATH.search(data) is None:
             return _RELATIVE.sub(_prefix(base_dir), data)
-    return b"\n".join([_rewritten(line, base_dir) for line in lines])
+    return b"".join([_rewritten(line, base_dir) + b"\n" for line in data.split(b"\n")[:-1]])
 
 
 def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
-    """The line of a record with changed fields, and as in `_joined`; it is unchanged if nothing differs."""
+    """The line of a record with changed fields and the path of `_joined`; unchanged if nothing differs."""
     fields = parse_fields(line)
     named = {name: decode_value(fields[name]) for name in PATHS if name in fields} if base_dir else {}
     paths = {
@@ -372,7 +443,7 @@ def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None =
         for name, path in named.items()
         if isinstance(path, str) and path and not is_absolute(path)
     }
-    if not (paths or changes) and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
+    if not (paths or changes) and b'"reject_reason"' not in line and _KEY in line:
         return line
     return fields_to_json(fields, paths | dict(changes or {}))
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from prepcli.errors import UsageError, option
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.index import check_is_manifest, scan_files
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
-from prepcli.manifest.parts import Columns, Floats, Numbers, Part
+from prepcli.manifest.parts import Collector, Columns, Floats, Numbers, Part
 
 # For fewer examples than this, one process is faster than starting workers.
 _FEW_EXAMPLES = 200_000
@@ -44,6 +46,19 @@ class Durations:
             self.first_rejected = f"{path}:{lines_before + problem.line + 1}: {problem.detail}"
 
 
+class Selection(Protocol):
+    """Selects records by their fields.
+
+    Attributes:
+        collector: reads the fields.
+    """
+
+    collector: Callable[[], Collector]
+
+    def kept(self, path: str, part: Part) -> npt.NDArray[np.bool_]:
+        """Whether each record of a part is used."""
+
+
 def read_input(
     data: DataSet | Mix,
     *,
@@ -53,17 +68,19 @@ def read_input(
     num_examples: int = -1,
     numbers: Callable[[DataSet], Numbers] | None = None,
     seconds_of: Callable[[bytes, str], float] | None = None,
+    selection: Selection | None = None,
 ) -> Durations:
     """The durations of `data` from `min_duration` to `max_duration` seconds, both included.
 
     With `num_examples` above 0, only about this number of examples, the first that a training run would draw: see
     `prepcli.manifest.mixing`. `numbers` returns for a data set the `Numbers` that compute a number for each line; equal
-    functions must compare equal. `seconds_of` measures audio (see `Columns.seconds_of`). Raises `UsageError` and
+    functions must compare equal. `seconds_of` measures audio (see `Columns.seconds_of`). `selection`: only the records
+    that it keeps, of data sets with NeMo's lines; other records are counted nowhere. Raises `UsageError` and
     `IncompleteError` as `index_manifests` does.
     """
-    leaves = [(leaf, _columns_of(leaf, numbers, seconds_of)) for leaf in leaves_of(data)]
+    leaves = [(leaf, _columns_of(leaf, numbers, seconds_of, selection)) for leaf in leaves_of(data)]
     if num_examples > 0:
-        return _read_some(data, leaves, num_workers, (min_duration, max_duration), num_examples)
+        return _read_some(data, leaves, num_workers, (min_duration, max_duration), num_examples, selection)
     found = Durations()
     kept: list[Floats] = []
     kept_numbers: list[Counts] = []
@@ -73,7 +90,7 @@ def read_input(
             alike.append(columns)
     for columns in alike:
         paths = [path for leaf, of_leaf in leaves if of_leaf == columns for path in leaf.paths]
-        for part in _parts(paths, columns, num_workers, found):
+        for part in _parts(paths, columns, num_workers, found, selection):
             seconds = part.duration
             inside = (seconds >= min_duration) & (seconds <= max_duration)
             whole = inside.all()
@@ -90,7 +107,10 @@ def _columns_of(
     data: DataSet,
     numbers: Callable[[DataSet], Numbers] | None,
     seconds_of: Callable[[bytes, str], float] | None,
+    selection: Selection | None,
 ) -> Columns:
+    if selection is not None and (data.cuts or data.parquet):
+        raise UsageError(f"{data.paths[0]} has no lines of NeMo, so records cannot be selected by {option('--keep')}")
     return Columns(
         spans=False,
         digest=False,
@@ -98,6 +118,7 @@ def _columns_of(
         parquet=data.parquet,
         seconds_of=seconds_of,
         numbers=numbers(data) if numbers else None,
+        collector=selection.collector if selection else None,
     )
 
 
@@ -107,6 +128,7 @@ def _read_some(
     num_workers: int,
     limits: tuple[float, float],
     wanted: int,
+    selection: Selection | None,
 ) -> Durations:
     found = Durations()
     # No leaf needs more than the wanted number of examples, so reading stops there, unless the length is the weight.
@@ -120,7 +142,7 @@ def _read_some(
         pieces: list[Floats] = []
         more: list[Counts] = []
         kept = 0
-        for part in _parts(leaf.paths, columns, num_workers, found):
+        for part in _parts(leaf.paths, columns, num_workers, found, selection):
             pieces.append(part.duration)
             more.append(part.number)
             kept += int(((part.duration >= limits[0]) & (part.duration <= limits[1])).sum())
@@ -139,8 +161,10 @@ def _read_some(
     return found
 
 
-def _parts(paths: Sequence[str], columns: Columns, num_workers: int, found: Durations) -> Iterator[Part]:
-    """The parts of all files, in order; unusable lines are counted in `found`."""
+def _parts(
+    paths: Sequence[str], columns: Columns, num_workers: int, found: Durations, selection: Selection | None
+) -> Iterator[Part]:
+    """The selected records of the parts of all files, in order; unusable lines are counted in `found`."""
     for path, parts in zip(paths, scan_files(paths, columns, num_workers), strict=True):
         lines = num_bytes = 0
         for part in parts:
@@ -148,6 +172,10 @@ def _parts(paths: Sequence[str], columns: Columns, num_workers: int, found: Dura
             lines += part.num_lines
             num_bytes += part.num_bytes
             check_is_manifest(path, part, num_bytes)
+            if selection is not None:
+                kept = selection.kept(path, part)
+                part.duration = part.duration[kept]
+                part.number = part.number[kept] if columns.numbers else part.number
             yield part
 
 

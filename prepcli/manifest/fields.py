@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.storage.containers import UNUSABLE, place_of
+from prepcli.storage.containers import BEGINNING, UNUSABLE, place_of
 
 # The fields that `rejects.jsonl` adds to a record. They are removed, so that a retried record is the original one.
 REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath", UNUSABLE)
@@ -56,12 +56,13 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
         for name in REJECT_FIELDS:
             fields.pop(name, None)
         _remove_place(fields)
+    fields.pop(BEGINNING, None)
     old = None if "audio_filepath" in fields else next((name for name in OLD_AUDIO_KEYS if name in fields), None)
     return fields if old is None else {"audio_filepath" if name == old else name: raw for name, raw in fields.items()}
 
 
 def _remove_place(fields: dict[str, msgspec.Raw]) -> None:
-    """Remove the fields that a reject has of a record in a container."""
+    """Remove the fields that only a reject of a record in a container has."""
     path = decode_value(fields["audio_filepath"]) if "audio_filepath" in fields else None
     place = place_of(path) if isinstance(path, str) else None
     for name, value in (place.fields() if place else {}).items():

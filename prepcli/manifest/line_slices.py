@@ -45,8 +45,8 @@ class LineSlices:
     """For each file, the file with its uncompressed bytes; empty for a file without a name, which is open."""
     _files: dict[int, BinaryIO] = field(default_factory=dict)
 
-    def lines(self, unit: LineSlice) -> Iterator[tuple[int, bytes]]:
-        """The lines of a unit that are not blank, without line ends, each with its number from 1."""
+    def block(self, unit: LineSlice) -> bytes:
+        """The bytes of a unit, without a byte order mark."""
         plain = self.plain[unit.source]
         if unit.source not in self._files:
             self._files[unit.source] = open_bytes(plain)
@@ -56,7 +56,11 @@ class LineSlices:
             data = Reader(plain, file).read_all(unit.length)
         else:
             data = read_at(file.fileno(), unit.length, unit.offset)
-        for number, line in enumerate(_without_mark(data, unit.offset).split(b"\n"), start=unit.first_line):
+        return _without_mark(data, unit.offset)
+
+    def lines(self, unit: LineSlice) -> Iterator[tuple[int, bytes]]:
+        """The lines of a unit that are not blank, without line ends, each with its number from 1."""
+        for number, line in enumerate(self.block(unit).split(b"\n"), start=unit.first_line):
             if line and not line.isspace():
                 yield number, line.rstrip(b"\r")
 

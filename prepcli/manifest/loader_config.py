@@ -44,7 +44,7 @@ _MAX_SHOWN = 200
 class _Config:
     """An existing config, and the mapping in it that the options belong to.
 
-    `line_end`: that of all its lines, for which `yaml` uses a newline. `place`: the keys that lead to the mapping:
+    `line_end`: the end of its lines in the file; in `yaml` it is a newline. `place`: the keys that lead to the mapping:
     `model`, `train_ds`, and in a `multi_config` the part; empty for the top.
     """
 

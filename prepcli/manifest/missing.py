@@ -40,7 +40,7 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
     if all(addresses):
         return (
             f"{source} names its audio by addresses that cannot be read, such as {addresses[0]}, only local paths and "
-            f"addresses with s3:// or ais://: download the audio, and correct the paths in {source}"
+            f"addresses with s3://, ais:// or hf://datasets/: download the audio, and correct the paths in {source}"
         )
     from prepcli.formats.sets import refusal_of_tarred  # imported here, because it needs NumPy
 

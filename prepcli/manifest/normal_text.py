@@ -9,7 +9,7 @@ _ASCII = re.compile(r"[\s!\"#%&'()*,\-./:;?@\[\\\]_{}]+")
 
 
 def normal_text(text: str) -> str:
-    """The text by NFKC, in folded case, without punctuation, with one blank between words."""
+    """The text after NFKC and case folding, without punctuation, and with one blank between words."""
     if text.isascii():
         return _ASCII.sub(" ", text.lower()).strip()
     return _punctuation().sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()

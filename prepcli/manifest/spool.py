@@ -27,7 +27,7 @@ def is_copied(path: str) -> bool:
 def plain_copy(path: str, directory: Path) -> Path:
     """Make the copy of a file, whose lines can be read in any order; raises as `spool_gzip` does.
 
-    The name of a container's catalogue depends on its path and its state, because its bytes are many.
+    A container's catalogue is named by the path and the state of the container: hashing its bytes takes long.
     """
     if isinstance(path, Catalogue):
         before = state_of(path)

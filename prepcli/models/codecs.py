@@ -7,6 +7,7 @@ from prepcli.errors import UsageError, option
 from prepcli.models.hf_codec import HfCodec, check_hf_codec, hf_identity, is_hf_codec
 from prepcli.models.nemo import check_nemo_file, file_identity, is_file, notes_on_name
 from prepcli.models.nemo_codec import MODEL_CLASS, NemoCodec
+from prepcli.models.plugin_codec import PluginCodec, check_plugin, is_plugin, parts_of, plugin_identity
 from prepcli.models.protocols import Codec
 
 OPTION = "--codec-model"
@@ -24,22 +25,24 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
         check_hf_codec(name, OPTION)
     elif num_codebooks is not None:
         raise UsageError(
-            f"{option('--num-codebooks')} is for Mimi, DAC and EnCodec; all codebooks of {name} belong together"
+            f"{option('--num-codebooks')} is for codecs of Hugging Face; all codebooks of {name} belong together"
         )
+    elif is_plugin(name):
+        check_plugin(name, OPTION)
     elif is_file(name):
         check_nemo_file(name, OPTION, MODEL_CLASS)
 
 
 def notes_on_codec_model(name: str) -> list[str]:
     """Notes for a plan if, as far as is known without network, the codec cannot exist."""
-    return notes_on_name(name, OPTION, MODEL_CLASS, "tts")
+    return [] if is_plugin(name) else notes_on_name(name, OPTION, MODEL_CLASS, "tts")
 
 
 def codec_name(model: str, given: str | None = None) -> str:
     """Return the name in `codes_<name>`.
 
     Args:
-        model: the `.nemo` file, the folder, or the name of a pretrained model.
+        model: the `.nemo` file, the folder, the name of a pretrained model, or a codec of another package.
         given: the name that the user wants; None: `model` without its folder and `.nemo`.
 
     Raises:
@@ -49,6 +52,9 @@ def codec_name(model: str, given: str | None = None) -> str:
         if not _NAME.fullmatch(given):
             raise UsageError(f"{option('--codec-name')} {given!r}: use letters, digits, dots, dashes and underscores")
         return given
+    if is_plugin(model):
+        entry, argument = parts_of(model)
+        model = f"{entry}_{Path(argument).name}" if argument else entry
     last = Path(model).name or Path(model).absolute().name  # also right for `.`
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", last.removesuffix(".nemo")).lstrip("._-")
     return name or "codec"
@@ -56,6 +62,8 @@ def codec_name(model: str, given: str | None = None) -> str:
 
 def identity(name: str) -> str:
     """Return the identity of the codec in the settings of a run: its name, or the SHA-256 of its files."""
+    if is_plugin(name):
+        return plugin_identity(name, OPTION)
     return hf_identity(name) if is_hf_codec(name) else file_identity(name)
 
 
@@ -64,10 +72,18 @@ def mixes_lengths(codec: Codec) -> bool:
     return bool(getattr(codec, "mixes_lengths", False))
 
 
+def use_first_codebooks(codec: Codec, count: int) -> None:
+    """Leave out the codebooks after the first `count` if they only refine the others, as those of transformers do."""
+    if getattr(codec, "is_residual", False):
+        codec.num_codebooks = min(codec.num_codebooks, count)
+
+
 def load_codec(name: str, num_codebooks: int | None = None) -> Codec:
     """Load a codec, on the CPU, with the first `num_codebooks` of its codebooks (None: all).
 
     Raises:
         UsageError: it cannot be loaded.
     """
+    if is_plugin(name):
+        return PluginCodec(name, OPTION)
     return HfCodec(name, OPTION, num_codebooks) if is_hf_codec(name) else NemoCodec(name, OPTION)

@@ -1,17 +1,16 @@
-"""Mimi, DAC and EnCodec from Hugging Face's transformers, from a folder or by name."""
+"""Mimi, DAC, EnCodec, X-codec and others from Hugging Face's transformers, from a folder or by name."""
 
 import hashlib
 import importlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError, option
 from prepcli.models.devices import computing_in, use_full_float32, use_tf32
+from prepcli.models.hf_kinds import KINDS, HfKind
 from prepcli.models.nemo import quiet
 from prepcli.models.nemo_codec import move
 from prepcli.models.protocols import Precision
@@ -23,81 +22,16 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _HUB_NAME = re.compile(r"[\w.-]+/([\w.-]+)", re.ASCII)
-_KNOWN_WORD = re.compile(r"(?<![a-z])(mimi|dac|encodec)(?![a-z])", re.IGNORECASE)
+_WORDS = "mimi|dac|encodec|x-?codec2?|higgs-audio|neucodec|qwen3-tts-tokenizer"
+_KNOWN_WORD = re.compile(rf"(?<![a-z])({_WORDS})(?![a-z])", re.IGNORECASE)
 _FRAMES_TRIED = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A family of codecs.
-
-    Attributes:
-        model_class: its class in transformers.
-        samples_per_frame: reads it from a configuration.
-        num_codebooks: of a configuration, the number of codebooks of the model.
-        encode: with a model and audio (B, 1, T), returns codes (B, C, F) of the first C codebooks.
-        quantize: the name of the quantizer's method that turns vectors into codes.
-    """
-
-    model_class: str
-    samples_per_frame: Callable[[Any], int]
-    num_codebooks: Callable[[Any], int]
-    encode: "Callable[[Any, Tensor, int], Tensor]"
-    quantize: str
-
-
-def _encode_mimi(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    codes: Tensor = model.encode(audio, num_quantizers=num_codebooks).audio_codes
-    return codes
-
-
-def _encode_dac(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    codes: Tensor = model.encode(audio, n_quantizers=num_codebooks).audio_codes
-    return codes
-
-
-def _encode_encodec(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    """Codes (B, C, F).
-
-    The bandwidth selects the number of codebooks; the next higher allowed one may give more than C.
-    """
-    count = model.quantizer.get_num_quantizers_for_bandwidth
-    bandwidths = sorted(model.config.target_bandwidths)
-    enough = next((one for one in bandwidths if count(one) >= num_codebooks), bandwidths[-1])
-    codes: Tensor = model.encode(audio, bandwidth=enough).audio_codes[0]
-    return codes
-
-
-_KINDS = {
-    "mimi": _Kind(
-        "MimiModel",
-        lambda config: round(config.sampling_rate / config.frame_rate),
-        lambda config: config.num_quantizers,
-        _encode_mimi,
-        "encode",
-    ),
-    "dac": _Kind(
-        "DacModel",
-        lambda config: prod(config.downsampling_ratios),
-        lambda config: config.n_codebooks,
-        _encode_dac,
-        "forward",
-    ),
-    "encodec": _Kind(
-        "EncodecModel",
-        lambda config: prod(config.upsampling_ratios),
-        lambda config: config.num_quantizers,
-        _encode_encodec,
-        "encode",
-    ),
-}
-_NEEDED = "Mimi, DAC and EnCodec"
+_NEEDED = ", ".join(kind.title for kind in KINDS.values())
 
 
 def is_hf_codec(name: str) -> bool:
     """Return whether the value of `--codec-model` is for transformers: a folder, or `owner/name` with a known word.
 
-    `kyutai/mimi`, `descript/dac_44khz` and `facebook/encodec_24khz` are for transformers; other names are NeMo's.
+    `kyutai/mimi`, `descript/dac_44khz` and `neuphonic/neucodec` are for transformers; other names are NeMo's.
     """
     path = Path(name)
     if path.exists() or name.endswith(".nemo"):
@@ -127,9 +61,10 @@ def check_hf_codec(name: str, flag: str) -> None:
         raise UsageError(f"{option(flag, name)}: there are no weights ({' or '.join(_WEIGHTS)})")
 
 
-def _check_kind(found: Any, name: str, flag: str) -> None:
-    if found not in _KINDS:
+def _check_kind(found: Any, name: str, flag: str) -> HfKind:
+    if found not in KINDS:
         raise UsageError(f"{option(flag, name)} is a model of the type {found}; transformers' {_NEEDED} are supported")
+    return KINDS[found]
 
 
 def _weights(folder: Path) -> list[Path]:
@@ -153,10 +88,13 @@ class HfCodec:
     """A codec of transformers, on the CPU until it is moved; see `prepcli.models.protocols.Codec`.
 
     Audio is zero-padded to whole frames, as in the programs of Mimi and DAC. The layers of EnCodec would mirror the end
-    instead: here the codes of its last frame are those of the zero-padded audio.
+    instead: here the codes of its last frame are those of the zero-padded audio. X-codec, X-codec2, Higgs audio and
+    NeuCodec look at the whole audio, so other programs, which leave out or pad a last part of a frame in their own
+    ways, may give it other codes.
     """
 
     rows_on_cpu: int | None = 1  # rounding depends neither on batches nor on threads
+    is_residual = True
 
     def __init__(self, name: str, flag: str, num_codebooks: int | None = None) -> None:
         """Load a codec.
@@ -170,13 +108,12 @@ class HfCodec:
             UsageError: it cannot be loaded, has fewer codebooks, or its frames cannot be decoded from codes alone.
         """
         where = option(flag, name)
-        self._model = _load(name, flag)
+        self._model, self._kind = _load(name, flag)
         config = self._model.config
-        self._kind = _KINDS[config.model_type]
         _check_frames_suffice(config, where)
-        self.sampling_rate: int = int(config.sampling_rate)
+        self.sampling_rate: int = self._kind.sampling_rate(config)
         self.samples_per_frame: int = self._kind.samples_per_frame(config)
-        self.codebook_size: int = int(config.codebook_size)
+        self.codebook_size: int = self._kind.codebook_size(config)
         self.num_codebooks: int = _codebooks(config, self._kind.num_codebooks(config), num_codebooks, where)
         quantizer = self._model.quantizer
         setattr(quantizer, self._kind.quantize, _in_float32(getattr(quantizer, self._kind.quantize)))
@@ -220,18 +157,26 @@ class HfCodec:
         return codes, -(-lengths // self.samples_per_frame)
 
 
-def _load(name: str, flag: str) -> Any:
-    """Load a model without transformers' output."""
+def _load(name: str, flag: str) -> tuple[Any, HfKind]:
+    """Load a model without transformers' output; returns the model and its kind."""
     with quiet():
         try:
             transformers = importlib.import_module("transformers")
         except ImportError:
             raise UsageError(f"{option(flag, name)} needs transformers: pip install 'prepcli[models]'") from None
         try:
-            config = transformers.AutoConfig.from_pretrained(name)
-            _check_kind(config.model_type, name, flag)
-            kind = getattr(transformers, _KINDS[config.model_type].model_class)
-            model, found = kind.from_pretrained(name, output_loading_info=True)
+            written: dict[str, Any] = transformers.PretrainedConfig.get_config_dict(name)[0]
+            kind = _check_kind(written.get("model_type"), name, flag)
+            model_class = getattr(transformers, kind.model_class, None)
+            if model_class is None:
+                raise UsageError(
+                    f"{option(flag, name)}: {kind.title} needs transformers {kind.since} or newer, not "
+                    f"{transformers.__version__}: pip install -U transformers"
+                )
+            if kind.inner is None:
+                model, found = model_class.from_pretrained(name, output_loading_info=True)
+            else:
+                model, found = _load_inner(model_class, name, written[kind.inner])
         except UsageError:
             raise
         except Exception as error:
@@ -240,7 +185,21 @@ def _load(name: str, flag: str) -> Any:
             raise UsageError(f"{option(flag, name)} {what}: {line}") from None
     if found["missing_keys"]:
         raise UsageError(f"{option(flag, name)} cannot be loaded: its weights lack {min(found['missing_keys'])}")
-    return model.float().eval()
+    return model.float().eval(), kind
+
+
+def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[Any, dict[str, set[str]]]:
+    """Load the encoder of a larger model, whose decoder is of another class and is left out."""
+    from safetensors.torch import load_file
+    from transformers.utils import cached_file
+
+    weights = load_file(cached_file(name, "model.safetensors"))
+    own = {key.removeprefix("encoder."): value for key, value in weights.items() if key.startswith("encoder.")}
+    model, found = model_class.from_pretrained(
+        None, config=model_class.config_class(**config), state_dict=own, output_loading_info=True
+    )
+    unused = ("decoder.", "decoder_transformer.", "upsample.")
+    return model, {"missing_keys": {key for key in found["missing_keys"] if not key.startswith(unused)}}
 
 
 def _check_frames_suffice(config: Any, where: str) -> None:

@@ -5,9 +5,10 @@ layer again from their norm and direction. If all rows are equally long, none of
 number of operations; it is left out here.
 """
 
+import copy
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from prepcli.errors import UsageError, option
@@ -33,7 +34,7 @@ class Rows:
         self._places: dict[tuple[int, int, str], tuple[Tensor, Tensor]] = {}
 
     def divided(self, by: int) -> "Rows":
-        """The rows after a layer of this stride, which divides every length."""
+        """The rows in the output of a layer with this stride, which must divide the length of every row."""
         return self if by == 1 or self.lengths is None else Rows(self.lengths // by)
 
     def pad(self, values: "Tensor", left: int, right: int, mode: str) -> "Tensor":
@@ -68,6 +69,22 @@ class Rows:
             source = end - 2 - behind if mode == "reflect" else (end - 1).expand(-1, -1, right)
             self._places[key] = end + behind, source
         return self._places[key]
+
+
+class _Reach(Rows):
+    """Rows that add up how far beyond each frame the layers read: the sum of their padding, in samples."""
+
+    def __init__(self, lengths: "Tensor | None", scale: int, found: list[int]) -> None:
+        super().__init__(lengths)
+        self._scale, self._found = scale, found
+
+    def divided(self, by: int) -> "Rows":
+        assert self.lengths is not None
+        return _Reach(self.lengths // by, self._scale * by, self._found)
+
+    def pad(self, values: "Tensor", left: int, right: int, mode: str) -> "Tensor":
+        self._found.append(self._scale * max(left, right))
+        return super().pad(values, left, right, mode)
 
 
 def convolve(layer: Any, values: "Tensor", rows: Rows) -> "Tensor":
@@ -156,11 +173,8 @@ def _is_known(layer: Any) -> bool:
 
 def _layer(layer: Any, values: "Tensor", rows: Rows) -> "Tensor":
     """A convolution with its activation; `rows` are those of `values`."""
-    import torch
-
     if hasattr(layer, "padding_total"):  # causal: nothing after the end is read
-        before = int(layer.padding_total)
-        out = layer.conv(torch.nn.functional.pad(values, (before, 0)))
+        out = layer.conv(rows.pad(values, int(layer.padding_total), 0, "zeros"))
     else:
         out = convolve(layer.conv, values, rows)
     return cast("Tensor", layer.activation(out))
@@ -252,6 +266,7 @@ class NemoCodec:
     Attributes:
         mixes_lengths: whether a row keeps its codes in a batch with longer rows; false for encoders that only NeMo's
             own code can run.
+        reach: no frame depends on samples that are further away, before or after it; None if that is not known.
     """
 
     rows_on_cpu: int | None = 1  # up to three times as fast as batches (`benchmarks/README.md`)
@@ -283,6 +298,7 @@ class NemoCodec:
             print(f"note: {option(flag, name)} is run by NeMo's own code, which takes longer", file=sys.stderr)
             self._encoder = self._quantizer = None
         self.mixes_lengths = self._encoder is not None
+        self.reach: int | None = self._find_reach()
 
     def _find_min_frames(self, where: str) -> int:
         """Return the minimum number of frames that can be encoded, found by trial.
@@ -296,11 +312,12 @@ class NemoCodec:
         for frames in range(1, _MAX_FRAMES_TRIED + 1):
             samples = frames * self.samples_per_frame
             try:
-                _, found = self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
+                codes, found = self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
             except RuntimeError as error:
                 why = str(error)
             else:
                 if int(found[0]):
+                    self.num_codebooks: int = codes.shape[1]
                     return frames
         raise UsageError(f"{where} cannot encode {_MAX_FRAMES_TRIED} frames of silence: {why}")
 
@@ -315,9 +332,35 @@ class NemoCodec:
             wanted, _ = self._model.encode(audio=audio, audio_len=lengths)
         return torch.equal(self.encode(audio, lengths, "fp32")[0], wanted)
 
+    def _find_reach(self) -> int | None:
+        """Return how far a frame depends on samples; the paths through parallel layers are added, which is too far."""
+        import torch
+
+        if self._encoder is None:
+            return None
+        found: list[int] = []
+        samples = self.min_frames * self.samples_per_frame
+        with torch.inference_mode():
+            self._encoder(torch.zeros(1, samples), _Reach(torch.tensor([samples]), 1, found))
+        return sum(found)
+
+    @cached_property
+    def _encoder_in_bfloat16(self) -> Encode:
+        """The encoder with weights in bfloat16, as autocast would make them again for each batch."""
+        import torch
+
+        assert isinstance(self._encoder, partial)
+        (encoder,) = self._encoder.args
+        cast = copy.deepcopy(encoder)
+        for layer in cast.modules():
+            if isinstance(layer, torch.nn.Conv1d):
+                layer.to(torch.bfloat16)
+        return partial(self._encoder.func, cast)
+
     def to(self, device: str) -> None:
         """Move the model."""
         move(self._model, device)
+        vars(self).pop("_encoder_in_bfloat16", None)
 
     def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
         """Return codes (B, C, F) and frames (B,) of audio (B, T); see the protocol.
@@ -336,8 +379,9 @@ class NemoCodec:
             audio = torch.nn.functional.pad(audio, (0, whole - audio.shape[1]))
             is_full = bool((frames == num_frames).all())
             rows = Rows(None if is_full else to_device(frames * self.samples_per_frame, str(audio.device)))
+            encoder = self._encoder_in_bfloat16 if precision == "bf16" else self._encoder
             with computing_in(precision, str(audio.device)):
-                encoded = self._encoder(audio, rows)
+                encoded = encoder(audio, rows)
             return self._quantized(encoded, frames), frames
 
     def _quantized(self, encoded: "Tensor", frames: "Tensor") -> "Tensor":

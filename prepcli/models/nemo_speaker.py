@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError, option
@@ -56,18 +57,41 @@ def _mask_of_nemo() -> Undo:
 
 @contextlib.contextmanager
 def asking_nothing_of_the_gpu() -> Iterator[None]:
-    """Within the context NeMo does not search for rows of one frame, which `min_samples` rules out.
+    """Within the context NeMo does not search for rows of one frame, which `min_samples` rules out, nor check types.
 
     The search would wait for the GPU. NeMo itself skips it while a CUDA graph is captured.
     """
     import torch
+    from nemo.core.classes.common import typecheck
 
     is_capturing = torch.cuda.is_current_stream_capturing
     torch.cuda.is_current_stream_capturing = lambda: True
     try:
-        yield
+        with typecheck.disable_checks():
+            yield
     finally:
         torch.cuda.is_current_stream_capturing = is_capturing
+
+
+def fold_batch_norm(model: Any) -> None:
+    """Replace each batch norm that follows a convolution in NeMo's convolutional encoder by other weights of this.
+
+    Embeddings change by rounding only.
+    """
+    import torch
+    from torch.nn.utils.fusion import fuse_conv_bn_weights
+
+    for layers in [one for one in model.encoder.modules() if isinstance(one, torch.nn.ModuleList)]:
+        for position, (masked, norm) in enumerate(pairwise(list(layers)), start=1):
+            conv = getattr(masked, "conv", None)
+            if not isinstance(norm, torch.nn.BatchNorm1d) or type(conv) is not torch.nn.Conv1d or masked.heads != -1:
+                continue
+            mean, variance = norm.running_mean, norm.running_var
+            assert mean is not None and variance is not None
+            conv.weight, conv.bias = fuse_conv_bn_weights(
+                conv.weight, conv.bias, mean, variance, norm.eps, norm.weight, norm.bias
+            )
+            layers[position] = torch.nn.Identity()
 
 
 class NemoSpeakerEncoder:
@@ -113,7 +137,9 @@ class NemoSpeakerEncoder:
         return (padded - self._more_frames + 1) * self._hop - 1
 
     def to(self, device: str) -> None:
-        """Move the model."""
+        """Move the model. On a CPU the embeddings keep the bits that earlier versions have stored."""
+        if device != "cpu":
+            fold_batch_norm(self._model)
         self._model.to(device)
 
     def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":

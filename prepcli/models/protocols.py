@@ -56,6 +56,7 @@ class Codec(Protocol):
         sampling_rate: Hz.
         samples_per_frame: audio is zero-padded to a multiple of this number; each frame gives one code per codebook.
         codebook_size: codes are smaller than this number.
+        num_codebooks: codes of each frame.
         min_frames: shorter audio cannot be encoded (the layers of many codecs reflect a few frames at the end).
         values_per_sample: values of its widest layer for each sample of audio (`prepcli.models.widths`).
         rows_on_cpu: maximum rows per batch on a CPU; None: any number. The codes must not depend on it, not even by
@@ -65,6 +66,7 @@ class Codec(Protocol):
     sampling_rate: int
     samples_per_frame: int
     codebook_size: int
+    num_codebooks: int
     min_frames: int
     values_per_sample: float
     rows_on_cpu: int | None

@@ -225,6 +225,7 @@ class ModelRunner:
     parallel with the computation (`prepcli.models.running`).
 
     Attributes:
+        device: "cpu" or "cuda:N".
         depth: number of batches to pass to `run` before the first result is used.
     """
 
@@ -232,6 +233,7 @@ class ModelRunner:
         """`to_host`: results of a GPU are copied to the CPU; otherwise they stay on the GPU."""
         import torch
 
+        self.device = device
         self._rows = rows
         self._to_host = to_host
         self._pool: ThreadPoolExecutor | None = None

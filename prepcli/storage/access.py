@@ -87,7 +87,9 @@ def _serve(pipe: "Connection", other_end: "Connection") -> None:
 
 def _settings() -> dict[str, str]:
     """The environment variables that configure access to a store; the helper has their values from its start."""
-    return {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AIS_", "PREPCLI_STORE"))}
+    return {
+        name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AIS_", "HF_", "PREPCLI_STORE"))
+    }
 
 
 class _State:

@@ -1,16 +1,23 @@
-"""Addresses of objects, `s3://bucket/key` and `ais://bucket/key`; imports nothing heavy."""
+"""Addresses of objects: `s3://bucket/key`, `ais://bucket/key`, `hf://datasets/OWNER/NAME/key`; light to import."""
 
 import re
 from typing import NamedTuple
 
 from prepcli.errors import UsageError
 
-SCHEMES = ("s3", "ais")
+HUB = "hf"
+"""The scheme of data sets on the Hugging Face hub, which are only read."""
+SCHEMES = ("s3", "ais", HUB)
 _BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
 _ROOTS = ("/", *_BEGINNINGS)
 _ADDRESS = re.compile(r"(s3|ais)://([^/]*)(?:/(.*))?", re.DOTALL)
-_AS_PATH = re.compile(r"(s3|ais):/+")
-_WITHIN_TEXT = re.compile(r"(?:^|[\s,\[\](){}<>=\"'])(?:s3|ais)://")
+_OF_HUB = re.compile(
+    r"hf://datasets/([\w.-]+/[\w.-]+)(?:@(refs/(?:convert/[\w.-]+|pr/\d+)|[^/@]+))?(?:/(.*))?", re.DOTALL | re.ASCII
+)
+"""Owner and name, revision, path. The slashes in other revisions are written `%2F`."""
+_CONVERTED = ("~parquet", "refs/convert/parquet")
+_AS_PATH = re.compile(r"(s3|ais|hf):/+")
+_WITHIN_TEXT = re.compile(r"(?:^|[\s,\[\](){}<>=\"'])(?:s3|ais|hf)://")
 _OTHER = (
     r"(?i)(?:^|[\s,\[\](){}<>=\"'])((s3[an]?|ais|gs|gcs|az|azure|adl|abfss?|wasbs?|oss|cos|swift|hdfs|webhdfs|dbfs|hf|"
     r"https?|s?ftp|ssh|file):/+[^\s,\"']*)"
@@ -27,11 +34,12 @@ UNNAMED = "a part of a key must not be empty, '.' or '..', nor hold a control ch
 
 
 class ByteRange(NamedTuple):
-    """Some bytes of a file or of an object in a store, such as a member of a tar."""
+    """Some bytes of a file or of an object in a store, such as a member of a tar; `crc32`: their checksum, if known."""
 
     path: str
     start: int
     length: int
+    crc32: int | None = None
 
 
 class AddressError(UsageError):
@@ -40,6 +48,8 @@ class AddressError(UsageError):
 
 class Address(NamedTuple):
     """An object or a prefix in a bucket.
+
+    The bucket of a data set on the hub is `datasets/OWNER/NAME`, with `@REVISION` if one is named.
 
     Keys are opaque: `d//e`, `d/./e` and `d/e` are three objects. obstore can name only the last of them, so `key` has
     no part that is empty, `.` or `..`, and no control character.
@@ -56,6 +66,11 @@ class Address(NamedTuple):
 def is_address(path: object) -> bool:
     """Whether a path is an address."""
     return (path if isinstance(path, str) else str(path)).startswith(_BEGINNINGS)
+
+
+def on_hub(path: str) -> bool:
+    """Whether a path is the address of a data set on the Hugging Face hub, or of a file in one."""
+    return path.startswith(f"{HUB}://")
 
 
 def is_absolute(path: str) -> bool:
@@ -98,6 +113,8 @@ def parse_address(text: str) -> Address:
         AddressError: it has no bucket, holds credentials (the message does not repeat them), or has a key that obstore
             cannot name.
     """
+    if on_hub(text):
+        return _parse_of_hub(text)
     found = _ADDRESS.fullmatch(text)
     if found is None:
         raise AddressError(f"{text} is not an address such as s3://bucket/prefix")
@@ -109,9 +126,26 @@ def parse_address(text: str) -> Address:
         )
     if not _BUCKET.fullmatch(bucket):
         raise AddressError(f"{text} does not name a bucket; give an address such as {scheme}://bucket/prefix")
+    return Address(scheme, bucket, _checked_key(text, key))
+
+
+def _checked_key(text: str, key: str) -> str:
     if key and _UNNAMED.search(key.removesuffix("/")):
         raise AddressError(f"{ascii(text)[1:-1]} cannot be used: {UNNAMED}; copy the object to another key")
-    return Address(scheme, bucket, key.removesuffix("/"))
+    return key.removesuffix("/")
+
+
+def _parse_of_hub(text: str) -> Address:
+    found = _OF_HUB.fullmatch(text)
+    if found is None:
+        raise AddressError(
+            f"{text} is not an address such as hf://datasets/OWNER/NAME, with @REVISION and /PATH if needed"
+        )
+    repository, revision, key = found[1], found[2], found[3] or ""
+    if revision in _CONVERTED:
+        revision = _CONVERTED[1]
+    named = f"@{revision.replace('/', '%2F')}" if revision else ""
+    return Address(HUB, f"datasets/{repository}{named}", _checked_key(text, key))
 
 
 def parse_object(text: str) -> Address:

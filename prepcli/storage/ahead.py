@@ -55,7 +55,7 @@ def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> I
 def piece_of(piece: ByteRange) -> bytes:
     """A range of an object, requested now unless it was requested ahead; raises `OSError` if it does not exist."""
     future = _Ahead.futures.get(piece)
-    return call(client.read_range, *piece) if future is None else future.result()[0]
+    return call(client.read_range, *piece[:3]) if future is None else future.result()[0]
 
 
 def beginning_of(address: str) -> tuple[bytes, ObjectInfo]:
@@ -160,7 +160,7 @@ def _request(
 
 def _fetch(wanted: Wanted) -> _Beginning:
     if isinstance(wanted, ByteRange):
-        return client.read_range(*wanted), None
+        return client.read_range(*wanted[:3]), None
     return client.read_beginning(wanted, BEGINNING_BYTES)
 
 

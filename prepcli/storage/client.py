@@ -1,5 +1,7 @@
 """Operations on objects, in the process that calls them; see `prepcli.storage.access` for all others.
 
+Data sets on the Hugging Face hub are read by `prepcli.storage.hub`, all other objects by obstore.
+
 obstore runs requests in its own threads, which do not survive a fork: a process that uses this module must not fork
 workers afterwards.
 
@@ -9,9 +11,7 @@ An object of up to `PART_BYTES` is sent in one request when it is complete, a lo
 import contextlib
 import itertools
 import os
-import random
 import re
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from prepcli.errors import UsageError
-from prepcli.storage.addresses import UNNAMED, Address, AddressError, parse_address, parse_object
-from prepcli.storage.failures import StoreError, missing_object, obstore_package, translated
+from prepcli.storage.addresses import HUB, UNNAMED, Address, AddressError, parse_address, parse_object
+from prepcli.storage.failures import StoreError, missing_object, obstore_package, patience, retried, translated
 from prepcli.storage.keys import check_keys, has_profile
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-PATIENCE = "PREPCLI_STORE_PATIENCE"
-"""Environment variable: seconds for which a request is repeated while the store does not answer (default 180)."""
-_REFUSED = re.compile(r"status 4(?!08|29)")
-"""An error that another attempt does not change. Status 408 and 429 ask for another attempt."""
 _TIMEOUT = timedelta(seconds=120)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
 _MAX_BACKOFF = timedelta(seconds=5)
@@ -55,19 +51,6 @@ class ObjectInfo(NamedTuple):
     num_bytes: int
     mtime_ns: int
     etag: str
-
-
-def patience() -> float:
-    """Seconds for which a request is repeated.
-
-    Raises:
-        UsageError: the environment variable is not a number.
-    """
-    text = os.environ.get(PATIENCE, "180")
-    try:
-        return max(float(text), 0.0)
-    except ValueError:
-        raise UsageError(f"{PATIENCE} is {text!r}; it must be a number of seconds") from None
 
 
 def endpoint_of(scheme: str) -> str:
@@ -158,17 +141,7 @@ def _short(error: Exception) -> str:
 def _request(address: Address, send: Callable[["ObjectStore"], Result]) -> Result:
     """Send a request; errors that obstore does not retry, such as an answer that breaks off, are retried here."""
     store = store_of(address)
-    give_up = time.monotonic() + patience()
-    for attempt in itertools.count():
-        try:
-            return send(store)
-        except Exception as error:
-            found = translated(error, address, shown_endpoint(address.scheme))
-            wait = min(0.1 * 2**attempt, 5.0) * random.uniform(0.5, 1.0)
-            if not isinstance(found, StoreError) or _REFUSED.search(str(found)) or time.monotonic() + wait > give_up:
-                raise found from None
-            time.sleep(wait)
-    raise AssertionError
+    return retried(lambda: send(store), lambda error: translated(error, address, shown_endpoint(address.scheme)))
 
 
 def object_info(text: str) -> ObjectInfo:
@@ -179,9 +152,11 @@ def object_info(text: str) -> ObjectInfo:
         UsageError: there is no such bucket, or access is denied.
         StoreError: the store does not answer.
     """
+    address = parse_object(text)
+    if address.scheme == HUB:
+        return _of_hub(address, 0)[1]
     obstore = obstore_package()
 
-    address = parse_object(text)
     if not address.key:
         raise missing_object(address)
     return _info(str(address), _request(address, lambda store: obstore.head(store, address.key)))
@@ -192,19 +167,40 @@ def _info(text: str, meta: Mapping[str, Any]) -> ObjectInfo:
     return ObjectInfo(text, int(meta["size"]), changed, str(meta.get("e_tag") or "").strip('"'))
 
 
+def _of_hub(address: Address, length: int, start: int = 0, etag: str = "") -> tuple[bytes, ObjectInfo]:
+    """Bytes of a file on the hub, and its properties; the hub knows no time of its last change."""
+    from prepcli.storage.hub import file_info, read_file
+
+    data, found = read_file(address, start, length, etag) if length else (b"", file_info(address))
+    return data, ObjectInfo(str(address), found.num_bytes, 0, found.etag)
+
+
+def _folder_of_hub(address: Address, *, recursive: bool) -> tuple[list[str], list[ObjectInfo]]:
+    """The names of the folders in a folder on the hub, and the files in it, sorted."""
+    from prepcli.storage.hub import listed
+
+    folders, files = listed(address, recursive=recursive)
+    start = f"{HUB}://{address.bucket}/"
+    found = sorted(ObjectInfo(start + one.path, one.num_bytes, 0, one.etag) for one in files)
+    return sorted(one.rpartition("/")[2] for one in folders), found
+
+
 def read_object(text: str) -> bytes:
     """All bytes of an object; raises as `object_info` does."""
+    address = parse_object(text)
+    if address.scheme == HUB:
+        return _of_hub(address, _of_hub(address, 0)[1].num_bytes)[0]
     obstore = obstore_package()
 
-    address = parse_object(text)
     return _request(address, lambda store: bytes(obstore.get(store, address.key).bytes()))
 
 
 def read_beginning(text: str, length: int) -> tuple[bytes, ObjectInfo]:
     """The first `length` bytes of an object and its properties, in one request; raises as `object_info` does."""
-    obstore = obstore_package()
-
     address = parse_object(text)
+    if address.scheme == HUB:
+        return _of_hub(address, length)
+    obstore = obstore_package()
 
     def send(store: "ObjectStore") -> tuple[bytes, ObjectInfo]:
         result = obstore.get(store, address.key, options={"range": (0, length)})
@@ -226,11 +222,13 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
         InputChangedError: with `etag`, the object has been replaced.
         Exception: as `object_info` does.
     """
-    obstore = obstore_package()
-
     if length <= 0:
         return b""
     address = parse_object(text)
+    if address.scheme == HUB:
+        return _of_hub(address, length, start, etag)[0]
+    obstore = obstore_package()
+
     options: Any = {"range": (start, start + length)}
     if etag:
         options["if_match"] = f'"{etag}"'
@@ -239,9 +237,11 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
 
 def list_objects(text: str) -> list[ObjectInfo]:
     """All objects below a prefix, sorted by key; an empty list for an empty prefix. Raises as `object_info` does."""
+    address = parse_address(text)
+    if address.scheme == HUB:
+        return _folder_of_hub(address, recursive=True)[1]
     obstore = obstore_package()
 
-    address = parse_address(text)
     start = f"{address.scheme}://{address.bucket}/"
 
     def send(store: "ObjectStore") -> list[ObjectInfo]:
@@ -253,9 +253,11 @@ def list_objects(text: str) -> list[ObjectInfo]:
 
 def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
     """The names of the folders directly below a prefix, and the objects there; raises as `list_objects` does."""
+    address = parse_address(text)
+    if address.scheme == HUB:
+        return _folder_of_hub(address, recursive=False)
     obstore = obstore_package()
 
-    address = parse_address(text)
     start = f"{address.scheme}://{address.bucket}/"
 
     def send(store: "ObjectStore") -> tuple[list[str], list[ObjectInfo]]:
@@ -283,6 +285,13 @@ def _without_markers(objects: list[ObjectInfo], folder: Address) -> list[ObjectI
         )
 
     return [one for one in objects if not is_marker(one)]
+
+
+def commit_of(text: str) -> str:
+    """The commit that an address of a data set on the hub names now; raises as `object_info` does."""
+    from prepcli.storage import hub
+
+    return hub.commit_of(parse_address(text))
 
 
 def check_bucket(text: str) -> None:

@@ -12,6 +12,11 @@ ONE_PASS_SUFFIXES = (".tar.gz", ".tgz")
 """Suffixes of containers that can only be read from their start."""
 UNUSABLE = "_unusable"
 """The field of a line of a catalogue that says why its record cannot be used, as `reason: detail`."""
+BEGINNING = "_beginning"
+"""The field of a line of a catalogue with a checksum of the first bytes of the audio, which no output gets.
+
+The hash of the lines, by which an input is known, so depends on the bytes of each member.
+"""
 SHARD, MEMBER, ROW = PLACE_FIELDS = ("shard", "member", "row")
 """The fields of a reject that say where its record lies: a container, and a member or a row in it."""
 

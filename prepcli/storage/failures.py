@@ -1,14 +1,25 @@
 """Turns errors of a store into errors of prepcli: one line, never with a secret."""
 
 import errno
+import itertools
 import os
+import random
 import re
+import time
+from collections.abc import Callable
 from types import ModuleType
+from typing import TypeVar
 
 from prepcli.errors import IncompleteError, InputChangedError, UsageError
 from prepcli.storage.addresses import UNNAMED, Address, AddressError
 from prepcli.storage.keys import HOW_TO_SET, KEYS, is_true
 
+Result = TypeVar("Result")
+
+PATIENCE = "PREPCLI_STORE_PATIENCE"
+"""Environment variable: seconds for which a request is repeated while the store does not answer (default 180)."""
+_REFUSED = re.compile(r"status 4(?!08|29)")
+"""An error that another attempt does not change. Status 408 and 429 ask for another attempt."""
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AIS_AUTHN_TOKEN")
 _CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -18,7 +29,47 @@ _MAX_REASON = 200
 
 
 class StoreError(IncompleteError):
-    """For longer than requests are retried, a store did not answer or answered with an error."""
+    """For longer than requests are retried, a store did not answer or answered with an error.
+
+    `retry_after`: the seconds that it asks to wait, if it does.
+    """
+
+    retry_after: float | None = None
+
+
+def patience() -> float:
+    """Seconds for which a request is repeated.
+
+    Raises:
+        UsageError: the environment variable is not a number.
+    """
+    text = os.environ.get(PATIENCE, "180")
+    try:
+        return max(float(text), 0.0)
+    except ValueError:
+        raise UsageError(f"{PATIENCE} is {text!r}; it must be a number of seconds") from None
+
+
+def retried(send: Callable[[], Result], translate: Callable[[Exception], Exception]) -> Result:
+    """Send a request, again after each `StoreError` that another attempt may avoid.
+
+    `translate` returns the error to raise in the place of an error.
+    """
+    give_up = time.monotonic() + patience()
+    for attempt in itertools.count():
+        try:
+            return send()
+        except Exception as error:
+            found = translate(error)
+            if not isinstance(found, StoreError) or _REFUSED.search(str(found)):
+                raise found from None
+            wait = found.retry_after
+            if wait is None:
+                wait = min(0.1 * 2**attempt, 5.0) * random.uniform(0.5, 1.0)
+            if time.monotonic() + wait > give_up:
+                raise found from None
+            time.sleep(wait)
+    raise AssertionError
 
 
 def obstore_package() -> ModuleType:
@@ -103,3 +154,11 @@ def without_secrets(text: str) -> str:
 def _first(pattern: "re.Pattern[str]", text: str) -> str | None:
     found = pattern.search(text)
     return found[1] if found else None
+
+
+def message_of(error: Exception) -> str:
+    """The message of an error of requests, without Python objects of urllib3 and requests."""
+    inner = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
+    inner = getattr(inner, "reason", None) or inner
+    text = str(inner.args[0] if inner.args else inner)
+    return re.sub(r"^\S*HTTPS?Connection.*?[>)]: ", "", text)

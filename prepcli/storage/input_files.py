@@ -159,7 +159,7 @@ def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str]
 
 
 def refuse_input_as_output(flag: str, path: Path | None, inputs: Callable[[], Inputs]) -> None:
-    """Raise `UsageError` if the file of an flag, such as `--plot`, is one of the command's inputs.
+    """Raise `UsageError` if the file of a flag, such as `--plot`, is one of the command's inputs.
 
     `inputs` is called only if `path` exists, because listing them may take a while.
     """

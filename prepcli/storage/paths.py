@@ -241,11 +241,10 @@ def _stat_result(info: ObjectInfo) -> os.stat_result:
 
 @lru_cache(maxsize=64)
 def _matcher(pattern: str) -> "re.Pattern[str]":
-    """The regular expression of a glob: `*` stays within a part, `**` is any number of parts, `NUMBER` is digits."""
-    parts = pattern.split("/")
-    texts = ["(?:[^/]+/)*" if part == "**" else _part(part) + "/" for part in parts[:-1]]
-    last = "(?:[^/]+/)*[^/]+" if parts[-1] == "**" else _part(parts[-1])
-    return re.compile("".join(texts) + last, re.DOTALL)
+    """The regular expression of a glob: `*` stays within a part, `**/` is any number of folders, `NUMBER` is digits."""
+    *folders, last = pattern.split("/")
+    texts = ["(?:[^/]+/)*" if part == "**" else _part(part) + "/" for part in folders]
+    return re.compile("".join(texts) + _part(last), re.DOTALL)
 
 
 def _part(part: str) -> str:

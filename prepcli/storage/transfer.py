@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from prepcli.errors import IncompleteError, PrepcliError, UsageError, naming
+from prepcli.storage.failures import message_of
 
 if TYPE_CHECKING:
     from requests import Response
@@ -206,7 +206,7 @@ def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> Non
             raise UsageError(f"{url} is not an address to fetch from: {error}") from error
         raise FetchError(f"it leads to an address that cannot be used: {error}") from error
     except (requests.RequestException, HTTPError) as error:
-        raise _BrokenOffError(_message(error)) from error
+        raise _BrokenOffError(message_of(error)) from error
 
 
 def _is_address(url: str) -> bool:
@@ -251,11 +251,3 @@ def _receive(response: "Response", url: str, part: Part, progress: Progress) -> 
         if part.num_bytes > total:
             part.restart()
         raise _BrokenOffError(f"the connection ended after {part.num_bytes:,} of {total:,} bytes")
-
-
-def _message(error: Exception) -> str:
-    """The message of an error, without Python objects of urllib3 and requests."""
-    inner = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
-    inner = getattr(inner, "reason", None) or inner
-    text = str(inner.args[0] if inner.args else inner)
-    return re.sub(r"^\S*HTTPS?Connection.*?[>)]: ", "", text)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.callers_state import unchanged
+from tests.api.callers_state import unchanged
 
 
 @pytest.fixture

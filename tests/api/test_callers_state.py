@@ -12,8 +12,8 @@ import pytest
 import prepcli as library
 from prepcli.errors import UsageError
 from prepcli.interface.calls import called, keep_for_caller, log_less, set_environ_default
+from tests.api.callers_state import unchanged
 from tests.conftest import MINI_CORPUS, SHORT_CORPUS
-from tests.support.callers_state import unchanged
 from tests.support.running import HANG_SECONDS, run_process
 
 DAEMONIC = """

@@ -92,7 +92,7 @@ def test_the_last_page_of_vorbis(speech: Samples, length: int) -> None:
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-@pytest.mark.parametrize("kilobits", [8, 16, 24])
+@pytest.mark.parametrize("kilobits", [8, *(pytest.param(one, marks=pytest.mark.slow) for one in (16, 24))])
 def test_segments_of_opus_at_low_bit_rates(tmp_path: Path, speech: Samples, kilobits: int, encoder: str) -> None:
     # Down here Opus predicts from far back, and libsndfile's own seek comes out audibly different.
     path = tmp_path / "a.opus"

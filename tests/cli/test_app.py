@@ -25,8 +25,6 @@ from tests.slurm.slow_disk import published
 from tests.support.commands import COMMANDS
 from tests.support.running import HANG_SECONDS, clean_environment, prepcli, run_process
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-
 # What costs time to import and has no effect on a help text.
 HEAVY = [
     "hashlib",
@@ -95,10 +93,9 @@ def test_a_local_run_starts_without_what_others_need(command: str, unneeded: lis
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_an_example_and_a_place_in_the_readme(command: str) -> None:
+def test_every_command_has_an_example(command: str) -> None:
     text = prepcli(*command.split(), "--help").out
     assert re.search(rf"Example: prepcli {command} \S", text), text
-    assert f"`{command}" in README or f"prepcli {command}" in README
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,16 +1,21 @@
 """The commands that are disturbed: each makes its inputs once, and has about three small units."""
 
+import importlib.util
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from tests.commands.download.lhotse_trees import ljspeech
 from tests.commands.download.miniatures import an4, hifitts2, tar_gz, write_files
 from tests.commands.download.server import Site, serving
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.tools import need_package
 
 NUM_RECORDS = 9
 
@@ -93,6 +98,16 @@ def _codes_of_files(place: Place) -> list[object]:
     return ["extend-codec-codes", place.manifest(), *options]
 
 
+def _codes_for(form: str, codec: str, *options: object) -> Callable[[Place], list[object]]:
+    def make(place: Place) -> list[object]:
+        write_audio(place.inputs / "voice.wav", 0.2, 24000)
+        reference = ("--ref-audio", place.inputs / "voice.wav") if form == "qwen3-tts" else ()
+        words = ("--codec-model", codec, "--output-dir", place.out, *reference, *options)
+        return ["extend-codec-codes", place.manifest(), "--output-form", form, *words]
+
+    return make
+
+
 def _context(place: Place) -> list[object]:
     options = ("--speaker-model", "toy", "--context-min-ssim", 0, "--context-min-duration", 0.1)
     return ["extend-context-audio", place.manifest(count=14), place.out, *options, "--max-rejects", 14]
@@ -113,13 +128,25 @@ def _filter(place: Place) -> list[object]:
     return ["filter", place.manifest(count=24), place.run / "out.json", *rules]
 
 
+def _marks(place: Place) -> list[object]:
+    _made("manifest-to-tarred", place.manifest(count=6, name="first.json"), place.out, "--num-shards", 2)
+    _made("manifest-to-tarred", place.manifest(6, 3, name="more.json"), "--concat-to", place.out)
+    place.run.rename(place.template)
+    return ["filter", place.out, "--drop", "duration > quantile(duration, 0.5)", "--skipme"]
+
+
 def _split(place: Place) -> list[object]:
     return ["split", place.manifest(count=24), place.out, "--part", "train=0.75", "--part", "test=0.25", "--by", "none"]
 
 
 def _duplicates(place: Place) -> list[object]:
     manifest = place.manifest()
-    return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,text"]
+    return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,near-audio,text"]
+
+
+def _score(place: Place) -> list[object]:
+    need_package("pyloudnorm")
+    return ["score", place.manifest(), place.run / "out.json"]
 
 
 def _prepare_texts(place: Place) -> list[object]:
@@ -139,6 +166,17 @@ def _index(place: Place) -> list[object]:
 def _download(place: Place) -> list[object]:
     site = place.stack.enter_context(serving(Site({"an4_sphere.tar.gz": tar_gz(an4())})))
     return ["download", "an4", "--data-root", place.out, "--base-url", site.url]
+
+
+def _lhotse(place: Place) -> list[object]:
+    """The manifests of a recipe that has ended: importing lhotse would take longer than all else."""
+    if importlib.util.find_spec("lhotse") is None:
+        pytest.skip("lhotse is not installed")
+    words = ["download", "lhotse", "ljspeech", *ljspeech(place.inputs / "corpus"), "--data-root", place.out]
+    _made(*words)
+    shutil.rmtree(place.out)
+    place.run.rename(place.template)
+    return words
 
 
 def _chapters(place: Place) -> list[object]:
@@ -181,15 +219,20 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "convert": _export("convert-audio", "--force-codec", "flac"),
     "codes": _codes,
     "codes-of-files": _codes_of_files,
+    "omnivoice": _codes_for("omnivoice", "toy8", "--shard-size", 3),
+    "qwen3-tts": _codes_for("qwen3-tts", "toy16", "--pool-duration", 0.5),
     "context": _context,
     "make-manifest": _make_manifest,
     "fix-durations": _fix_durations,
     "filter": _filter,
+    "marks": _marks,
     "split": _split,
     "duplicates": _duplicates,
+    "score": _score,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,
+    "lhotse": _lhotse,
     "chapters": _chapters,
     "blend": _blend,
     "write-config": _write_config,

@@ -116,7 +116,8 @@ class Runs:
 
 
 def _is_draft(name: str) -> bool:
-    return "~" in name.rpartition("/")[2] and "/tmp/" not in name
+    last = name.rpartition("/")[2]
+    return "~" in last and "/tmp/" not in name and not last.startswith(".list~")  # an empty folder of `list_anew`
 
 
 def _states(folder: Path) -> dict[str, tuple[int, int]]:

@@ -36,7 +36,7 @@ ERRORS: dict[str, tuple[int, ...]] = {
 NEW_BYTES = ("write", "writev", "pwrite", "copy", "open", "mkdir", "link")
 """What a full disk refuses."""
 KINDS = ("OUT", "STATE", "TMP")
-ALIKE = ("wenet", "parquet", "mels", "codes-of-files")
+ALIKE = ("wenet", "parquet", "mels", "codes-of-files", "omnivoice", "qwen3-tts")
 """Commands that write as others do: every second pair of a call and a kind of files is tried for them."""
 
 
@@ -76,7 +76,9 @@ FAST = {
 }
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.slow] if one == "codes" else []) for one in FAST]
+)  # a command that imports PyTorch takes 9 s
 def test_some_calls(name: str, record_property: Callable[[str, object], None]) -> None:
     with prepared(name) as runs:
         assert [one for fault in FAST[name] for one in runs.faults(fault)] == []

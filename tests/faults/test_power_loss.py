@@ -56,6 +56,22 @@ def test_a_loss(record_property: Callable[[str, object], None]) -> None:
     lose("tarred", 1, record_property)
 
 
+def test_what_readers_rely_on_is_on_the_disk_first() -> None:
+    """The plan before the mark of a unit, and the marks of all units before the report says that they are done."""
+    with prepared("tarred", contents=True) as runs:
+        events, state = runs.events, runs.place.run / "out.prepcli"
+        marks = {str(path) for path in (state / "done").iterdir()}
+        assert len(marks) == 4
+
+        def lasting_before(begins: str) -> set[str]:
+            first = next(n for n, one in enumerate(events) if one.call == "rename" and one.other.startswith(begins))
+            return set(disk_after(runs.place.run, events, first, Mode.FLUSHED))
+
+        runs.start_afresh()
+        assert str(state / "plan.json") in lasting_before(str(state / "done"))
+        assert marks <= lasting_before(str(state / "report.json"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_losses(name: str, record_property: Callable[[str, object], None]) -> None:

@@ -1,11 +1,22 @@
 """Ranks meet in every order, on simulated machines; see `tests.faults.schedules`."""
 
+import pathlib
 import sys
 from collections.abc import Callable
 
 import pytest
 
-from tests.faults.schedules import Schedule, failing, scheduler
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import run_job
+from prepcli.engine.state.workspace import Workspace
+from prepcli.processes.ranks import Rank
+from tests.faults.machines import Machine
+from tests.faults.ranks import World
+from tests.faults.schedules import OUT, Schedule, failing, scheduler
+from tests.faults.seam import simulated
+from tests.faults.toy import Toy, ToyJob
 
 Record = Callable[[str, object], None]
 
@@ -22,6 +33,33 @@ def test_promises_are_kept(record_property: Record) -> None:
 def test_promises_are_kept_in_many_orders(record_property: Record) -> None:
     record_property("schedules", 3_000)
     assert failing(200, 3_000) == {}
+
+
+def test_rejects_are_tried_again_that_a_file_server_lists_late() -> None:
+    """Another machine has listed the marks before the last ones were there, and its list is still in its cache."""
+    world, bad = World(), Toy(4, bad=frozenset(range(3 * 4)))
+    here, there = Machine("here"), Machine("there")
+    with simulated(world) as forget:
+        forget()
+        world.reset(0)
+        world.files.stale_seconds = 3600.0
+
+        def run(machine: Machine, function: Callable[[], object]) -> object:
+            process = world.start("", machine, 0.0, function)
+            world.run()
+            assert process.error is None
+            return process.result
+
+        def job(toy: Toy, rank: Rank, retry: bool = False) -> Callable[[], Report]:
+            options = RunOptions(rank=rank, retry_rejects=retry, budget=Budget(1000))
+            return lambda: run_job(ToyJob(toy, OUT, world), Workspace(OUT), options)
+
+        run(here, job(bad, Rank(0, 2)))
+        assert 0 < len(run(there, lambda: pathlib.os.listdir("/sim/out.prepcli/done"))) < 4  # type: ignore[arg-type, attr-defined]
+        run(here, job(bad, Rank(1, 2)))
+        run(there, job(Toy(4), Rank(), retry=True))
+        assert world.files.tree("/sim/out") == Toy(4).files()
+        world.end()
 
 
 def test_a_seed_repeats_its_schedule() -> None:

@@ -56,6 +56,8 @@ def test_sets_whose_files_are_gone(tmp_path: Path) -> None:
         ("data.list", "wenet"),
         ("filelists/all_mel_text_filelist.txt", "mels"),
         ("data-000000.parquet", "parquet"),
+        ("data.lst", "omnivoice"),
+        ("m_withAudioCodes_mimi.jsonl", "qwen3-tts"),
     ],
 )
 def test_a_set_of_which_nothing_is_left(tmp_path: Path, published: str, kind: str) -> None:

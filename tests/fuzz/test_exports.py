@@ -12,7 +12,9 @@ from tests.fuzz.calls import check_call, scratch
 from tests.fuzz.examples import examples
 from tests.fuzz.mutations import mutated
 from tests.fuzz.test_sets import VERIFIED, damage
+from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.toy_codec import use_toy_codec
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 KINDS = {
@@ -25,6 +27,11 @@ KINDS = {
     "tarred": ("manifest-to-tarred", "--num-shards", 2),
     "shar": ("manifest-to-shar", "--shard-size", 4, "--indexed"),
 }
+FORMS: dict[str, tuple[str, str, str | int]] = {
+    "omnivoice": ("toy8", "--shard-size", 4),
+    "qwen3-tts": ("toy16", "--ref-audio", "voice.wav"),
+}
+"""Kinds of codes with their texts: the toy codec, and options."""
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +43,29 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
         words = (command, manifest, folder / kind, *options, "--audio-base-dir", MINI_CORPUS, "--num-workers", 1)
         done = prepcli(*words)
         assert done.code == 0, done.err
+    write_audio(folder / "voice.wav", 0.2, 24000)
+    with pytest.MonkeyPatch.context() as patch:
+        use_toy_codec(patch.setattr)
+        patch.chdir(folder)
+        for form, (codec, *options) in FORMS.items():
+            where = ("--output-dir", folder / form, "--audio-base-dir", MINI_CORPUS, "--devices", "cpu")
+            made: tuple[object, ...] = (
+                "extend-codec-codes",
+                manifest,
+                "--output-form",
+                form,
+                "--codec-model",
+                codec,
+                *where,
+                *options,
+            )
+            done = prepcli(*made)
+            assert done.code == 0, done.err
     return folder
 
 
 @examples(30)
-@given(st.data(), st.sampled_from(sorted(KINDS)), st.booleans())
+@given(st.data(), st.sampled_from(sorted([*KINDS, *FORMS])), st.booleans())
 def test_what_looks_at_a_set(sets: Path, data: st.DataObject, kind: str, with_records: bool) -> None:
     with scratch() as folder:
         out = copy_set(sets / kind, folder, records=with_records)

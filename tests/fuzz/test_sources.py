@@ -69,6 +69,7 @@ KALDI = {
 }
 
 
+@pytest.mark.slow
 @examples(60)
 @given(st.fixed_dictionaries({name: mutated(data) for name, data in KALDI.items()}))
 @example({**KALDI, "segments": b"a-1 a 0.5 0.1\na-2 a nan inf\nb-1 b 0 1e999\n"})

@@ -1,6 +1,6 @@
 """Every job, killed or stopped at random moments and continued by other numbers of ranks, gives the same bytes.
 
-The rows are in `tests/support/kill_cases.py`; ranks that read manifests together, and runs into a store, are below.
+The rows are in `tests/jobs/kill_cases.py`; ranks that read manifests together, and runs into a store, are below.
 """
 
 import gzip
@@ -22,10 +22,8 @@ import pytest
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.storage.paths import StorePath
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
-from tests.storage.buckets import Bucket
-from tests.storage.object_store import ObjectStore
-from tests.support.kill_cases import JOBS, noisy_shar, segments
-from tests.support.killing import (
+from tests.jobs.kill_cases import JOBS, noisy_shar, segments
+from tests.jobs.killing import (
     ATTEMPTS,
     Case,
     Environ,
@@ -40,6 +38,8 @@ from tests.support.killing import (
     wait_for,
     wait_until_gone,
 )
+from tests.storage.buckets import Bucket
+from tests.storage.object_store import ObjectStore
 from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
 from tests.support.sharing_ranks import KILL_AT, MOMENTS
 from tests.support.toy_codec import HOLD

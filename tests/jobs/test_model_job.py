@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,26 +17,35 @@ from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_context_audio.job import ContextJob
 from prepcli.commands.extend_context_audio.options import ContextOptions
 from prepcli.engine.ranks.claims import Claims
-from prepcli.engine.ranks.progress import SharedCounter
+from prepcli.engine.ranks.progress import RankProgress, SharedCounter, progress_file
 from prepcli.engine.ranks.stealing import claims_folder, units_in_hand
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.workspace import Workspace
-from prepcli.models.running import ModelRunner
+from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.jobs import model_job, prefetch
+from prepcli.models.running import ModelRunner, Running
 from prepcli.processes.owner import Life
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import worker_context
 from tests.conftest import MINI_CORPUS, tree
+from tests.support.lazy import lazy
 from tests.support.shar_sets import make
 from tests.support.toy_codec import use_toy_codec
 from tests.support.toy_voice import use_toy_voice
 
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 LAUNCH = "slurm-1.0.0"
+DIES_AT = 19
+"""Batch at which the worker dies: the model is in the middle of a unit then, and has computed others."""
 
 
 class Launch:
@@ -155,6 +167,43 @@ def test_a_unit_that_is_read_ahead_can_still_be_taken(tmp_path: Path, monkeypatc
     }
 
 
+def test_the_device_is_set_up_before_the_first_batch(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_up: list[int] = []
+    for job in (CodesJob, ContextJob):
+        monkeypatch.setattr(job, "set_up_device", lambda self: set_up.append(len(launch.in_hand)))
+    launch.run(0, steal=False)
+    assert set_up == [0]
+
+
+def test_units_that_are_computed_when_a_worker_dies_are_kept(
+    shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not computed again, and what was computed of the unit at work is not counted twice."""
+    use_toy_codec(monkeypatch.setattr)
+    options = CodesOptions("toy", "toy", pool_duration=30.0)
+    launch = Launch(lambda: CodesJob(shar, options), lambda out: codes_workspace(out, "toy"), tmp_path)
+    died, num_calls, decode = tmp_path / "died", itertools.count(), prefetch.decode_batch
+    computed: list[int] = []
+    taken_back: list[int] = []
+    publish, take_back = model_job._publish, model_job._Begun.take_back
+
+    def dying(*arguments: Any) -> prefetch.Decoded:
+        if next(num_calls) >= DIES_AT and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return decode(*arguments)
+
+    monkeypatch.setattr(prefetch, "decode_batch", dying)
+    monkeypatch.setattr(model_job, "_publish", lambda one, *more: computed.append(one.records) or publish(one, *more))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(model_job._Begun, "take_back", lambda one: taken_back.append(one.records) or take_back(one))  # type: ignore[func-returns-value]
+    report = run_job(launch._make_job(), launch.workspace, RunOptions(num_workers=1))
+    progress = read_document(progress_file(launch.workspace, 0), RankProgress)
+    assert sum(taken_back) > 0 and died.exists()
+    assert len(computed) == report.units
+    assert progress is not None and progress.records_done == progress.records_total == sum(computed)
+    assert tree(launch.workspace.folder) == launch.undisturbed()
+
+
 def test_without_stealing_each_rank_keeps_to_its_share(launch: Launch) -> None:
     first = launch.run(0, steal=False)
     assert first.status == "incomplete"
@@ -163,3 +212,32 @@ def test_without_stealing_each_rank_keeps_to_its_share(launch: Launch) -> None:
     assert 0 < len(own) < len(launch.done) - 1
     assert launch.in_hand == [[]] * len(launch.in_hand)
     assert tree(launch.workspace.folder) == launch.undisturbed()
+
+
+def test_the_next_unit_is_started_before_the_last_batches_of_a_unit_are_taken(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the device would be idle at the end of each unit."""
+    steps: list[tuple[str, int]] = []
+    started: list[int] = []
+    start, result = ModelRunner.run, Running.result
+
+    def noted_run(self: ModelRunner, *arguments: Any, **more: Any) -> Any:
+        found = start(self, *arguments, **more)
+        started.append(id(found))
+        kept.append(found)
+        steps.append(("start", len(started)))
+        return found
+
+    def noted_result(self: Running) -> Any:
+        steps.append(("take", started.index(id(self)) + 1))
+        return result(self)
+
+    kept: list[Running] = []
+    monkeypatch.setattr(ModelRunner, "run", noted_run)
+    monkeypatch.setattr(Running, "result", noted_result)
+    run_job(launch._make_job(), launch.workspace, RunOptions())
+    depth = 1 + torch.get_num_threads()  # of a CPU
+    assert len(started) > 3 * depth
+    in_turn = [step for number in range(1, len(started) + 1) for step in (("start", number), ("take", number - depth))]
+    assert steps[: len(in_turn) - depth] == [step for step in in_turn if step[1] > 0]

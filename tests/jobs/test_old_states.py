@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import DATA, tree
-from tests.support.old_states import JOBS, ROOT
+from tests.jobs.old_states import JOBS, ROOT
 from tests.support.running import prepcli
 
 STATES = sorted(path.name.removesuffix(".tar.gz") for path in (DATA / "old_states").glob("*.tar.gz"))

@@ -20,7 +20,7 @@ from prepcli.models import ranks
 from prepcli.models.devices import Devices
 from prepcli.models.faults import Fault, fault_of
 from tests.conftest import MINI_CORPUS, tree
-from tests.support import cuda_messages as messages
+from tests.models import cuda_messages as messages
 from tests.support.forks import FORKING
 from tests.support.lazy import lazy
 from tests.support.running import Outcome, clean_environment, prepcli, run_process

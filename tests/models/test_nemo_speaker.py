@@ -264,3 +264,53 @@ def test_nemos_own_resampling_is_not_used_but_nearly_the_same(monkeypatch: pytes
     assert own.shape[1] == 22051  # of 22,051.4
     assert (theirs[:, :, :-1] != ours[:, :, :-1]).float().mean() < 1e-3
     assert asked == [16000]
+
+
+def test_weights_in_bfloat16_give_the_codes_of_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy has the rounding of autocast; the weights of float32 stay as they are."""
+    for kind in ("replicate", "causal", "stft"):
+        codec = loaded(monkeypatch, small_codec(kind))
+        audio, lengths = noise(40, 3), torch.tensor([40 * SAMPLES_PER_FRAME])
+        exact, _ = codec.encode(audio, lengths, "fp32")
+        found, _ = codec.encode(audio, lengths, "bf16")
+        kept = codec._encoder_in_bfloat16
+        monkeypatch.setattr(codec, "_encoder_in_bfloat16", codec._encoder)
+        assert torch.equal(codec.encode(audio, lengths, "bf16")[0], found)
+        assert not torch.equal(found, exact)
+        assert torch.equal(codec.encode(audio, lengths, "fp32")[0], exact)
+        codec.to("cpu")
+        assert codec._encoder_in_bfloat16 is not kept, "the copy is made again on another device"
+
+
+def test_folded_batch_norm_gives_the_same_embeddings(titanet_model: Any) -> None:
+    model = titanet_model
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.BatchNorm1d):
+            assert layer.running_mean is not None and layer.running_var is not None
+            layer.running_mean.uniform_(-0.5, 0.5)
+            layer.running_var.uniform_(0.5, 2)
+            if layer.weight is not None:
+                layer.weight.data.uniform_(0.5, 2)
+                layer.bias.data.uniform_(-0.5, 0.5)
+    encoder = NemoSpeakerEncoder("x.nemo", "--speaker-model")
+    audio, lengths = noise(375, 2).view(2, -1), torch.tensor([12000, 9000])
+    plain = encoder.embed(audio, lengths)
+    features = torch.randn(2, 80, 64, generator=torch.Generator().manual_seed(4))
+
+    def frames() -> torch.Tensor:
+        with torch.inference_mode():
+            found: torch.Tensor = model.encoder(audio_signal=features, length=torch.tensor([64, 40]))[0]
+            return found
+
+    encoded = frames()
+    encoder.to("cpu")
+    assert torch.equal(encoder.embed(audio, lengths), plain), "on a CPU nothing changes"
+    norms = [layer for layer in model.encoder.modules() if isinstance(layer, torch.nn.BatchNorm1d)]
+    nemo_speaker.fold_batch_norm(model)
+    assert len(norms) > 10
+    assert not any(isinstance(layer, torch.nn.BatchNorm1d) for layer in model.encoder.modules())
+    folded = encoder.embed(audio, lengths)
+    assert float(1 - (folded.double() * plain.double()).sum(1).min()) <= 1e-5
+    scale = float(encoded.std())  # embeddings of random weights are alike, what the encoder gives is not
+    torch.testing.assert_close(frames(), encoded, rtol=1e-4, atol=1e-4 * scale)
+    assert float((encoded[0] - encoded[1]).std()) > scale / 10

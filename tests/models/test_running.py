@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from prepcli.models.running import ModelRunner
-from tests.support.cuda_messages import MEMORY
-from tests.support.cuda_stand_ins import TO_HOST, stand_in_for_cuda
+from tests.models.cuda_messages import MEMORY
+from tests.models.cuda_stand_ins import TO_HOST, stand_in_for_cuda
 from tests.support.lazy import lazy
 from tests.support.running import HANG_SECONDS
 

@@ -8,7 +8,7 @@ import pytest
 
 from prepcli.models import running
 from prepcli.models.running import ModelRunner
-from tests.support.cuda_stand_ins import COMPUTING, TO_DEVICE, TO_HOST, Noted, OnDevice, stand_in_for_cuda
+from tests.models.cuda_stand_ins import COMPUTING, TO_DEVICE, TO_HOST, Noted, OnDevice, stand_in_for_cuda
 from tests.support.lazy import lazy
 
 pytestmark = pytest.mark.torch

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,19 +17,35 @@ from tests.support.warm import warm_python
 pytestmark = pytest.mark.slow
 
 
+def config_of(work: Path) -> Any:
+    return yaml.safe_load((work / "train.yaml").read_text())
+
+
 def test_own_audio_and_the_same_again(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")  # of `score`
     done = run("own_audio", tmp_path, "--mini", WORK="my work")
     assert done.returncode == 0, done.stderr
     work = tmp_path / "my work"
-    config = yaml.safe_load((work / "train.yaml").read_text())["train_ds"]
+    config = config_of(work)["train_ds"]
     assert config["input_cfg"] == str(work / "input_cfg.yaml")
-    assert config["num_buckets"] == 4
+    assert config["num_buckets"] == 3
     entries = yaml.safe_load((work / "input_cfg.yaml").read_text())
     assert [entry["tags"] for entry in entries] == [{"lang": "en"}, {"lang": "it"}]
     assert sum(entry["weight"] for entry in entries) == pytest.approx(1)
     corpus = read_lines(MINI_CORPUS / "manifest.json")
     italian = sorted(record["text"] for record in corpus if record["lang"] == "it")
     assert sorted(record["text"] for record in read_lines(work / "it.json")) == italian
+    assert "keep 0.5 <= duration <= 40 and chars_per_second <= 40" in done.stderr
+    assert "drop clipped > 0.01 or peak_db < -50" in done.stderr
+    dev = read_lines(work / "dev.json")
+    assert all(record["bandwidth"] > 0 for record in dev)
+    assert len(dev) == 2
+    assert config_of(work)["validation_ds"]["manifest_filepath"] == str(work / "dev.json")
+    for lang in ("en", "it"):
+        records = [*read_lines(work / f"{lang}_parts/train.json"), *read_lines(work / f"{lang}_parts/dev.json")]
+        assert len(records) == len(read_lines(work / f"{lang}.json")) == 6
+        in_shards = {record["text"] for record in read_lines(work / lang / "tarred_audio_manifest.json")}
+        assert in_shards == {record["text"] for record in records} - {record["text"] for record in dev}
     before = {path: path.read_bytes() for path in sorted(work.glob("*.*")) if path.is_file()}
     again = run("own_audio", tmp_path, "--mini", WORK="my work")
     assert again.returncode == 0, again.stderr
@@ -38,6 +55,7 @@ def test_own_audio_and_the_same_again(tmp_path: Path) -> None:
 
 def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
     """Without the last check of `blend`, for which NeMo would be imported: `tests/commands/blend` has it."""
+    pytest.importorskip("scipy")  # of `score`
     for name in ("s01", "s07"):
         shutil.copytree(MINI_CORPUS / name, tmp_path / name)
         for audio in list((tmp_path / name).glob("*.*")):
@@ -47,7 +65,9 @@ def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
     unchecked.write_text(f'#!/bin/sh\nif [ "$3" = blend ]; then set -- "$@" --no-check; fi\nexec {warm} "$@"\n')
     unchecked.chmod(0o755)
     python, second = str(unchecked), f"it:{tmp_path / 's07'}"
-    done = run("own_audio", tmp_path, WORK="work", SHARDS="2", FIRST="en:s01", SECOND=second, PREPCLI_PYTHON=python)
+    done = run(
+        "own_audio", tmp_path, WORK="work", SHARDS="2", DEV="1", FIRST="en:s01", SECOND=second, PREPCLI_PYTHON=python
+    )
     assert f"make-manifest {tmp_path}/s01 " in done.stdout, done.stderr
     assert {record["text"] for record in read_lines(tmp_path / "work/en.json")} == {"some words"}
     assert (tmp_path / "work/input_cfg.yaml").exists()

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.kill_cases import JOBS as KILLED
-from tests.support.kill_cases import download_an4
-from tests.support.killing import Case
+from tests.jobs.kill_cases import JOBS as KILLED
+from tests.jobs.kill_cases import download_an4
+from tests.jobs.killing import Case
 
 LEFT_OUT = ("indexed-shar", "download", "index")
 MAKERS: dict[str, Callable[[Path], Case]] = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import read_lines
-from tests.support.killing import Case, children, gone, remove, wait_for
+from tests.jobs.killing import Case, children, gone, remove, wait_for
 from tests.support.running import HANG_SECONDS, Process
 
 MAX_KILLS = 4

@@ -71,6 +71,14 @@ def test_an_etag_that_is_the_md5_of_what_was_sent_needs_no_further_request(monke
     assert not client._uploads
 
 
+def test_the_size_counts_even_if_the_etag_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that were lost before they were sent."""
+    monkeypatch.setattr(client, "put_object", lambda text, data: hashlib.md5(data).hexdigest())
+    monkeypatch.setattr(client, "object_info", lambda text: ObjectInfo(text, 5, 0, "etag"))
+    with pytest.raises(StoreError, match="has 5 bytes at the store, but 6 were sent"):
+        client.finish_upload(uploaded(b"hello", False), 6)
+
+
 def test_only_an_upload_that_was_not_finished_is_aborted() -> None:
     """obstore removes the parts of a file that is left by an exception."""
     for is_finished in (False, True):
@@ -104,7 +112,7 @@ def test_which_requests_are_repeated(answer: str, is_repeated: bool, monkeypatch
         return "found"
 
     monkeypatch.setattr(client, "store_of", lambda _: None)
-    monkeypatch.setattr("prepcli.storage.client.time.sleep", lambda _: None)
+    monkeypatch.setattr("prepcli.storage.failures.time.sleep", lambda _: None)
     if is_repeated:
         assert client._request(parse_address(ADDRESS), send) == "found"
         return

@@ -55,7 +55,7 @@ def test_other_commands_refuse_addresses(words: tuple[str, ...], tmp_path: Path)
 def test_schemes_of_other_stores(words: tuple[str, ...], address: str, tmp_path: Path) -> None:
     done = prepcli(*words, cwd=tmp_path)
     assert done.code == 2
-    taken = "local paths" if words[0] == "blend" else "local paths and addresses with s3:// or ais://"
+    taken = "local paths" if words[0] == "blend" else "local paths and addresses with s3://, ais:// or hf://datasets/"
     assert f"{address} cannot be used, only {taken}: download it first" in done.error_line
     assert list(tmp_path.iterdir()) == []
 

@@ -1,12 +1,21 @@
 """Uploads in parts: what the client aborts, and what it leaves to the store's lifecycle rule."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
+from prepcli.engine.publishing.output_files import PublishedFile
+from prepcli.engine.publishing.owned import Noted, note
+from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import run_job
+from prepcli.engine.state.workspace import Workspace
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.failures import StoreError
+from prepcli.storage.paths import StorePath
+from tests.engine.toy import ToyJob
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
 from tests.support.running import Prepcli
@@ -70,3 +79,22 @@ def test_no_run_aborts_an_upload_that_it_has_not_begun(
         checked = run("verify", out, "--work-dir", tmp_path, "--json")
         assert (checked.code, checked.json["problems"], checked.json["records"]) == (0, [], 48)
     assert "out/other.tar" not in bucket.names()
+
+
+def test_an_object_that_appears_after_the_output_was_cleared_is_still_ours(there: Bucket, tmp_path: Path) -> None:
+    """A process of the former run, which is alive, completes it late; clearing again removes it."""
+    out = StorePath(there / "out")
+
+    def make(overwrite: bool = True) -> None:
+        job = ToyJob(out, num_units=2)  # type: ignore[arg-type]
+        run_job(job, Workspace(out, work_dir=tmp_path / "state"), RunOptions(budget=Budget(1), overwrite=overwrite))
+
+    make(overwrite=False)
+    whole = there.names("out/")
+    workspace = Workspace(out, work_dir=tmp_path / "state")
+    late = Noted({"unit_007.txt": PublishedFile(hashlib.sha256(b"late").hexdigest(), 4)})
+    note(workspace, "unit_007", late, workspace.root)
+    make()
+    call(client.put_object, str(out / "unit_007.txt"), b"late")
+    make()
+    assert there.names("out/") == whole

@@ -13,6 +13,7 @@ MIN_STATEMENTS = 30
 ELSEWHERE = {
     "commands/download/data_set.py": "commands/download/test_extracted.py",
     "commands/download/report.py": "commands/download/test_job.py",
+    "commands/extend_codec_codes/codec_job.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/extend_codec_codes/file_segments.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/extend_codec_codes/shard_index.py": "commands/extend_codec_codes/test_job.py",
     "commands/extend_codec_codes/uses.py": "commands/extend_codec_codes/test_manifest_job.py",
@@ -20,7 +21,6 @@ ELSEWHERE = {
     "commands/verify/plain_codes.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/verify/shards.py": "commands/verify/test_tarred.py",
     "engine/state/store_output.py": "storage/test_store.py",
-    "formats/archives.py": "jobs/inputs/test_bad_input.py",
     "formats/parquet_audio.py": "jobs/inputs/test_bad_input.py",
     "formats/parquet.py": "commands/exports/parquet/test_job.py",
     "formats/tarred.py": "commands/manifest_to_tarred/test_command.py",

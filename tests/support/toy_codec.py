@@ -27,7 +27,10 @@ HOLD = "TOY_CODEC_HOLD"
 
 
 class ToyCodec:
-    """Four codebooks of 1000 entries: one layer that reflects, and one code per frame and codebook of its output."""
+    """Codebooks of 1000 entries: one layer that reflects, and one code per frame and codebook of its output.
+
+    There are four codebooks, or as many as the number at the end of the name says.
+    """
 
     min_frames = 1
     values_per_sample = 1.0
@@ -39,10 +42,11 @@ class ToyCodec:
         self.codebook_size = codebook_size
         self.num_encoded = 0
         self._counting = threading.Lock()
-        layer = torch.nn.Conv1d(1, 4, 320, stride=160, padding=80, padding_mode="reflect", bias=False)
+        self.num_codebooks = int(name.removeprefix("toy") or 4) if name.startswith("toy") else 4
+        layer = torch.nn.Conv1d(1, self.num_codebooks, 320, stride=160, padding=80, padding_mode="reflect", bias=False)
         with torch.no_grad():
             weights = torch.randn(layer.weight.shape, generator=torch.Generator().manual_seed(3))
-            layer.weight.copy_(weights if name == "toy" else weights.flip(0))
+            layer.weight.copy_(weights if name.startswith("toy") else weights.flip(0))
         self._layer = layer
 
     def to(self, device: str) -> None:

@@ -19,6 +19,7 @@ import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -31,6 +32,7 @@ LIGHT = (
     "yaml.cyaml",
 )
 TORCH = (*LIGHT, "torch", "torchaudio.functional")
+SCIPY = (*LIGHT, "pyloudnorm")
 WITH_TORCH = {"extend-context-audio", "extend-codec-codes", "manifest-to-mels"}
 """The commands that import PyTorch."""
 LIBRARY = "LD_PRELOAD"
@@ -41,6 +43,8 @@ READ_AT_START = ("PYTHON", "TZ", "LC_", "LANG", "LD_", "MALLOC_", "OMP_", "OPENB
 
 def preload_for(arguments: Sequence[str]) -> tuple[str, ...]:
     """The modules that the server should have imported for a command line."""
+    if "score" in arguments and find_spec("pyloudnorm"):
+        return SCIPY
     return LIGHT if WITH_TORCH.isdisjoint(arguments) else TORCH
 
 

@@ -37,10 +37,13 @@ def main() -> None:
     is_light = "torch" not in modules
     if is_light:  # its 500 MB would make each fork cost ten times more
         sys.modules["torch"] = None  # type: ignore[assignment]
-    for name in modules:
+    packages = [name for name in modules if name.endswith(".*")]
+    for name in packages:
         _import(name)
     if is_light:
         del sys.modules["torch"]
+    for name in [name for name in modules if name not in packages]:  # SciPy fails where torch is None
+        _import(name)
     os.environ.clear()
     _forget_finalizers()
     gc.collect()

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,10 @@ def blend(options: Blend) -> BlendReport:
     tags = options.tags()
     if is_for_wenet and tags:
         raise UsageError(f"a list for WeNet has no tags: leave out {option('--lang')} and {option('--tag')}")
-    read, num_workers = read_wenet_set if is_for_wenet else read_set, options.num_workers or available_processors()
+    if is_for_wenet and options.keep:
+        raise UsageError(f"{option('--keep')} reads NeMo manifests, which a list for WeNet does not have")
+    num_workers = options.num_workers or available_processors()
+    read = read_wenet_set if is_for_wenet else partial(read_set, keep=options.keep)
     root = read_sets(options.sets, lambda name, path: read(name, path, num_workers))
     depth = root.depth()
     temperatures = options.temperature or (1.0,)

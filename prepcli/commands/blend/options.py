@@ -48,6 +48,15 @@ class Blend:
         ),
     ] = ()
     by: Annotated[By, Option("Weigh the sets by hours or by number of records.")] = "hours"
+    keep: Annotated[
+        tuple[str, ...],
+        Option(
+            "Count only the hours and records for which this is true, as in filter; the sets stay whole.",
+            metavar="EXPR",
+            one_each=True,
+            order=-1,
+        ),
+    ] = ()
     lang: Annotated[
         tuple[str, ...],
         Option("Tag with the language, of all sets or of one set or group.", metavar="[NAME=]LANG", one_each=True),

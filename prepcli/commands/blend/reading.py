@@ -9,6 +9,7 @@ from typing import Any
 
 from prepcli.audio.seconds import seconds_of
 from prepcli.commands.blend.nodes import Node
+from prepcli.commands.filter.keeping import Keeping
 from prepcli.engine.publishing.publish import read_marker
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status
@@ -20,6 +21,7 @@ from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio
 from prepcli.formats.names import check_loadable, path_in
 from prepcli.formats.sets import ParquetSet, SharSet, TarredSet, open_set
+from prepcli.formats.tarred import MARKS_FILE
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import printable_command
 from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
@@ -111,7 +113,7 @@ def _parse(text: str) -> tuple[str, str, float | None]:
     return name, path, number
 
 
-def read_set(name: str, path: str, num_workers: int) -> Node:
+def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -> Node:
     """A data set for NeMo, with its hours and records.
 
     Raises:
@@ -119,7 +121,7 @@ def read_set(name: str, path: str, num_workers: int) -> Node:
     """
     here = Path(path)
     if path.endswith((".yaml", ".yml")):
-        return _read_config(name, path, (), num_workers)
+        return _read_config(name, path, (), num_workers, keep)
     reports = finished_reports(here)  # first, because tars of an unfinished run may be missing
     if here.is_dir():
         one = open_set(here)
@@ -127,7 +129,7 @@ def read_set(name: str, path: str, num_workers: int) -> Node:
             one.check_parts()
             group = Node(name, {"type": "group"})
             sets = [Node(bucket.folder.name, _entry(bucket), is_tarred=True) for bucket in one.parts.values()]
-            group.children = [_measured(node, num_workers) for node in sets]
+            group.children = [_measured(node, num_workers, keep) for node in sets]
             return group
         are_only_cuts = isinstance(one, SharSet) and one.is_flat and not one.audio
         if are_only_cuts or not isinstance(one, TarredSet | SharSet | ParquetSet):
@@ -153,7 +155,7 @@ def read_set(name: str, path: str, num_workers: int) -> Node:
         node = Node(name, entry, is_tarred=False)
     node.seconds = sum(report.seconds for report in reports)
     node.records = sum(report.records_out for report in reports)
-    return node if node.records and node.seconds else _measured(node, num_workers)
+    return node if node.records and node.seconds and not keep else _measured(node, num_workers, keep)
 
 
 def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
@@ -171,10 +173,10 @@ def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
     return entry
 
 
-def _read_config(name: str, path: str, seen: tuple[str, ...], num_workers: int) -> Node:
+def _read_config(name: str, path: str, seen: tuple[str, ...], num_workers: int, keep: Sequence[str]) -> Node:
     """An `input_cfg` as a group; its entries keep their keys, and their weights if they have some."""
     group = Node(name, {"type": "group"})
-    group.children = [_config_entry(*entry, num_workers) for entry in _entries(path, seen)]
+    group.children = [_config_entry(*entry, num_workers, keep) for entry in _entries(path, seen)]
     return group
 
 
@@ -196,17 +198,19 @@ def _entries(value: Any, seen: tuple[str, ...]) -> Iterator[tuple[str, dict[str,
         yield f"entry{number}", handed_down | entry, kind, within
 
 
-def _config_entry(name: str, entry: dict[str, Any], kind: str, seen: tuple[str, ...], num_workers: int) -> Node:
+def _config_entry(
+    name: str, entry: dict[str, Any], kind: str, seen: tuple[str, ...], num_workers: int, keep: Sequence[str]
+) -> Node:
     node = Node(name, entry, given=entry.get("weight"))
     if kind != "group":
         node.is_tarred = kind in ("nemo_tarred", "parquet") or entry.get("shar_path") is not None
-        return _measured(node, num_workers)
+        return _measured(node, num_workers, keep)
     if entry.get("reweight_temperature") is not None:
         raise UsageError(
             f"a group{in_file(seen)} has a reweight_temperature, with which NeMo would change the weights of the "
             f"table; take it out, and give {option('--temperature')}"
         )
-    node.children = [_config_entry(*below, num_workers) for below in _entries(entry.get("input_cfg"), seen)]
+    node.children = [_config_entry(*below, num_workers, keep) for below in _entries(entry.get("input_cfg"), seen)]
     return node
 
 
@@ -229,6 +233,8 @@ def finished_reports(path: Path) -> list[Report]:
         reports.append(report)
         if root == own.root and len(roots) == 1 and read_marker(workspace, FINISH_UNIT, plan.digest) is None:
             return []  # the files have changed since the run
+    if (own.root / MARKS_FILE).is_file():
+        return []  # trainers do not read all that was written
     return reports
 
 
@@ -240,10 +246,13 @@ def _progress(status: Status) -> str:
     return f": {status.units_done} of {status.units} units are done; continue with: {command}"
 
 
-def _measured(node: Node, num_workers: int) -> Node:
-    """Read the durations of all records."""
+def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:
+    """Read the durations of all records, or of those for which the expressions are true."""
     data: DataSet | Mix = parse_input_cfg([{key: value for key, value in node.entry.items() if key != "weight"}])
-    found = read_input(data, num_workers=num_workers, seconds_of=seconds_of)
+    keeping = Keeping(keep) if keep else None
+    found = read_input(data, num_workers=num_workers, seconds_of=seconds_of, selection=keeping)
+    if keeping is not None:
+        node.notes.append(f"{keeping.note()}; all are in the set")
     node.seconds, node.records = float(found.seconds.sum()), len(found.seconds)
     if found.first_rejected:
         lines = "1 line cannot be used" if found.num_rejected == 1 else f"{found.num_rejected:,} lines cannot be used"

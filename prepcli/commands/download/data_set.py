@@ -42,7 +42,7 @@ class Utterance:
 
 
 Derive = Callable[[Iterator[tuple[str, dict[str, Any]]]], Iterable[tuple[str, Iterable[str]]]]
-"""Makes more files (names, and lines without line ends) from (manifest, record) in the order of the manifests."""
+"""Makes further files from all pairs (manifest, record); yields the name and the lines of each, without line ends."""
 
 
 @dataclass(frozen=True)

@@ -288,7 +288,7 @@ def check_given(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetc
     """Refuse a file of `--archive` that none of the data sets uses, or that unpacking would remove.
 
     Raises:
-        UsageError: there is such a file.
+        UsageError: a file is refused.
     """
     used = [_given(data_set, fetching) for data_set in data_sets]
     for path, tree in ((path, tree) for path in fetching.archives for data_set in data_sets for tree in data_set.trees):

@@ -140,7 +140,7 @@ class Child:
                 self._wait(seconds)
                 made = self._pipe.recv()
                 break
-            except (EOFError, ConnectionError) as error:  # the second: it had not read all
+            except (EOFError, ConnectionError) as error:  # ConnectionError: it has not read the message
                 code = self._process.wait()
                 self.close()
                 if is_last or isinstance(error, EOFError):

@@ -10,7 +10,9 @@ from prepcli.audio.seconds import seconds_of
 from prepcli.commands.estimate_bins.options import BinsOptions, lower_limit, upper_limit, with_keys_of
 from prepcli.commands.estimate_bins.padding import evenly, padding
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
+from prepcli.commands.filter.keeping import Keeping
 from prepcli.errors import UsageError, option
+from prepcli.interface.calls import tell
 from prepcli.interface.reports import brief, percentiles
 from prepcli.jobs.inputs.data import data_of
 from prepcli.manifest.durations import Durations, read_input
@@ -99,6 +101,7 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     data = data_of(spec, "leave out")
     options = with_keys_of(options, data)
     check_limits(options.min_duration, options.max_duration)
+    keeping = Keeping(options.keep) if options.keep else None
     found = read_input(
         data,
         num_workers=options.num_workers or available_processors(),
@@ -106,7 +109,10 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         max_duration=upper_limit(options.max_duration),
         num_examples=options.num_examples,
         seconds_of=seconds_of,
+        selection=keeping,
     )
+    if keeping is not None:
+        tell(f"note: {keeping.note()}")
     if not len(found.seconds):
         raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
     durations = np.sort(found.seconds)

@@ -183,6 +183,15 @@ class BinsOptions:
     batch_duration: BatchDuration = 360.0
     num_workers: NumWorkers = None
     progress: Progress = False
+    keep: Annotated[
+        tuple[str, ...],
+        Option(
+            "Use only the examples for which this is true, as in filter.",
+            metavar="EXPR",
+            one_each=True,
+            order=-1,
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,18 +37,29 @@ class ExportOptions(SetInput):
 
 
 @dataclass(frozen=True)
-class ShardOptions(ExportOptions):
-    """The options that shape shards with audio; `target_sample_rate` in Hz."""
+class AudioOptions(ExportOptions):
+    """The options of exports that write audio files; `target_sample_rate` in Hz."""
 
-    shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1, order=-1)] = 1000
-    shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
-    shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle")] = 0
     target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
     channel: Channel = None
     check_audio: Annotated[
         bool,
         Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
     ] = False
+
+    def check(self) -> None:
+        """Check the rate and the channel."""
+        check_target_rate(self.target_sample_rate)
+        chosen_channel(self.channel)
+
+
+@dataclass(frozen=True)
+class ShardOptions(AudioOptions):
+    """The options that shape shards with audio."""
+
+    shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1, order=-1)] = 1000
+    shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
+    shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle")] = 0
 
     @property
     def unit_size(self) -> int:
@@ -59,8 +70,3 @@ class ShardOptions(ExportOptions):
     def seed(self) -> int | None:
         """The value of `--shuffle-seed` with `--shuffle`, else None."""
         return self.shuffle_seed if self.shuffle else None
-
-    def check(self) -> None:
-        """Check the rate and the channel too."""
-        check_target_rate(self.target_sample_rate)
-        chosen_channel(self.channel)

@@ -1,19 +1,27 @@
-"""The base of jobs with a codec: the codec, its settings, and the device."""
+"""The bases of jobs with a codec: the codec, its settings, and the device; and of those over records."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.audio.rates import rates_note
-from prepcli.commands.extend_codec_codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED, WAITED
+from prepcli.commands.extend_codec_codes.content import check_audio
+from prepcli.commands.extend_codec_codes.disagreements import notes_of
+from prepcli.commands.extend_codec_codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED
+from prepcli.commands.extend_codec_codes.file_segments import UsedSegmentDecoder
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.engine.publishing.publish import Marker, totals
-from prepcli.engine.state.plan import Contents, UnitT
+from prepcli.engine.state.plan import Contents, Plan, UnitT
+from prepcli.engine.state.workspace import Workspace
+from prepcli.formats.names import absolute_folder
 from prepcli.interface.options import settings_of
-from prepcli.jobs.model_job import WALL, ModelJob
+from prepcli.jobs.model_job import WAITED, WALL, ModelJob
+from prepcli.jobs.record_job import ContentsT, OverRecords, RecordUnit
+from prepcli.jobs.records import AUDIO_BASE_DIRS, base_directories
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec, mixes_lengths
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.protocols import Codec
+from prepcli.storage.paths import AnyPath
 
 MAX_RATE = 48000
 """Audio up to this rate (Hz) goes to a GPU in batches through shared memory."""
@@ -89,4 +97,46 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
         if counts[COMPARED]:
             details["codes_unlike_fp32"] = round(counts[DIFFERENT] / counts[COMPARED], 6)
             details["codes_compared"] = int(counts[COMPARED])
-        return details | rates_note((marker.extra for marker in markers), "segments", "the codec's {} Hz")
+        return details | notes_of(marker.extra for marker in markers)
+
+
+class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, ContentsT]):
+    """A job that encodes the audio of records. A unit is some consecutive records."""
+
+    def __init__(
+        self,
+        manifests: Sequence[str],
+        audio_base_dir: AnyPath | None,
+        out: AnyPath,
+        options: CodesOptions,
+        *,
+        device: str = "cpu",
+        num_workers: int = 1,
+    ) -> None:
+        """`audio_base_dir`: folder of relative paths (None: the folder of each manifest). `out`: OUT."""
+        super().__init__(options, device, num_workers)
+        self.manifests = manifests
+        self._audio_base_dir = audio_base_dir
+        self.folder = absolute_folder(str(out))
+
+    @property
+    def audio_base_dir(self) -> AnyPath | None:
+        """The folder of relative audio paths; None for the folder of each manifest."""
+        return self._audio_base_dir
+
+    def own_settings(self) -> dict[str, Any]:
+        """The options, the model, and the folders of audio and codes: the output has the absolute paths of codes."""
+        bases = base_directories(self.manifests, self._audio_base_dir)
+        return self.codec_settings() | {AUDIO_BASE_DIRS: list(dict.fromkeys(bases)), "folder of codes": self.folder}
+
+    def input_files(self, plan: Plan[RecordUnit, ContentsT]) -> list[str | AnyPath]:
+        """The manifests and, if it is a file, the codec."""
+        return [*self.manifests, self.options.codec_model]
+
+    def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
+        """Refuse to continue if audio was replaced under the same manifest."""
+        check_audio(workspace, done, Path(), self.num_workers)
+
+    def decoder(self, contents: ContentsT) -> UsedSegmentDecoder:
+        """Return the decoder of segments of files."""
+        return UsedSegmentDecoder(None if self.is_on_gpu else self.model.sampling_rate)

@@ -2,17 +2,16 @@
 
 import sys
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.rates import rate_counts
 from prepcli.commands.extend_codec_codes.content import record_audio
+from prepcli.commands.extend_codec_codes.disagreements import counts_of
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import InputShard
@@ -25,7 +24,7 @@ from prepcli.formats.audio_states import States
 from prepcli.formats.codes import CODES_NAME, CODES_OF, CodesWriter, codes_type
 from prepcli.formats.indexes import index_name
 from prepcli.formats.shar import TARGET, shard_text
-from prepcli.jobs.model_job import UnitWork
+from prepcli.jobs.model_job import Take, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded
 from prepcli.manifest.shar_cuts import cut_lines
 from prepcli.models.batches import equal_length_batches, full_batches
@@ -34,6 +33,7 @@ from prepcli.models.protocols import Codec, Precision
 from prepcli.models.running import ModelRunner, Result, Running
 from prepcli.models.sinc import can_resample, resample_sinc, resampled_length
 from prepcli.models.widths import MAX_VALUES
+from prepcli.models.windows import encode_in_windows, reach_of
 from prepcli.storage.paths import AnyPath, relative
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class BatchShape:
         num_given: number of rows that are given; silent rows are not added to a part of a batch that did not fit into
             memory, or to a single row.
         mixes_lengths: whether the rows may have different lengths.
+        peak: each row is scaled so that its largest sample is this; 0 to keep its level.
     """
 
     sampling_rate: int
@@ -61,6 +62,11 @@ class BatchShape:
     num_rows: int
     num_given: int
     mixes_lengths: bool
+    peak: float = 0.0
+
+
+_SILENCE = 1e-7
+"""Is added to the largest sample before scaling, as in OmniVoice's programs, so that silence stays silence."""
 
 
 def move_rows(
@@ -91,6 +97,8 @@ def move_rows(
         # The filter writes beyond the end of rows that are shorter than others in the batch.
         within = torch.arange(audio.shape[1], device=audio.device) < to_device(lengths, device)[:, None]
         audio = audio * within
+    if shape.peak:
+        audio = audio / (audio.abs().amax(1, keepdim=True) + _SILENCE) * shape.peak
     # A single row that does not fit cannot be divided further, so no silent rows are added to it.
     more = shape.num_rows - len(rows) if len(rows) == shape.num_given > 1 else 0
     audio = torch.nn.functional.pad(audio, (0, shape.num_frames * step - audio.shape[1], 0, more))
@@ -100,17 +108,20 @@ def move_rows(
 
 
 def encode_rows(
-    codec: Codec, precision: Precision, audio: "Tensor", lengths: "Tensor", frames: "Tensor"
+    codec: Codec, precision: Precision, max_frames: int, audio: "Tensor", lengths: "Tensor", frames: "Tensor"
 ) -> "tuple[Tensor, Tensor]":
     """Return the codes (B, C, F) of the given rows, without silent rows, and the number of frames (B,) of each row.
 
     Args:
         codec: the codec, on the device of the audio.
         precision: of the codec.
+        max_frames: a single row with more frames is encoded in windows.
         audio: (B or more, T), on the device; see `move_rows`.
         lengths: (B or more,), samples of each row.
         frames: (B,), frames of each given row.
     """
+    if len(frames) == 1 and (num_frames := int(frames[0])) > max_frames:
+        return encode_in_windows(codec, precision, audio, num_frames, max_frames), frames
     codes, found = codec.encode(audio, lengths, precision)
     return codes[: len(frames)], found[: len(frames)]
 
@@ -118,17 +129,18 @@ def encode_rows(
 ENCODED, USED, BATCHES, COMPARED, DIFFERENT = "encoded_seconds", "used_seconds", "batches", "compared", "different"
 """Keys of the counts of a unit: seconds encoded, seconds of all targets and contexts, batches; codes compared with
 those of full float32, and the number of different codes."""
-WAITED, IN_CODEC = "waited_seconds", "codec_seconds"
-"""Keys of the seconds that a unit spent waiting for decoded audio, and in the codec."""
+IN_CODEC = "codec_seconds"
+"""Key of the seconds that a unit spent in the codec."""
 
-COMPARE_EVERY = 32
-"""With a faster precision, one batch in this many is also encoded in full float32, to measure the difference."""
+COMPARE_EVERY, ROWS_COMPARED = 32, 4
+"""With a faster precision, a few rows of one batch in this many are also encoded in full float32, to measure the
+difference."""
 
 Codes = NDArray[np.integer[Any]]
 
 
 class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
-    """The segments of a unit; `compute` returns the codes of each segment, or the reason why it has none."""
+    """The segments of a unit; `finish` returns the codes of each segment, or the reason why it has none."""
 
     def __init__(
         self,
@@ -153,10 +165,11 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self._on_gpu = on_gpu
         self._mixes_lengths = mixes_lengths
         self._members: list[UsedSegment] = []
+        self._in_windows = on_gpu and mixes_lengths and reach_of(codec) is not None
         self._number: dict[tuple[bytes, int], int] = {}
         self._records: list[int] = []
         self._seconds: list[float] = []
-        self.extra: dict[str, float] = dict.fromkeys((ENCODED, USED, BATCHES, COMPARED, DIFFERENT, WAITED, IN_CODEC), 0)
+        self.extra: dict[str, float] = dict.fromkeys((ENCODED, USED, BATCHES, COMPARED, DIFFERENT, IN_CODEC), 0)
         self.lost_records, self.lost_seconds = 0, 0.0
         for index in indices:
             for name, found in index.fields.items():
@@ -165,6 +178,10 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self._num_frames = self._count_frames()
         self._unusable = dict(self._find_unusable())
         self._batches = list(self._plan_batches())
+        missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
+        self._found: list[Codes | RecordRejected] = [
+            self._unusable.get(number, missing) for number in range(len(self._members))
+        ]
 
     def _add(self, found: Found, seconds: float | None) -> None:
         """Register a use of a segment; `seconds`: the duration of the cut if the segment is its target."""
@@ -179,7 +196,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             self._records.append(0)
             self._seconds.append(0.0)
         self.extra[USED] += found.num_samples / found.sampling_rate
-        for name in rate_counts(found.sampling_rate, self._codec.sampling_rate):
+        for name in counts_of(found.segment, self._codec.sampling_rate):
             self.extra[name] = self.extra.get(name, 0) + 1
         if seconds is not None:
             self._records[number] += 1
@@ -196,10 +213,16 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         """Maximum samples of a batch, at the codec's rate, with which no layer has too many values."""
         return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
 
+    @property
+    def _max_frames(self) -> int:
+        """Maximum frames of a batch."""
+        rate, step = self._codec.sampling_rate, self._codec.samples_per_frame
+        return min(int(self._options.batch_duration * rate), self._max_samples) // step
+
     def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
         """Segments whose length the codec cannot encode."""
         codec = self._codec
-        max_frames = self._max_samples // codec.samples_per_frame
+        max_frames = sys.maxsize if self._in_windows else self._max_samples // codec.samples_per_frame
         for number in np.flatnonzero(self._num_frames > max_frames).tolist():
             seconds = self._members[number].segment.duration
             yield (
@@ -232,7 +255,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
     def _plan_batches(self) -> "Iterator[tuple[Ints, BatchShape]]":
         """The segments and the shape of each batch, of one sampling rate and, if needed, one number of frames."""
         codec = self._codec
-        max_samples = min(int(self._options.batch_duration * codec.sampling_rate), self._max_samples)
+        peak = self._options.peak or 0.0
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
         is_usable = np.array([self._is_encoded_here(member) for member in self._members], bool)
         is_usable[list(self._unusable)] = False
@@ -240,20 +263,21 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             own = np.flatnonzero((rates == rate) & is_usable)
             frames = self._num_frames[own]
             if self._mixes_lengths:
-                batches = full_batches(frames, max_samples // codec.samples_per_frame)
+                batches = full_batches(frames, self._max_frames)
             else:
-                equal = equal_length_batches(frames * codec.samples_per_frame, max_samples)
+                equal = equal_length_batches(frames, self._max_frames)
                 batches = [(batch, len(batch), int(frames[batch[0]])) for batch in equal]
             decoded_rate = rate if self._on_gpu else codec.sampling_rate
             for batch, num_rows, num_frames in batches:
-                yield own[batch], BatchShape(decoded_rate, num_frames, num_rows, len(batch), self._mixes_lengths)
+                shape = BatchShape(decoded_rate, num_frames, num_rows, len(batch), self._mixes_lengths, peak)
+                yield own[batch], shape
 
     def _is_encoded_here(self, member: UsedSegment) -> bool:
         """Whether this unit encodes the segment."""
         return True
 
     def batches(self) -> Iterator[Batch[Any]]:
-        """The batches to decode, in the order of `compute`."""
+        """The batches to decode."""
         for batch, shape in self._batches:
             members = tuple(self._members[number] for number in batch.tolist())
             if shape.sampling_rate != self._codec.sampling_rate:
@@ -261,34 +285,49 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             else:
                 yield Batch(members, int(self._num_frames[batch].max()) * self._codec.samples_per_frame)
 
-    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> list[Codes | RecordRejected]:
-        """Run all batches through the codec; the next is copied to the device while earlier ones are encoded."""
-        missing = RecordRejected(RejectReason.UNREADABLE_AUDIO, "not encoded")
-        found: list[Codes | RecordRejected] = [self._unusable.get(n, missing) for n in range(len(self._members))]
+    def begin(self, device: str, advance: Advance) -> None:
+        """Count the cuts that have no audio."""
         advance(self.lost_records, self.lost_seconds)
-        precision = self._options.precision
-        under_way: deque[tuple[Ints, Decoded, Running, Running | None]] = deque()
-        with ModelRunner(device, self._codec.rows_on_cpu, to_host=True) as runner:
-            for turn, (batch, shape) in enumerate(self._batches):
-                started = time.monotonic()
-                audio = next(decoded)
-                begun = time.monotonic()
-                tensors = self._tensors(batch, audio)
-                run = partial(runner.run, keys=audio.keys, prepare=partial(move_rows, self._codec, shape, device))
-                codes = run(partial(encode_rows, self._codec, precision), *tensors)
-                exact = None
-                if precision != "fp32" and turn % COMPARE_EVERY == 0:
-                    exact = run(partial(encode_rows, self._codec, "fp32"), *tensors)
-                under_way.append((batch, audio, codes, exact))
-                if len(under_way) > runner.depth:
-                    self._take(found, *under_way.popleft(), device, advance)
-                self.extra[WAITED] += begun - started
-                self.extra[IN_CODEC] += time.monotonic() - begun
+
+    def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
+        """Start the codec on a batch and, with a faster precision, on a few rows of it in full float32."""
+        begun = time.monotonic()
+        batch, shape = self._batches[number]
+        tensors, precision = self._tensors(batch, decoded), self._options.precision
+        codes = self._run(runner, precision, shape, decoded.keys, tensors)
+        exact = None
+        if precision != "fp32" and number % COMPARE_EVERY == 0:
+            count = min(len(batch), ROWS_COMPARED)
+            some = replace(shape, num_rows=count, num_given=count)
+            exact = self._run(runner, "fp32", some, decoded.keys[:count], [tensor[:count] for tensor in tensors])
+        self.extra[IN_CODEC] += time.monotonic() - begun
+
+        def take() -> None:
             begun = time.monotonic()
-            while under_way:
-                self._take(found, *under_way.popleft(), device, advance)
+            self._take(batch, decoded.rejects, codes, exact, runner.device)
             self.extra[IN_CODEC] += time.monotonic() - begun
-        return found
+            numbers = batch.tolist()
+            advance(sum(self._records[n] for n in numbers), sum(self._seconds[n] for n in numbers))
+
+        return take
+
+    def _run(
+        self,
+        runner: ModelRunner,
+        precision: Precision,
+        shape: BatchShape,
+        keys: Sequence[str],
+        rows: "Sequence[Tensor]",
+    ) -> Running:
+        move = partial(move_rows, self._codec, shape, runner.device)
+        encode = partial(
+            encode_rows, self._codec, precision, max(1, self._max_frames) if self._in_windows else sys.maxsize
+        )
+        return runner.run(encode, *rows, keys=keys, prepare=move)
+
+    def finish(self, advance: Advance) -> list[Codes | RecordRejected]:
+        """Return the codes of all segments."""
+        return self._found
 
     def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor, Tensor]":
         """The decoded rows (B, T), with the number of samples (B,) and of frames (B,) of each row."""
@@ -300,39 +339,36 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
 
     def _take(
         self,
-        found: "list[Codes | RecordRejected]",
         batch: "Ints",
-        decoded: Decoded,
+        rejects: Mapping[int, RecordRejected],
         encoded: Running,
         exact: Running | None,
         device: str,
-        advance: Advance,
     ) -> None:
-        """Add the codes of a batch to `found`; only this function waits for the GPU, and only for this batch."""
-        result = encoded.result()
+        """Keep the codes of a batch; only this function waits for the GPU, and only for this batch."""
+        result, found = encoded.result(), self._found
         compared = exact.result() if exact is not None else None
-        if compared is not None and result.tensors and compared.too_large == result.too_large:
+        if compared is not None and not result.too_large and not compared.too_large:
             self._compare(result, compared)
         numbers = batch.tolist()
         for row in result.too_large:
-            found[numbers[row]] = decoded.rejects.get(row) or self._too_large(numbers[row], device)
+            found[numbers[row]] = rejects.get(row) or self._too_large(numbers[row], device)
         if result.tensors:
             codes, frames = result.tensors
             rows = codes.numpy().astype(codes_type(self._codec.codebook_size))
             for at, (row, count) in enumerate(zip(result.fitting(len(batch)), frames.tolist(), strict=True)):
-                found[numbers[row]] = decoded.rejects.get(row) or rows[at, :, :count]
+                found[numbers[row]] = rejects.get(row) or rows[at, :, :count]
         self.extra[BATCHES] += 1
         self.extra[ENCODED] += sum(self._members[n].num_samples / self._members[n].sampling_rate for n in numbers)
-        advance(sum(self._records[n] for n in numbers), sum(self._seconds[n] for n in numbers))
 
     def _compare(self, result: Result, exact: Result) -> None:
-        """Count the codes of a batch, and the codes that differ in full float32."""
+        """Count the codes of the first rows of a batch, and the codes that differ in full float32."""
         import torch
 
-        (codes, frames), (exact_codes, _) = result.tensors, exact.tensors
+        (codes, _), (exact_codes, frames) = result.tensors, exact.tensors
         within = torch.arange(codes.shape[2]) < frames[:, None]
         self.extra[COMPARED] += int(within.sum()) * codes.shape[1]
-        self.extra[DIFFERENT] += int(((codes != exact_codes) & within[:, None]).sum())
+        self.extra[DIFFERENT] += int(((codes[: len(frames)] != exact_codes) & within[:, None]).sum())
 
     def _too_large(self, number: int, device: str) -> RecordRejected:
         segment = self._members[number].segment

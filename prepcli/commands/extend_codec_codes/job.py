@@ -1,13 +1,13 @@
 """extend-codec-codes: encodes the audio of Lhotse Shar shards to codec codes, in additional fields."""
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.extend_codec_codes.codec_job import CodecJob
+from prepcli.commands.extend_codec_codes.codec_job import CodecJob, RecordCodesJob
 from prepcli.commands.extend_codec_codes.content import check_audio, check_complete
 from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, UsedSegmentDecoder
@@ -15,8 +15,10 @@ from prepcli.commands.extend_codec_codes.manifest_job import ManifestCodesJob
 from prepcli.commands.extend_codec_codes.options import CodesOptions, ExtendCodecCodes
 from prepcli.commands.extend_codec_codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards
 from prepcli.commands.extend_codec_codes.shard_index import index_shard
+from prepcli.commands.extend_codec_codes.trainer_job import OmnivoiceJob, QwenJob
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.work_folder import note_unused, work_folder
@@ -50,7 +52,7 @@ def codes_workspace(out: AnyPath, codec_name: str, work_dir: Path | None = None)
 
 @dataclass(frozen=True, slots=True)
 class CodesContents:
-    """The shards and, if the Shar set is incomplete, its part that they are (None: the set is complete)."""
+    """The shards and, if the Shar set is incomplete, the part that they form (None: the set is complete)."""
 
     shards: Sequence[InputShard]
     part: str | None
@@ -188,12 +190,20 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return {INDEXED_CONFIG: indexed_shar_config(fields, out)}
 
 
+_OF_RECORDS: dict[str, Callable[..., RecordCodesJob[Any]]] = {
+    "files": ManifestCodesJob,
+    "omnivoice": OmnivoiceJob,
+    "qwen3-tts": QwenJob,
+}
+"""The jobs over records by the form of the output."""
+
+
 def extend_codec_codes(options: ExtendCodecCodes) -> Report:
     """Add codec codes to every cut of a Shar set, or to a manifest.
 
     Returns:
         The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
-        manifest it has the new `manifest`.
+        manifest it has the new `manifest`, and for OmniVoice `data_list`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -211,14 +221,17 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
     name = codec_name(options.codec_model, options.codec_name)
     out = options.output_dir or path_of(options.shar_dir)
     workspace = codes_workspace(out, name, options.work_dir)
-    if options.is_manifest:
+    form = options.form
+    if form in ("shar", "files"):  # the settings of these are older than the option
+        options = replace(options, output_form=None)
+    if form != "shar":
         note_unused(options.work_dir, out)
         refuse_swapped(options.shar_dir, out)
-        manifests = manifests_of(options.shar_dir, options)
-        make_plain = partial(
-            ManifestCodesJob, manifests, options.audio_base_dir, out, options, num_workers=engine.num_workers
+        manifests = manifests_of(options.shar_dir, options, partial(revisions_of, workspace, engine))
+        make_of_records = partial(
+            _OF_RECORDS[form], manifests, options.audio_base_dir, out, options, num_workers=engine.num_workers
         )
-        return run_on_devices(make_plain, options.devices, workspace, engine)
+        return run_on_devices(make_of_records, options.devices, workspace, engine)
     note_unused(options.work_dir, out, path_of(options.shar_dir))
     check_loadable(out / CODES_FOLDER.format(name))
     make_job = partial(

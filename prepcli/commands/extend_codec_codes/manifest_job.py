@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from prepcli.commands.extend_codec_codes.codec_job import CodecJob
-from prepcli.commands.extend_codec_codes.content import check_audio, record_audio
+from prepcli.commands.extend_codec_codes.codec_job import RecordCodesJob
+from prepcli.commands.extend_codec_codes.content import record_audio
 from prepcli.commands.extend_codec_codes.encoding import Codes, UnitEncoder
-from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, UsedSegmentDecoder, find_segments
+from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, find_segments
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.shard_index import Found, ShardIndex
 from prepcli.commands.extend_codec_codes.uses import (
@@ -30,21 +30,20 @@ from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, option
-from prepcli.formats.names import absolute_folder
 from prepcli.formats.npy import npy_bytes
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT, MANIFEST_NAME, codes_bytes
 from prepcli.formats.shar import CONTEXT, TARGET
 from prepcli.jobs.line_job import LINES_NAME
-from prepcli.jobs.model_job import Begin, Tick
+from prepcli.jobs.model_job import Begin, Take, Tick
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
-from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record
-from prepcli.jobs.records import AUDIO_BASE_DIRS, Records, base_directories, extended_name
+from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record
+from prepcli.jobs.records import Records, extended_name
 from prepcli.manifest.context import in_context
 from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.protocols import Codec
+from prepcli.models.running import ModelRunner
 from prepcli.planning.hashing import Hashes
 from prepcli.processes.workers import wait_for
-from prepcli.storage.paths import AnyPath
 
 LOST_NAME, RELIED_NAME = "parts/{}.lost.npy", "parts/{}.relied.npy"
 """Names of the files of a unit: the keys of its segments without codes, and the keys of other units' segments that its
@@ -57,7 +56,10 @@ _ELSEWHERE = np.empty((0, 0), np.int16)
 class NamedSegments:
     """The segments that the records of a unit name, and their files, which workers are probing."""
 
-    def __init__(self, records: Records, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> None:
+    def __init__(
+        self, records: Records, unit: RecordUnit, workers: DecodingPool[UsedSegment], *, contexts: bool = True
+    ) -> None:
+        """`contexts`: whether contexts are looked at."""
         self._targets: list[Use | RecordRejected | None] = []
         self._contexts: list[Use | RecordRejected | None] = []
         for number in range(unit.lo, unit.hi):
@@ -66,7 +68,7 @@ class NamedSegments:
             try:
                 record = records.record(number)
                 target = target_of(records, number, record)
-                context = context_use(records, number, record)
+                context = context_use(records, number, record) if contexts else None
             except RecordRejected as rejected:
                 target, context = (rejected, None) if target is None else (target, rejected)
             self._targets.append(target)
@@ -135,22 +137,29 @@ class RecordEncoder(UnitEncoder):
         return [others[at : at + _CHECKED_AT_ONCE] for at in range(0, len(others), _CHECKED_AT_ONCE)]
 
     def batches(self) -> Iterator[Batch[UsedSegment]]:
-        """The batches to decode, in the order of `compute`; segments of other units are decoded and discarded."""
+        """The batches to decode; segments of other units are decoded and discarded."""
         yield from super().batches()
         for numbers in self._checks:
             yield Batch(tuple(self._members[number] for number in numbers), 0)
 
-    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> "list[Codes | RecordRejected]":
-        """The codes of the unit's own segments; for other segments, whether they can be decoded."""
-        found = super().compute(decoded, device, advance)
+    def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
+        """Encode a batch of own segments, or keep whether segments of other units can be decoded."""
+        if number < len(self._batches):
+            return super().start(number, decoded, runner, advance)
+        checked = self._checks[number - len(self._batches)]
+
+        def take() -> None:
+            for row, one in enumerate(checked):
+                self._found[one] = decoded.rejects.get(row, _ELSEWHERE)
+                advance(self._records[one], self._seconds[one])
+
+        return take
+
+    def finish(self, advance: Advance) -> "list[Codes | RecordRejected]":
+        """Return the codes of the unit's own segments; for other segments, whether they can be decoded."""
         for number in self._unusable:
             advance(self._records[number], self._seconds[number])
-        for numbers in self._checks:
-            rows = next(decoded)
-            for row, number in enumerate(numbers):
-                found[number] = rows.rejects.get(row, _ELSEWHERE)
-                advance(self._records[number], self._seconds[number])
-        return found
+        return self._found
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
         """Write the files and the lines; a record whose target or context has no codes is a reject."""
@@ -234,39 +243,17 @@ class ManifestContents(RecordContents):
 ManifestPlan = Plan[RecordUnit, ManifestContents]
 
 
-class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[RecordUnit, ManifestContents]):
+class ManifestCodesJob(RecordCodesJob[ManifestContents]):
     """Encodes the targets and contexts of manifests. A unit is a few consecutive records."""
 
-    def __init__(
-        self,
-        manifests: Sequence[str],
-        audio_base_dir: AnyPath | None,
-        out: AnyPath,
-        options: CodesOptions,
-        *,
-        device: str = "cpu",
-        num_workers: int = 1,
-    ) -> None:
-        """`audio_base_dir`: folder of relative paths (None: the folder of each manifest). `out`: OUT."""
-        super().__init__(options, device, num_workers)
-        self.manifests = manifests
-        self._audio_base_dir = audio_base_dir
-        self._folder = absolute_folder(str(out))
-        self.manifest_name = extended_name(manifests, MANIFEST_NAME.format("", self.name))
-
     @property
-    def audio_base_dir(self) -> AnyPath | None:
-        """The folder of relative audio paths; None for the folder of each manifest."""
-        return self._audio_base_dir
+    def manifest_name(self) -> str:
+        """The name of the new manifest below OUT."""
+        return extended_name(self.manifests, MANIFEST_NAME.format("", self.name))
 
     def output_patterns(self, plan: ManifestPlan) -> Sequence[str]:
         """The manifest, which names the codes."""
         return (glob.escape(self.manifest_name),)
-
-    def settings(self, plan: ManifestPlan) -> dict[str, Any]:
-        """The options, the model, and the folders of audio and codes: lines have the absolute paths of codes."""
-        bases = base_directories(self.manifests, self._audio_base_dir)
-        return self.codec_settings() | {AUDIO_BASE_DIRS: list(dict.fromkeys(bases)), "folder of codes": self._folder}
 
     def plan(self, workspace: Workspace) -> ManifestPlan:
         """Index the manifests, find the segments that their records use, and group consecutive records."""
@@ -279,19 +266,7 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
                 "manifest first (prepcli manifest-to-shar), whose codes are a file per shard"
             )
         units = group_records(records, table, self.options.pool_duration)
-        return records.plan(units, ManifestContents(records, table, self._folder), notes=notes)
-
-    def input_files(self, plan: ManifestPlan) -> list[str | AnyPath]:
-        """The manifests and, if it is a file, the codec."""
-        return [*self.manifests, self.options.codec_model]
-
-    def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
-        """Refuse to continue if audio was replaced under the same manifest."""
-        check_audio(workspace, done, Path(), self.num_workers)
-
-    def decoder(self, contents: ManifestContents) -> UsedSegmentDecoder:
-        """Return the decoder of segments of files."""
-        return UsedSegmentDecoder(None if self.is_on_gpu else self.model.sampling_rate)
+        return records.plan(units, ManifestContents(records, table, self.folder), notes=notes)
 
     def read_ahead(self, contents: ManifestContents, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> Begin:
         """Let workers probe the unit's files."""
@@ -320,7 +295,7 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
         writer.join(self.manifest_name, (LINES_NAME.format(marker.unit) for marker in markers))
         num_files = sum(len(marker.files) for marker in markers)
         details: dict[str, Any] = {"manifest": out / self.manifest_name, "files_of_codes": f"{num_files:,}"}
-        details |= _frame_shift(markers)
+        details |= frame_shift_of_units(markers)
         return details | plan.contents.records.merged_details(out) | self.statistics(markers)
 
     def _check_relied(self, root: Path, markers: Sequence[Marker]) -> None:
@@ -330,7 +305,7 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
         notices, and not the units that name it as a context.
 
         Raises:
-            PrepcliError: there is such a segment.
+            PrepcliError: a record names a segment without codes.
         """
         lost = [np.load(root / LOST_NAME.format(marker.unit)) for marker in markers]
         relied = [np.load(root / RELIED_NAME.format(marker.unit)) for marker in markers]
@@ -342,7 +317,7 @@ class ManifestCodesJob(CodecJob[RecordUnit, ManifestContents], OverRecords[Recor
             )
 
 
-def _frame_shift(markers: Sequence[Marker]) -> dict[str, float]:
+def frame_shift_of_units(markers: Sequence[Marker]) -> dict[str, float]:
     """Seconds of a frame, from the units' counts: the codec is not loaded if other ranks have encoded everything."""
     found = [marker.extra[FRAME_SHIFT] for marker in markers if FRAME_SHIFT in marker.extra]
     return {FRAME_SHIFT: found[0]} if found else {}

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from prepcli.engine.run.options import Devices, JobOptions
@@ -22,8 +23,9 @@ class CodesOptions:
     codec_model: Annotated[
         str,
         Option(
-            "NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC or EnCodec of Hugging Face: a "
-            "folder, or a name such as kyutai/mimi (extra models).",
+            "NeMo AudioCodecModel: a .nemo file or a pretrained name. Or Mimi, DAC, EnCodec, X-codec, X-codec2, Higgs "
+            "audio v2, NeuCodec or the tokenizer of Qwen3-TTS of Hugging Face: a folder, or a name such as kyutai/mimi "
+            "(extra models). Or a codec of another package, NAME:ARGUMENT (entry points prepcli.codecs).",
             metavar="FILE.nemo|FOLDER|NAME",
             may_be_path=True,
         ),
@@ -33,7 +35,17 @@ class CodesOptions:
     ] = None
     num_codebooks: Annotated[
         int | None,
-        Option("Use the first codebooks of Mimi, DAC or EnCodec.", shown_default="all", minimum=1),
+        Option("Use the first codebooks of a codec of Hugging Face.", shown_default="all", minimum=1),
+    ] = None
+    peak: Annotated[
+        float | None,
+        Option(
+            "Scale each segment so that its largest sample is this, such as 0.9; 0 keeps its level.",
+            shown_default="0.9 with --output-form omnivoice, else its level is kept",
+            minimum=0,
+            maximum=1,
+            added_later=True,
+        ),
     ] = None
     batch_duration: Annotated[
         float, Option("Maximum seconds of audio in a batch. Less takes less memory.", above=0)
@@ -60,7 +72,8 @@ class ExtendCodecCodes(SetInput, CodesOptions, JobOptions):
     Of a Shar set, writes codes_<name>/target_codes/codes.*.tar and codes_<name>/context_codes/codes.*.tar, aligned with
     the cuts: int16 arrays (codebooks, frames) at the frame rate of the model. Codes of several codecs can be in one
     set. Of manifests, writes OUT/codes_<name>/PATH.pt for each segment, and OUT/<stem>_withAudioCodes_<name>.json whose
-    lines name these files, as NeMo's MagpieTTSDataset reads them; this needs --output-dir OUT.
+    lines name these files, as NeMo's MagpieTTSDataset reads them; this needs --output-dir OUT. --output-form writes
+    the codes of any input for another trainer.
 
     The codes of a segment do not depend on other segments, also in batches of mixed lengths on a GPU. A segment that
     several cuts or records share is encoded once. Audio at another rate is resampled with torchaudio's sinc kernel, as
@@ -96,6 +109,36 @@ class ExtendCodecCodes(SetInput, CodesOptions, JobOptions):
             shapes_output=False,
         ),
     ] = None
+    output_form: Annotated[
+        Literal["shar", "files", "omnivoice", "qwen3-tts"] | None,
+        Option(
+            "The trainer that reads the codes: shar (fields of the set), files (a manifest and a file per segment), "
+            "omnivoice (tars with labels), or qwen3-tts (JSON lines).",
+            shown_default="shar for a Shar set, else files",
+            added_later=True,
+        ),
+    ] = None
+    shard_size: Annotated[
+        int | None,
+        Option(
+            "Maximum number of records per tar of omnivoice.",
+            shown_default="1000, or less for 32 tars",
+            minimum=1,
+            needs="output_form",
+            added_later=True,
+        ),
+    ] = None
+    ref_audio: Annotated[
+        Path | None,
+        Option(
+            "Audio of the voice, at 24 kHz, for all lines of qwen3-tts.",
+            shown_default="the field ref_audio",
+            metavar="FILE",
+            must_exist="file",
+            needs="output_form",
+            added_later=True,
+        ),
+    ] = None
     work_dir: WorkDir = None
     audio_base_dir: Annotated[
         AnyPath | None,
@@ -123,23 +166,39 @@ class ExtendCodecCodes(SetInput, CodesOptions, JobOptions):
             return bool(kinds) and not kinds & {"shar", "codes"}
         return _MANIFEST.search(name) is not None or is_file(name)
 
+    @property
+    def form(self) -> str:
+        """The form of the output."""
+        return self.output_form or ("files" if self.is_manifest else "shar")
+
     def check_input(self) -> None:
         """Check that the options agree with the input.
 
         Raises:
-            UsageError: an option is missing, or is for the other kind of input.
+            UsageError: an option is missing, or is for another kind of input or output.
         """
-        if self.is_manifest and self.output_dir is None:
+        form = self.form
+        if form == "shar" and self.is_manifest:
             raise UsageError(
-                f"of a manifest, the codes and a new manifest are written: give {option('--output-dir')} OUT"
+                f"{option('--output-form', form)} adds codes to a Shar set: make one first (prepcli manifest-to-shar)"
             )
-        if self.is_manifest and is_address(self.output_dir or ""):
+        if form != "shar" and self.output_dir is None:
+            what = "of a manifest, the codes and a new manifest are written" if form == "files" else "a set is written"
+            raise UsageError(f"{what}: give {option('--output-dir')} OUT")
+        if form != "shar" and is_address(self.output_dir or ""):
+            reader, of = ("NeMo", "of a manifest ") if form == "files" else (form, "")
             raise UsageError(
-                f"{option('--output-dir', self.output_dir)}: NeMo reads the codes of a manifest only from files; "
+                f"{option('--output-dir', self.output_dir)}: {reader} reads the codes {of}only from files; "
                 "give a local folder, or make a Shar set first (prepcli manifest-to-shar), whose codes can be in an "
                 "object store"
             )
-        if self.is_manifest and self.partial:
+        if form != "shar" and self.partial:
             raise UsageError(f"{option('--partial')} is for a Shar set; leave it out for a manifest")
         if not self.is_manifest and self.audio_base_dir is not None:
             raise UsageError(f"{option('--audio-base-dir')} is for a manifest; a Shar set holds its audio")
+        for name, value, owner in (
+            ("--shard-size", self.shard_size, "omnivoice"),
+            ("--ref-audio", self.ref_audio, "qwen3-tts"),
+        ):
+            if value is not None and form != owner:
+                raise UsageError(f"{option(name, value)} is for {option('--output-form', owner)}; leave it out")

@@ -150,13 +150,13 @@ def _tabulate(keys: Hashes, files: Hashes, stems: Hashes, seconds: NDArray[np.fl
     )
 
 
-def group_records(records: Records, table: SegmentTable, seconds: float) -> list[RecordUnit]:
-    """Groups of consecutive records with at least `seconds` of audio to encode.
+def group_records(records: Records, table: SegmentTable | None, seconds: float) -> list[RecordUnit]:
+    """Groups of consecutive records with at least `seconds` of audio to encode; without `table`, only of targets.
 
     The groups, and so the batches, depend only on the input and the settings.
     """
     durations, numbers = records.index.duration, np.arange(len(records))
-    costs = durations + np.where(table.owners[1] == numbers, table.seconds, 0.0)
+    costs = durations if table is None else durations + np.where(table.owners[1] == numbers, table.seconds, 0.0)
     bounds, total = [0], 0.0
     for number, cost in enumerate(costs.tolist()):
         total += cost

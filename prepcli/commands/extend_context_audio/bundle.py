@@ -4,9 +4,6 @@ There is no sort, no matrix of all pairs, and no loop over candidates: 10,000 ut
 than a tenth of the time and a fortieth of the memory of sorting the full matrix (`benchmarks/context.py`).
 """
 
-import time
-from collections import deque
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,15 +19,11 @@ from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.run.unit import Advance
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.npy import npy_bytes
+from prepcli.jobs.embedding import EmbeddingWork
 from prepcli.jobs.merging import PartWriter
-from prepcli.jobs.model_job import UnitWork
-from prepcli.jobs.prefetch import Batch, Decoded
 from prepcli.jobs.record_job import each_record
 from prepcli.jobs.records import Records
-from prepcli.models.batches import equal_length_batches
-from prepcli.models.devices import to_device
 from prepcli.models.protocols import SpeakerEncoder
-from prepcli.models.running import ModelRunner, Running
 from prepcli.planning.hashing import mix64
 from prepcli.planning.split import Indices
 from prepcli.storage.paths import real_path
@@ -207,11 +200,8 @@ def _first_of_greatest(
 BEST_NAME = "parts/{}.best.npy"
 EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
 
-COMPUTED, PADDED, BATCHES, WAITED = "computed_seconds", "padded_seconds", "batches", "waited_seconds"
-"""Keys of the counts of a unit: seconds of audio with padding, seconds of padding, batches, seconds of waiting for
-audio."""
 REUSED = "embeddings_reused"
-"""Key of another count of a unit: embeddings that an earlier run has kept."""
+"""Key of a count of each unit: embeddings that an earlier run has kept."""
 
 MIN_GPU_ROWS = 1000
 """A voice with fewer utterances is compared on the CPU: launching GPU kernels would take longer."""
@@ -220,18 +210,13 @@ _INDEX_FIELDS = ("audio_filepath", "offset", "duration", "speaker")
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The results of the model for a bundle, by position in the bundle.
-
-    `embeddings` have the shape (N, dim); `extra` has the counts under the keys of this module.
-    """
+    """The results of the model for a bundle, by position in the bundle; `embeddings` have the shape (N, dim)."""
 
     chosen: Chosen
-    rejects: dict[int, RecordRejected]
     embeddings: NDArray[np.float32]
-    extra: dict[str, float]
 
 
-class Bundle(UnitWork[int, Embedded]):
+class Bundle(EmbeddingWork[Embedded]):
     """The records of one unit: computes their embeddings and selects their contexts."""
 
     def __init__(
@@ -248,104 +233,23 @@ class Bundle(UnitWork[int, Embedded]):
 
         Records with a `kept` embedding are not decoded.
         """
-        self.numbers = numbers
-        self._records = records
+        super().__init__(numbers, records, encoder, max_samples, kept.is_kept)
         self._options = options
-        self._encoder = encoder
-        self._durations = records.index.duration[numbers]
         self._groups = layout.groups[numbers]
         start = records.index.offset[numbers]
-        self._segments = Segments(layout.files[numbers], start, start + self._durations)
-        num_samples = np.rint(self._durations * encoder.sampling_rate).astype(np.int64)
-        self._lengths = encoder.padded_lengths(np.maximum(num_samples, encoder.min_samples))
+        self._segments = Segments(layout.files[numbers], start, start + self.durations)
         self._kept = kept
-        missing = np.flatnonzero(~kept.is_kept)
-        self._batches = [missing[batch] for batch in equal_length_batches(self._lengths[missing], max_samples)]
+        self.extra[REUSED] = float(kept.is_kept.sum())
 
-    def batches(self) -> Iterator[Batch[int]]:
-        """The batches to decode, in the order of `compute`."""
-        for batch in self._batches:
-            yield Batch(tuple(self.numbers[batch].tolist()), int(self._lengths[batch[0]]))
+    def known(self) -> NDArray[np.float32]:
+        """The array for the embeddings (N, dim), with those that are kept."""
+        return self._kept.load(self._encoder.dim)
 
-    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> Embedded:
-        """Embed the records and select the context of each."""
-        rejects: dict[int, RecordRejected] = {}
-        extra = dict.fromkeys((COMPUTED, PADDED, BATCHES, WAITED), 0.0)
-        extra[REUSED] = float(self._kept.is_kept.sum())
-        embeddings = self._embed(decoded, device, rejects, extra, advance)
-        chosen = self._select(embeddings, self._is_readable(rejects))
-        return Embedded(chosen, rejects, embeddings.cpu().numpy(), extra)
-
-    def _embed(
-        self,
-        feed: Iterator[Decoded],
-        device: str,
-        rejects: dict[int, RecordRejected],
-        extra: dict[str, float],
-        advance: Advance,
-    ) -> "Tensor":
-        """Embeddings (N, dim) of the records, on `device`; records without one are added to `rejects` and get NaN."""
-        import torch
-
-        encoder = self._encoder
-        embeddings = torch.from_numpy(self._kept.load(encoder.dim)).to(device)
-        advance(int(self._kept.is_kept.sum()), float(self._durations[self._kept.is_kept].sum()))
-        under_way: deque[tuple[Indices, Running | None]] = deque()
-
-        def move(audio: "Tensor", lengths: "Tensor") -> "tuple[Tensor, Tensor]":
-            return to_device(audio, device), to_device(lengths, device)
-
-        def take() -> None:
-            batch, embedded = under_way.popleft()
-            if embedded is not None:
-                found = embedded.result()
-                for position in batch[found.too_large].tolist():
-                    rejects.setdefault(position, self._too_large(position, device))
-                if found.tensors:
-                    fitting = torch.from_numpy(batch[found.fitting(len(batch))])
-                    embeddings[to_device(fitting, device)] = found.tensors[0]
-            advance(len(batch), float(self._durations[batch].sum()))
-
-        with ModelRunner(device, encoder.rows_on_cpu) as runner:
-            for batch in self._batches:
-                started = time.monotonic()
-                decoded = next(feed)
-                extra[WAITED] += time.monotonic() - started
-                audio = torch.from_numpy(decoded.audio)
-                lengths = torch.from_numpy(np.maximum(decoded.lengths, encoder.min_samples))
-                running = None
-                if decoded.audio.size:
-                    running = runner.run(encoder.embed, audio, lengths, keys=decoded.keys, prepare=move)
-                under_way.append((batch, running))
-                rejects |= {int(batch[row]): rejected for row, rejected in decoded.rejects.items()}
-                computed = decoded.audio.size / encoder.sampling_rate
-                extra[COMPUTED] += computed
-                extra[PADDED] += computed - float(decoded.lengths.sum()) / encoder.sampling_rate
-                extra[BATCHES] += 1
-                if len(under_way) > runner.depth:
-                    take()
-            while under_way:
-                take()
-        without = (~torch.isfinite(embeddings).all(1)).cpu().numpy()
-        for position in np.flatnonzero(without).tolist():
-            detail = "the speaker model has no embedding for it: is it silent?"
-            rejects.setdefault(position, RecordRejected(RejectReason.UNREADABLE_AUDIO, detail))
-        return embeddings
-
-    def _too_large(self, position: int, device: str) -> RecordRejected:
-        entry = self._records.record(int(self.numbers[position]))
-        return RecordRejected(
-            RejectReason.OUT_OF_MEMORY,
-            f"the speaker model has not enough memory on {device} for the {entry.duration:g} s of "
-            f"{entry.audio_filepath}, even alone (no --batch-duration helps); take a device with more memory, "
-            "and --retry-rejects",
-        )
-
-    def _is_readable(self, rejects: Mapping[int, RecordRejected]) -> NDArray[np.bool_]:
-        """Whether each record has an embedding."""
-        readable = np.ones(len(self.numbers), bool)
-        readable[list(rejects)] = False
-        return readable
+    def finish(self, advance: Advance) -> Embedded:
+        """Reject the records without an embedding, and select the context of each other."""
+        embeddings = self.embedded()
+        chosen = self._select(embeddings, self.is_readable())
+        return Embedded(chosen, embeddings.cpu().numpy())
 
     def _select(self, embeddings: "Tensor", readable: NDArray[np.bool_]) -> Chosen:
         """Select the context of each record, as a position in the bundle, voice by voice."""
@@ -353,7 +257,7 @@ class Bundle(UnitWork[int, Embedded]):
 
         best = np.full(len(self.numbers), -1, np.int64)
         similarity = np.full(len(self.numbers), np.nan)
-        candidate = readable & (self._durations >= self._options.context_min_duration)
+        candidate = readable & (self.durations >= self._options.context_min_duration)
         by_group = np.argsort(self._groups, kind="stable")
         on_cpu = embeddings.cpu()
         for members in np.split(by_group, np.flatnonzero(np.diff(self._groups[by_group])) + 1):
@@ -406,20 +310,20 @@ class Bundle(UnitWork[int, Embedded]):
             context = int(chosen.best[position])
             # Rounded as it is written, so that filtering by the written value gives the same result.
             similarity = round(float(chosen.similarity[position]), DIGITS)
-            if context >= 0 and position not in computed.rejects:
+            if context >= 0 and position not in self.rejects:
                 best.append(similarity)
-            rejected = computed.rejects.get(position) or self._why_not(context, similarity)
+            rejected = self.rejects.get(position) or self._why_not(context, similarity)
             if rejected is not None:
                 raise rejected
             line = lines.line(number, int(self.numbers[context]), similarity)
-            part.add(number, line, similarity, float(self._durations[context]))
-            return float(self._durations[position])
+            part.add(number, line, similarity, float(self.durations[context]))
+            return float(self.durations[position])
 
         each_record(self._records, position_of, write, writer)
         part.close()
         writer.open_part(BEST_NAME.format(writer.unit.id)).write(npy_bytes(np.array(best)))
-        writer.extra.update(computed.extra)
-        readable = self._is_readable(computed.rejects)
+        writer.extra.update(self.extra)
+        readable = self.is_readable()
         self._kept.save(computed.embeddings, readable)
         if self._options.save_embeddings:
             self._save_embeddings(computed.embeddings, readable, writer)

@@ -8,15 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.commands.extend_context_audio.bundle import (
-    BATCHES,
-    BEST_NAME,
-    COMPUTED,
-    PADDED,
-    REUSED,
-    WAITED,
-    Bundle,
-)
+from prepcli.commands.extend_context_audio.bundle import BEST_NAME, REUSED, Bundle
 from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at
 from prepcli.commands.extend_context_audio.kept import (
     EmbeddingStore,
@@ -30,15 +22,17 @@ from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.report import Report
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, option, same_command
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import check_plot, new_figure, save_figure
+from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.merging import index_of, write_merged
-from prepcli.jobs.model_job import WALL, Begin, ModelJob, Tick
+from prepcli.jobs.model_job import WAITED, WALL, Begin, ModelJob, Tick
 from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
 from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import base_directories, extended_name
@@ -50,6 +44,9 @@ from prepcli.models.ranks import run_on_devices
 from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
 from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.storage.input_files import refuse_input_as_output, refuse_swapped
+
+BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
+"""Maximum seconds of audio in a batch, by kind of device; kernels for 120 s take a GPU as long as their launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +68,14 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
     command: ClassVar[str] = "extend-context-audio"
     defaults = shown_defaults(ContextOptions)
     telemetry = ("hours_embedded", "real_time_factor", "padding", "mean_batch_seconds", "waited_for_audio")
+    results_to_host = False
 
     def __init__(
         self,
         manifests: Sequence[str],
         options: ContextOptions,
         *,
-        batch_duration: float,
+        batch_duration: float | None = None,
         device: str = "cpu",
         num_workers: int = 1,
         reuse_embeddings: Path | None = None,
@@ -87,7 +85,8 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         Args:
             manifests: paths of the manifests.
             options: the options that shape the output.
-            batch_duration: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit.
+            batch_duration: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit. None:
+                as many as the device needs to be busy.
             device: "cpu" or "cuda:N".
             num_workers: processes that read the manifests.
             reuse_embeddings: the output of another run whose embeddings are used too.
@@ -104,7 +103,7 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
             manifests,
             f"_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json",
         )
-        self._batch_duration = batch_duration
+        self._batch_duration = batch_duration or BATCH_SECONDS["cpu" if device == "cpu" else "cuda"]
         self._reuse_embeddings = reuse_embeddings
         self._planned: ContextPlan | None = None
 
@@ -237,7 +236,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     workspace = Workspace(options.out)
-    manifests = manifests_of(options.manifest, options)
+    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
     make_job = partial(
         ContextJob,
         manifests,

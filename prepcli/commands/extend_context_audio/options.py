@@ -66,9 +66,14 @@ class ExtendContextAudio(ContextOptions, JobOptions):
         Path, Option("Directory for the extended manifest.", metavar="OUT", is_argument=True, shapes_output=False)
     ]
     batch_duration: Annotated[
-        float,
-        Option("Maximum seconds of audio in a batch. Less takes less memory.", above=0, shapes_output=False),
-    ] = 120.0
+        float | None,
+        Option(
+            "Maximum seconds of audio in a batch. Less takes less memory.",
+            above=0,
+            shapes_output=False,
+            shown_default="120 on the CPU, 600 on a GPU",
+        ),
+    ] = None
     plot: Annotated[
         Path | None,
         Option(

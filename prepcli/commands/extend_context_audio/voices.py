@@ -29,17 +29,17 @@ PRESETS = {
     # The first three parts of the path.
     "libritts": Preset(_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
     "librittsDevClean": Preset(_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
-    # The first two parts, and the file's name without its last _n.
+    # The first two parts, and the file's name without the text from its last `_` on.
     "hifitts": Preset(_PATH, r"^([^/]+)/([^/]+)/(?:.*/)?([^/]+)_[^_/]*$"),
-    # The file's name without its last _n.
+    # The file's name without the text from its last `_` on.
     "hifitts2": Preset(_PATH, r"([^/]+)_[^_/]*$"),
     # The text after Speaker: in the speaker field.
     "nvyt2505": Preset(DEFAULT, r"Speaker:([^ |]+)"),
     # The first and the third part of the path.
     "rivaLindyRodney": Preset(_PATH, r"^([^/]+)/[^/]+/([^/]+)/"),
-    # The third part of the path without its last _n.
+    # The third part of the path without the text from its last `_` on.
     "rivaEmmaMeganSeanTom": Preset(_PATH, r"^[^/]+/[^/]+/([^/]+)_[^_/]*(?:/|$)"),
-    # The path without its last two _n.
+    # The path without the text from its last `_` but one on.
     "jhsdGtc20Amp20Keynote": Preset(_PATH, r"^(.+)_[^_]*_[^_]*$"),
 }
 

@@ -45,7 +45,7 @@ NORMALIZED = "normalized_text"
 PRESETS = {
     # The fifth part of the id.
     "rivaLindyRodney": r"^(?:[^-]*-){4}([^-]*)",
-    # The fifth part of the id without its first and its last _n.
+    # The fifth part of the id, between its first and its last `_`.
     "rivaEmmaMeganSeanTom": r"^(?:[^-]*-){4}[^_-]*_([^-]*)_[^_-]*(?:-|$)",
     # The fourth part of the id.
     "jhsdGtc20Amp20Keynote": r"^(?:[^-]*-){3}([^-]*)",

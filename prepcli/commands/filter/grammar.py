@@ -171,7 +171,7 @@ def read_fields(tree: Node) -> set[str]:
 
 
 def needed_fields(tree: Node) -> list[Field]:
-    """The fields that some record must have: those that are not only asked for by `missing(x)`."""
+    """The fields that some record must have: all but those that occur in nothing but `missing(x)`."""
     only_asked = {id(one.argument) for one in nodes(tree) if isinstance(one, Missing)}
     return [one for one in fields_of(tree) if id(one) not in only_asked]
 

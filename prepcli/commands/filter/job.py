@@ -1,17 +1,20 @@
 """filter: keeps the records that rules keep, and merges manifests."""
 
 import glob
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
+from prepcli.commands.filter.marking import OWNER, manifests_of, mark_set, reasons_of, set_to_mark, without_marks
 from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.planning import Planning
 from prepcli.commands.filter.report import FilterReport, table_of, write_page
 from prepcli.commands.inspect.outputs import PAGE, check_output
-from prepcli.engine.run.run import run_job
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.run import run_job, temporary_workspace
 from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
@@ -27,31 +30,31 @@ class FilterJob(SelectionJob):
 
     command: ClassVar[str] = "filter"
 
-    def __init__(self, manifests: Sequence[str], options: Filter, num_workers: int) -> None:
-        """`manifests` are the files that `options.manifest` names.
+    def __init__(self, manifests: Sequence[str], options: Filter, out: Path, num_workers: int) -> None:
+        """`manifests` are the files that `options.manifest` names, `out` is the manifest to write.
 
         Raises:
             UsageError: an option is wrong.
         """
-        check_manifest_name(options.out, self.command)
         sample = options.sample
         if sample is not None and not (0 < sample < 1 or (sample >= 1 and sample % 1 == 0)):
             raise UsageError(f"{option('--sample')} takes a share below 1 or a number of records, not {sample}")
         if options.html is not None:
             check_output("--html", options.html, PAGE)
         self.manifests, self.options, self.num_workers = manifests, options, num_workers
-        self.names = (options.out.name,)
+        self.out = out
+        self.names = (out.name,)
         self.keeps_skipped = options.skipme
 
     def plan(self, workspace: Workspace) -> SelectionPlan:
         """Apply the rules, and show what they cost if this is the start of a run."""
-        planning = Planning(self.manifests, self.options, workspace, self.num_workers)
+        planning = Planning(self.manifests, self.options, self.out.parent, workspace, self.num_workers)
         plan = planning.plan()
         planning.refuse_nothing()
         facts = plan.contents.facts
         if workspace.rank.rank == 0:
             if self.options.html is not None:
-                write_page(facts, plan.notes, f"filter: {self.options.out}", self.options.html)
+                write_page(facts, plan.notes, f"filter: {self.out}", self.options.html)
             is_new = self.options.overwrite or not workspace.plan_file.exists()
             if is_new and facts["rules"] and not self.options.dry_run:
                 tell(table_of(facts, plan.notes))
@@ -64,19 +67,19 @@ class FilterJob(SelectionJob):
 
     def output_patterns(self, plan: SelectionPlan) -> Sequence[str]:
         """The manifest."""
-        return (glob.escape(self.options.out.name),)
+        return (glob.escape(self.out.name),)
 
     def outcome(self, contents: SelectionContents, code: int) -> Selected:
         """Records that no rule drops are written; the others too with `--skipme`."""
         why = "; ".join(label for bit, label in enumerate(contents.facts["labels"]) if code >> bit & 1)
         if why and not self.options.skipme:
             return Selected(None, why)
-        return Selected(0, changes={"_skipme": f"filter: {why}"} if why else None)
+        return Selected(0, changes={"_skipme": f"{OWNER}{why}"} if why else None)
 
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
         """The manifest, and what the rules cost."""
         facts = {name: value for name, value in contents.facts.items() if name != "labels"}
-        return {"manifest": self.options.out, **facts}
+        return {"manifest": self.out, **facts}
 
 
 def filter(options: Filter) -> FilterReport:
@@ -95,8 +98,47 @@ def filter(options: Filter) -> FilterReport:
         (20, 7)
     """
     engine = options.engine()
-    options = replace(options, out=real_file(options.out))
-    job = FilterJob(expand_paths(options.manifest), options, engine.num_workers)
-    workspace = FileWorkspace(options.out)
-    report = job.dry_run(options.out) if engine.dry_run else run_job(job, workspace, engine)
+    if options.out is None:
+        return _mark(options, engine)
+    out = real_file(options.out)
+    check_manifest_name(out, FilterJob.command)
+    job = FilterJob(expand_paths(options.manifest), options, out, engine.num_workers)
+    report = job.dry_run(out) if engine.dry_run else run_job(job, FileWorkspace(out), engine)
     return msgspec.convert(report, FilterReport, from_attributes=True)
+
+
+def _mark(options: Filter, engine: RunOptions) -> FilterReport:
+    """Mark records in the manifests of a tarred set."""
+    if not options.skipme:
+        raise UsageError(f"OUT.json is missing; without it, {option('--skipme')} marks records in a tarred set")
+    if options.drop_listed is not None or options.audio_base_dir is not None or engine.rank.world_size > 1:
+        raise UsageError(
+            f"marks in a tarred set are made by one rank, without {option('--drop-listed')} and "
+            f"{option('--audio-base-dir')}"
+        )
+    folder = Path(options.manifest)
+    one = set_to_mark(folder)
+    with temporary_workspace(folder) as workspace:
+        manifests = list(without_marks(manifests_of(one), workspace.root))
+        job = FilterJob(manifests, options, folder / folder.name, engine.num_workers)
+        plan = job.plan(workspace)
+        facts = {name: value for name, value in plan.contents.facts.items() if name != "labels"}
+        is_changed = not engine.dry_run and mark_set(one, reasons_of(job, plan), facts)
+    marked, of = facts["together"], facts["of"]
+    rejects = Counter(problem.reason.value for problem in plan.contents.problems)
+    return FilterReport(
+        FilterJob.command,
+        "dry_run" if engine.dry_run else "done" if is_changed else "nothing_to_do",
+        options.manifest,
+        records_in=plan.records_in,
+        records_out=plan.records_in - rejects.total(),
+        rejects=rejects.total(),
+        rejects_by_reason=dict(rejects),
+        skipped=plan.num_skipped,
+        seconds=round(of["hours"] * 3600, 3),
+        notes=plan.notes,
+        details={
+            "marked": f"{marked['records']:,} records, {marked['hours']:,.2f} of {of['hours']:,.2f} hours",
+            **facts,
+        },
+    )

@@ -30,8 +30,15 @@ class Filter(JobOptions):
 
     manifest: Manifest
     out: Annotated[
-        Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
-    ]
+        Path | None,
+        Option(
+            "Manifest to write; without it, --skipme marks records in the manifests of a tarred set.",
+            metavar="OUT.json",
+            is_argument=True,
+            shapes_output=False,
+            names_file=True,
+        ),
+    ] = None
     keep: Annotated[
         tuple[str, ...], Option("Keep only records for which this is true.", metavar="EXPR", one_each=True, order=-1)
     ] = ()
@@ -60,7 +67,11 @@ class Filter(JobOptions):
         ),
     ] = None
     skipme: Annotated[
-        bool, Option("Write all records, and set _skipme to the rule in those that a rule would drop.")
+        bool,
+        Option(
+            "Write all records, and set _skipme to the rule in those that a rule would drop; without OUT.json, in the "
+            "manifests of the finished tarred set that is given."
+        ),
     ] = False
     html: Annotated[
         Path | None, Option("Write the table as a page; open it in a browser.", metavar="FILE", shapes_output=False)

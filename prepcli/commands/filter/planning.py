@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +22,9 @@ from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
+from prepcli.jobs.listed import read_listed, segment_forms
 from prepcli.jobs.records import hash_segments
-from prepcli.jobs.selection import HeldParts, SelectionPlan, Selector, scratch_folder, segment_forms
+from prepcli.jobs.selection import HeldParts, SelectionPlan, Selector, scratch_folder
 from prepcli.manifest.index import content_digest
 from prepcli.manifest.parts import Columns, Part
 from prepcli.planning.arrays import Growing
@@ -41,14 +41,16 @@ class Planning:
     order: `--unique` to what the others keep, `--sample` to what is left.
     """
 
-    def __init__(self, manifests: Sequence[str], options: Filter, workspace: Workspace, num_workers: int) -> None:
+    def __init__(
+        self, manifests: Sequence[str], options: Filter, out_folder: Path, workspace: Workspace, num_workers: int
+    ) -> None:
         """Check the expressions.
 
         Raises:
             UsageError: an expression or another option is wrong.
         """
         self._options, self._workspace, self._num_workers = options, workspace, num_workers
-        self._selector = Selector(manifests, options.audio_base_dir, options.out.parent)
+        self._selector = Selector(manifests, options.audio_base_dir, out_folder)
         self._rules, self._unique = rules_of(options), unique_fields(options)
         self._fields = FieldCheck(self._rules, self._unique)
         self._listed = _listed(options.drop_listed, self._selector.all_base_dirs) if options.drop_listed else None
@@ -72,6 +74,9 @@ class Planning:
         quantiles = self._quantiles()
         columns = self._columns(MakeRuleCollector(tuple(self._rules), self._unique, quantiles))
         index = self._selector.read(columns, self._workspace, self._num_workers, self._see)
+        if not self._has_records:
+            first = index.problems[0]
+            raise UsageError(f"no record can be used: {manifests[first.source]}:{first.line}: {first.detail}")
         self._fields.check(manifests)
         if self._held is not None:
             self._decide_together(self._held)
@@ -190,7 +195,7 @@ class Planning:
 
 
 def _quantile(values: NDArray[np.float64], share: float) -> float:
-    """The quantile of values, whose order changes."""
+    """The quantile of `values`; sorts them partly in place."""
     if not len(values):
         return float("nan")
     place = share * (len(values) - 1)
@@ -224,29 +229,8 @@ class _Held(HeldParts):
         super().add(source, part)
 
 
-class _Listed(msgspec.Struct):
-    """A line of the output of `find-duplicates`."""
-
-    audio_filepath: str
-    duration: float
-    duplicate_place: int
-    offset: float | None = None
-
-
 def _listed(path: Path, base_dirs: Sequence[str]) -> list[Hashes]:
-    """For each manifest, the sorted hashes of the listed segments that are to be dropped.
-
-    Raises:
-        UsageError: the file is not the output of `find-duplicates`.
-    """
-    decoder = msgspec.json.Decoder(_Listed)
-    lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
-    try:
-        listed = [one for one in map(decoder.decode, lines) if one.duplicate_place]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{option('--drop-listed', path)}: that is not the output of find-duplicates: {error}"
-        ) from None
-    segments = [(one.audio_filepath, one.offset or 0.0, one.duration) for one in listed]
+    """For each manifest, the sorted hashes of the listed segments that are to be dropped."""
+    segments = [one.segment for one in read_listed("--drop-listed", path) if one.duplicate_place]
     found = {base: segment_forms(segments, base) for base in dict.fromkeys(base_dirs)}
     return [found[base] for base in base_dirs]

@@ -10,7 +10,7 @@ class RulePreset:
     Attributes:
         source: where the thresholds are published.
         keep: the expressions that a record must fulfil.
-        without: what the pipeline also does and the expressions do not; empty for nothing.
+        without: the steps of the pipeline that the expressions leave out; empty if there are none.
     """
 
     source: str

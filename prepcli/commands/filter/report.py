@@ -34,6 +34,9 @@ class FilterReport(Report):
     """The report of `filter`: `details["rules"]` has what each rule drops; a dry run prints it as a table."""
 
     def __str__(self) -> str:
+        if self.status == "done" and "marked" in self.details:
+            notes = [f"  note    {note}" for note in self.notes]
+            return as_text([f"filter: done, {printable(self.out)}", f"  marked  {self.details['marked']}", *notes])
         if self.status != "dry_run":
             return super().__str__()
         return f"filter: the plan (nothing is written), {printable(self.out)}\n{table_of(self.details, self.notes)}"
@@ -52,7 +55,7 @@ class RuleTally:
         self.alone, self.last = np.zeros((2, num_rules)), np.zeros((2, num_rules))
         self._all, self._dropped = np.zeros(2), np.zeros(2)
         self._names: list[dict[str, int]] = [{} for _ in GROUPS]
-        self._sums = [np.zeros((4, 0)) for _ in GROUPS]
+        self._sums = [np.zeros((4 + 2 * num_rules, 0)) for _ in GROUPS]
 
     def add(
         self,
@@ -76,10 +79,10 @@ class RuleTally:
                 sums = self._sums[number] = np.pad(sums, ((0, 0), (0, 2 * len(known) - sums.shape[1])))
             here = group_of[number]
             there = here >= 0
-            weights = (None, duration, is_dropped, duration * is_dropped)
-            for row, weight in enumerate(weights):
-                given = None if weight is None else weight[there]
-                sums[row, at] += np.bincount(here[there], given, len(names))
+            of_rules = ((drops & bit) != 0 for bit in self._bits)
+            for row, which in enumerate([np.ones(len(drops), bool), is_dropped, *of_rules]):
+                sums[2 * row, at] += np.bincount(here[there & which], minlength=len(names))
+                sums[2 * row + 1, at] += np.bincount(here[there & which], duration[there & which], len(names))
 
     @property
     def num_kept(self) -> int:
@@ -95,7 +98,12 @@ class RuleTally:
         facts: dict[str, Any] = {"rules": rows, "together": _amount(self._dropped), "of": _amount(self._all)}
         for number, name in enumerate(GROUPS):
             facts[name] = [
-                {"name": one, "of": _amount(sums[:2]), "together": _amount(sums[2:])}
+                {
+                    "name": one,
+                    "of": _amount(sums[:2]),
+                    "together": _amount(sums[2:4]),
+                    "alone": [_amount(sums[row : row + 2]) for row in range(4, len(sums), 2)],
+                }
                 for one, sums in self._most_dropped(number)
             ]
         return facts
@@ -114,8 +122,11 @@ def _amount(sums: NDArray[np.float64]) -> dict[str, Any]:
     return {"records": int(sums[0]), "hours": round(float(sums[1]) / 3600, 4)}
 
 
-def _tables(facts: dict[str, Any]) -> list[tuple[str, list[list[str]]]]:
-    """The tables, each with a title; the first row of each is its heading."""
+def _tables(facts: dict[str, Any], is_wide: bool = False) -> list[tuple[str, list[list[str]]]]:
+    """The tables, each with a title; the first row of each is its heading.
+
+    `is_wide`: with the hours that each of several rules drops alone, by language and speaker.
+    """
     of, together = facts["of"], facts["together"]
     heading = ["drops", "alone: records", "hours", "last: records", "hours"]
     rules = [[_short(one["rule"]), *_cells(one["alone"]), *_cells(one["last"])] for one in facts["rules"]]
@@ -125,8 +136,13 @@ def _tables(facts: dict[str, Any]) -> list[tuple[str, list[list[str]]]]:
     tables = [("Rules", [heading, *rules])]
     for name in GROUPS:
         rows = [[_short(one["name"]), *_cells(one["of"]), *_cells(one["together"])] for one in facts[name]]
+        heading = [name, "records", "hours", "dropped: records", "hours"]
+        if is_wide and len(facts["rules"]) > 1:
+            heading += [f"{_short(one['rule'])}: hours" for one in facts["rules"]]
+            for row, one in zip(rows, facts[name], strict=True):
+                row += [_cells(amount)[1] for amount in one["alone"]]
         if rows and facts["rules"]:
-            tables.append((f"By {name}", [[name, "records", "hours", "dropped: records", "hours"], *rows]))
+            tables.append((f"By {name}", [heading, *rows]))
     return tables
 
 
@@ -154,7 +170,7 @@ def table_of(facts: dict[str, Any], notes: Sequence[str]) -> str:
 def write_page(facts: dict[str, Any], notes: Sequence[str], title: str, path: Path) -> None:
     """Write what the rules drop as a page; raises `UsageError` if the file cannot be written."""
     tables = []
-    for name, (heading, *rows) in _tables(facts):
+    for name, (heading, *rows) in _tables(facts, is_wide=True):
         cells = [("th", heading), *(("td", row) for row in rows)]
         lines = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in cells]
         tables.append(f"<h2>{name}</h2><table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>")

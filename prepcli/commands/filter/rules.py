@@ -1,10 +1,8 @@
 """The rules of a call, and the collector that applies them to the lines of a range."""
 
 import contextlib
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,16 +24,14 @@ from prepcli.commands.filter.grammar import (
 )
 from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.presets import PRESETS
-from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import RejectReason, UsageError, option
+from prepcli.jobs.selection import did_you_mean
 from prepcli.manifest.columns import key_bytes
-from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.parts import Part
-from prepcli.manifest.scan import Range, lines_of
 
 MAX_RULES = 64
 GROUPS = ("lang", "speaker")
 """The fields by which the report divides what is dropped."""
-_FIRST_LINES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +180,9 @@ class RuleCollector:
 
 
 def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
-    """The number of each value in `names`, which new ones join; -1 if it is missing."""
+    """The number of each value in `names`, to which new values are added; -1 for a missing value."""
+    with contextlib.suppress(KeyError, TypeError):  # in most blocks no name is new
+        return list(map(names.__getitem__, values))
     try:
         new = set(values).difference(names)
     except TypeError:  # a list, which has no hash
@@ -201,7 +199,7 @@ def _key(values: tuple[Any, ...]) -> str:
 
 
 class FieldCheck:
-    """Counts who has which field, and finds names that no record has and values that never compare."""
+    """Counts the records that have each field; finds names that no record has, and values that never compare."""
 
     def __init__(self, rules: Sequence[Rule], unique: Sequence[str]) -> None:
         self._rules, self._unique = rules, unique
@@ -248,7 +246,7 @@ class FieldCheck:
                     self._check_field(rule, one, name, manifests)
         for name in self._unique:
             if not any(counts.get(name) for counts in self._present.values()):
-                hint = _hint(name, manifests)
+                hint = did_you_mean(name, manifests, DERIVED)
                 raise UsageError(f"{option('--unique')}: no record has the field {name}{hint}")
 
     def _check_field(self, rule: Rule, one: Field, name: str, manifests: Sequence[str]) -> None:
@@ -257,23 +255,10 @@ class FieldCheck:
             return
         if name in self._misfits:
             raise self._misfit(rule, one, name)
-        hint = _hint(name, lacking)
+        hint = did_you_mean(name, lacking, DERIVED)
         if rule.of_preset:
             raise UsageError(f"{rule.name} needs the field {name}, and no record of {lacking[0]} has it{hint}")
         raise mistake(rule.name, rule.text, one.at, f"no record has the field {name}{hint}")
-
-
-def _hint(name: str, manifests: Sequence[str]) -> str:
-    """The field of the first records whose name is nearest, in words; empty if none is near."""
-    known = {*DERIVED, *(field for path in manifests for field in _first_fields(path))} - {name}
-    close = difflib.get_close_matches(name, sorted(known), 1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _first_fields(path: str) -> Iterator[str]:
-    for line in islice(lines_of(Range(path, 0, None)), _FIRST_LINES):
-        with contextlib.suppress(RecordRejected):
-            yield from parse_fields(line) if line.strip() else ()
 
 
 def quantiles_of(rules: Sequence[Rule]) -> list[Quantile]:

@@ -20,6 +20,17 @@ class DuplicatesReport(Report):
             f"{one['hours_beyond_first']:,.2f} h without the first of each"
             for one in found
         ]
+        lines += [
+            f"  {one['not_compared']:,} records have less than a second of sound for near-audio"
+            for one in found
+            if one.get("not_compared")
+        ]
+        voices = self.details.get("same_voice", [])
+        lines += [f"  same voice ({one['similarity']:.3f}): {' = '.join(one['speakers'])}" for one in voices]
+        if (num_more := self.details.get("num_same_voice", 0) - len(voices)) > 0:
+            lines.append(f"  and {num_more:,} more pairs of names")
+        if without := self.details.get("without_voice", 0):
+            lines.append(f"  {without:,} speakers have no utterance with a voice")
         return "\n".join([super().__str__(), *([as_text(lines)] if lines else [])])
 
     def __format__(self, spec: str) -> str:

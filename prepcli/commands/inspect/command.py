@@ -239,6 +239,10 @@ def draw(found: Inspection) -> Iterator[tuple[str, str]]:
             ("duration", "Durations", "seconds"),
             ("chars_per_second", "Characters per second", "characters of text per second"),
             ("context_similarity", "Similarity of the context", "cosine similarity of the speaker embeddings"),
+            ("bandwidth", "Bandwidth", "Hz"),
+            ("snr", "Speech to noise", "dB"),
+            ("loudness", "Loudness", "LUFS"),
+            ("speech_share", "Share of speech", "share of the duration"),
         ):
             values = found.columns.get(name)
             if values is not None and len(values):
@@ -254,7 +258,7 @@ def _histogram(ascending: Floats32, label: str) -> str:
     """A histogram; if a long thin tail is cut off, a note in the plot says so."""
     last = float(ascending[-1])
     bulk = float(ascending[int(0.995 * (len(ascending) - 1))])
-    end = last if last <= 2 * bulk else bulk * 1.25
+    end = last if bulk <= 0 or last <= 2 * bulk else bulk * 1.25
     beyond = len(ascending) - int(np.searchsorted(ascending, end, side="right"))
     # 64-bit edges: between two neighbouring 32-bit values there are no 60 distinct 32-bit edges.
     edges = np.linspace(*_range(float(ascending[0]), end), _NUM_BINS + 1)

@@ -33,6 +33,10 @@ MEASURES = (
     Measure("duration", "s", "shortest", "longest"),
     Measure("chars_per_second", "characters per second", "slowest speech", "fastest speech"),
     Measure("context_similarity", "similarity of the context", "least similar context", ""),
+    Measure("bandwidth", "Hz", "lowest bandwidth", ""),
+    Measure("snr", "dB of speech to noise", "most noise", ""),
+    Measure("loudness", "LUFS", "least loud", "loudest"),
+    Measure("speech_share", "of it speech", "least speech", ""),
 )
 
 

@@ -14,9 +14,11 @@ from prepcli.formats.folders import Listing
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
 from prepcli.formats.omnilingual import AUDIO as LISTS
 from prepcli.formats.omnilingual import RATE, SIZE
+from prepcli.formats.omnivoice import LIST_NAME, read_list
 from prepcli.formats.parquet import check_installed, python_values, seconds_in
 from prepcli.formats.parquet_audio import audio_value
-from prepcli.formats.sets import MelSet, OmnilingualSet, ParquetSet, WenetSet
+from prepcli.formats.qwen3_tts import CODES, LINES_FILE
+from prepcli.formats.sets import MelSet, OmnilingualSet, OmnivoiceSet, ParquetSet, QwenSet, WenetSet
 from prepcli.interface.printing import first_line
 from prepcli.storage.paths import AnyPath
 
@@ -24,7 +26,7 @@ MAX_FILES = 8
 """Maximum number of Parquet files whose audio is inspected; they are evenly spread."""
 
 
-Export = WenetSet | MelSet | ParquetSet | OmnilingualSet
+Export = WenetSet | MelSet | ParquetSet | OmnilingualSet | OmnivoiceSet | QwenSet
 """A set for another toolkit."""
 
 
@@ -37,6 +39,10 @@ def export_of(path: AnyPath) -> Export | None:
         return ParquetSet(path.parent, alone)
     if LIST_FILE.match(path.name):
         return MelSet(path.parent, alone)
+    if path.name == LIST_NAME:
+        return OmnivoiceSet(path)
+    if LINES_FILE.match(path.name):
+        return QwenSet(path.parent, alone)
     first = head.partition(b"\n")[0].strip()
     if first.endswith(b".tar") and b"\0" not in first:
         return WenetSet(path, is_raw=False)
@@ -51,6 +57,10 @@ def title_of(export: Export, *, is_file: bool) -> str:
     """The title of an export for a user; `is_file`: it is one file list, and not the folder of such lists."""
     if isinstance(export, OmnilingualSet):
         return "Parquet for omnilingual-asr"
+    if isinstance(export, OmnivoiceSet):
+        return f"{len(export.shards):,} tars with codes for OmniVoice"
+    if isinstance(export, QwenSet):
+        return "JSON lines with codes for Qwen3-TTS"
     if isinstance(export, ParquetSet):
         return "Parquet with audio" if len(export.record_files()) > 1 else "a Parquet file"
     if isinstance(export, MelSet):
@@ -66,6 +76,10 @@ def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> N
     files = list(export.files())
     if isinstance(export, ParquetSet | OmnilingualSet):
         _look_at_parquet(files, num_audio_files, found)
+    elif isinstance(export, OmnivoiceSet):
+        _look_at_omnivoice(export, found)
+    elif isinstance(export, QwenSet):
+        _look_at_qwen(files, found)
     elif isinstance(export, WenetSet) and export.tars:
         files = export.tars
         if missing := [str(path) for path in files if not path.is_file()]:
@@ -73,6 +87,35 @@ def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> N
     else:
         _look_at_lists(files, _raw_lines if export.kind == "wenet" else _list_lines, num_audio_files, found)
     found.files = len(files)
+
+
+def _look_at_omnivoice(export: OmnivoiceSet, found: Inspection) -> None:
+    """Count by the list, and the frames by the labels."""
+    try:
+        lines = read_list(export.list)
+    except ValueError as error:
+        raise UsageError(f"{export.list}: {error}") from None
+    found.records = found.lines = sum(line.num_records for line in lines)
+    found.hours = sum(line.seconds for line in lines) / 3600
+    if missing := [str(line.codes) for line in lines if not line.codes.is_file()]:
+        found.notes.append(f"{len(missing):,} tars of the list are missing, the first is {missing[0]}")
+
+
+def _look_at_qwen(paths: list[AnyPath], found: Inspection) -> None:
+    """Count the lines, their seconds and their frames."""
+    frames = 0
+    for path in paths:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    item = json.loads(line)
+                    frames += len(item[CODES])
+                    found.hours += float(item.get("duration") or 0.0) / 3600
+                except (ValueError, TypeError, KeyError, AttributeError):
+                    raise UsageError(f"{path}:{number} is not a line with {CODES}") from None
+                found.records += 1
+    found.lines = found.records
+    found.notes.append(f"{frames:,} frames of codes")
 
 
 def _look_at_lists(
@@ -119,7 +162,7 @@ def _look_at_parquet(paths: list[AnyPath], num_audio_files: int, found: Inspecti
 
     audio = AudioFacts(where="the files")
     opened = spread(paths, MAX_FILES)
-    wanted = -(-num_audio_files // len(opened))
+    wanted = -(-num_audio_files // max(1, len(opened)))
     for path in paths:
         try:
             with pq.ParquetFile(path) as file:

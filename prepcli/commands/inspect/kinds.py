@@ -26,7 +26,7 @@ from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import Reader, check_file, expand_paths, open_bytes
-from prepcli.storage.addresses import is_address, names_several
+from prepcli.storage.addresses import is_address, names_several, on_hub
 from prepcli.storage.containers import Catalogue
 from prepcli.storage.paths import AnyPath, StorePath, path_of
 
@@ -63,6 +63,8 @@ def what_is(spec: str) -> Subject:
         UsageError: the path does not exist, or is of no known kind.
     """
     path = path_of(spec) if is_address(spec) and not names_several(spec) else Path(spec)
+    if on_hub(spec) and (containers := containers_at(spec)):
+        return _of_containers(containers, path if path.is_dir() else path.parent)
     # Not `Path.is_dir` and the like, which raise `OSError` if a list is longer than a file name may be.
     if isinstance(path, StorePath):
         return _of_folder(path) if path.is_dir() else _of_file(path)

@@ -110,8 +110,8 @@ class PartOfMix(msgspec.Struct):
 class Inspection:
     """Facts about `path`; a fact that does not apply is empty.
 
-    Durations are in seconds, `chars_per_second` is of `text`, rates are in Hz. Mappings such as `percentiles` go from
-    `p0`, the smallest value, to `p100`.
+    Durations are in seconds, `chars_per_second` is of `text`, rates are in Hz; fields of `prepcli score` have its
+    units. Mappings such as `percentiles` go from `p0`, the smallest value, to `p100`.
     """
 
     path: str
@@ -129,6 +129,10 @@ class Inspection:
     duration: dict[str, float] = field(default_factory=dict)
     chars_per_second: dict[str, float] = field(default_factory=dict)
     context_similarity: dict[str, float] = field(default_factory=dict)
+    bandwidth: dict[str, float] = field(default_factory=dict)
+    snr: dict[str, float] = field(default_factory=dict)
+    loudness: dict[str, float] = field(default_factory=dict)
+    speech_share: dict[str, float] = field(default_factory=dict)
     with_context_similarity: int = 0
     fields: dict[str, int] = field(default_factory=dict)
     extensions: dict[str, int] = field(default_factory=dict)
@@ -151,7 +155,7 @@ class Inspection:
     record: FoundRecord | None = None
     """With `--record`: this record; all other facts are missing then."""
     columns: dict[str, Floats32] = field(default_factory=dict, repr=False)
-    """For plots: `duration`, `chars_per_second`, `context_similarity`, sorted."""
+    """For plots: sorted values of `duration`, `chars_per_second` and the other measures."""
     sample: list[Example] = field(default_factory=list, repr=False)
     """A few records, evenly spread."""
     groups: list[Group] = field(default_factory=list, repr=False)

@@ -108,6 +108,10 @@ def quantiles_of(found: "Inspection") -> list[list[str]]:
         ("duration (s)", found.duration),
         ("characters per second", found.chars_per_second),
         ("context similarity", found.context_similarity),
+        ("bandwidth (Hz)", found.bandwidth),
+        ("speech to noise (dB)", found.snr),
+        ("loudness (LUFS)", found.loudness),
+        ("share of speech", found.speech_share),
     ]
     rows = [[name, *(f"{value:,.2f}" for value in values.values())] for name, values in named if values]
     heading = ["", "min", "1%", "5%", "25%", "median", "75%", "95%", "99%", "max"]

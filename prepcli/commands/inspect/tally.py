@@ -24,7 +24,11 @@ from prepcli.storage.paths import size_of
 NUM_FIRST = 10
 """Number of first records that are kept with all fields."""
 
-_SIMILARITY = "context_speaker_similarity"
+_FIELDS = {
+    "context_similarity": "context_speaker_similarity",
+    **{name: name for name in ("bandwidth", "snr", "loudness", "speech_share")},
+}
+"""The fields that are measures; the last ones are of `prepcli score`."""
 Floats32 = npt.NDArray[np.float32]
 NUMBERS = ("lines", "records", "skipped", "segments", "without_text")
 COUNTS = ("fields", "extensions", "cut_sampling_rates", "reject_reasons", "unusable")
@@ -94,7 +98,8 @@ class Tally:
         self.records += len(rows)
         shown = found.rejects if self.kind == "rejects" else rows
         self.first_records += shown[: max(NUM_FIRST - len(self.first_records), 0)]
-        self.fields.update(chain.from_iterable(rows))
+        fields = Counter(chain.from_iterable(rows))
+        self.fields.update(fields)
         durations = [row["duration"] for row in rows]
         seconds = np.array(durations, np.float64)
         self.seconds += float(seconds.sum())
@@ -106,7 +111,7 @@ class Tally:
         measured = {
             "duration": (np.arange(len(rows)), seconds),
             "chars_per_second": self._speeds(rows, seconds),
-            "context_similarity": _similarities(rows),
+            **{name: _numbers(rows if one in fields else [], one) for name, one in _FIELDS.items()},
         }
         for name, (_, values) in measured.items():
             self.columns[name].append(values.astype(np.float32))
@@ -171,8 +176,9 @@ def _tally_range(part: Range, kind: LineKind, wanted: int) -> Tally:
     return tally
 
 
-def _similarities(rows: list[Row]) -> Values:
-    found = [(at, row[_SIMILARITY]) for at, row in enumerate(rows) if _SIMILARITY in row]
+def _numbers(rows: list[Row], name: str) -> Values:
+    """The numbers in a field of the rows."""
+    found = [(at, row[name]) for at, row in enumerate(rows) if name in row]
     found = [(at, value) for at, value in found if type(value) in (int, float) and abs(value) <= MAX_SECONDS]
     return np.array([at for at, _ in found], np.int64), np.array([value for _, value in found], np.float32)
 

@@ -147,7 +147,7 @@ class Recordings:
 
 
 def _is_whole(entry: SourceEntry, seconds: float) -> bool:
-    """Whether an entry without an offset is a whole file of this length, which it may claim to know."""
+    """Whether an entry without an offset is a whole file: its duration, if it has one, is that of the file."""
     return not entry.duration or abs(seconds - entry.duration) < _SAME_LENGTH
 
 
@@ -443,7 +443,7 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         return line, duration
 
     def original(self, item: tuple[int, SourceEntry]) -> tuple[bytes, Origin]:
-        """The record as far as it is known."""
+        """The known fields of an entry, for its line in the rejects."""
         number, entry = item
         known: dict[str, Any] = {"audio_filepath": self._recordings.name(entry)} if entry.path else {}
         if entry.offset is not None:

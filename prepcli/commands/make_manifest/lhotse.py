@@ -307,7 +307,7 @@ class _Join:
 def _segment(
     path: str, number: int, id: str, fields: dict[str, Any], channel: int | None, start: float, duration: float
 ) -> SourceEntry:
-    """The entry of a part of a file; from the start, it may be the whole file, which its header decides."""
+    """The entry of a part of a file. A part from the start may be the whole file: the header of the file decides."""
     if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
         raise RecordRejected(RejectReason.BAD_OFFSET, f"it begins at {start} s and lasts {duration} s")
     if channel is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.store_output import OutputSizes
@@ -472,6 +474,7 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     check_loadable(options.out)
-    job = SharJob(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
+    workspace = Workspace(options.out, work_dir=options.work_dir)
+    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
     note_unused(options.work_dir, options.out)
-    return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)
+    return run_job(SharJob(manifests, options, num_workers=engine.num_workers), workspace, engine)

@@ -3,8 +3,9 @@
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from prepcli.engine.publishing.owned import Owned
 from prepcli.engine.ranks.progress import is_running, read_progress
 from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.stored_units import read_units
 from prepcli.engine.state.versions import undone_root, undone_roots, version_of, version_roots
@@ -26,6 +28,7 @@ from prepcli.formats.names import INDEX_SUFFIX, check_loadable
 from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
 from prepcli.formats.train_ds import main_file, name_earlier, name_version
 from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.index import content_digest
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
@@ -81,7 +84,8 @@ def concat_job(
 
 def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
     """Whether a plan is that of the job. A plan follows from settings and inputs, which are faster to compare."""
-    if (stored.command, stored.format, stored.settings) != (job.command, PLAN_FORMAT, job.own_settings()):
+    settings = {name: value for name, value in stored.settings.items() if name not in BY_ID}  # which follows from these
+    if (stored.command, stored.format, settings) != (job.command, PLAN_FORMAT, job.own_settings()):
         return False
     known = [file["sha256"] for file in stored.inputs]
     return len(known) == len(job.manifests) and known == [content_digest(path) for path in job.manifests]
@@ -115,7 +119,7 @@ def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, ret
     """Refuse options that would change shards which the manifest of a later version of the set in `folder` names.
 
     Raises:
-        UsageError: such an option was given.
+        UsageError: an option would change the shards.
     """
     if overwrite:
         raise UsageError(
@@ -168,6 +172,15 @@ def version_workspace(folder: AnyPath, version: int) -> Workspace:
     """The workspace of the run that made a version of the set in `folder`; 0 is the set itself."""
     workspace = Workspace(folder)
     return Workspace(folder, workspace.root / f"version_{version}") if version else workspace
+
+
+def _commits(options: ManifestToTarred, engine: "RunOptions") -> Mapping[str, str]:
+    """The commits of data sets on the hub that the run which is continued has read."""
+    if options.concat_to is None:
+        assert options.out is not None
+        return revisions_of(Workspace(options.out, work_dir=options.work_dir), engine)
+    begun = version_roots(Workspace(options.concat_to).root)
+    return revisions_of(version_workspace(options.concat_to, version_of(begun[-1])), engine) if begun else {}
 
 
 if TYPE_CHECKING:
@@ -302,7 +315,7 @@ def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
     for entry in list(root.iterdir()):
         if entry.name not in (workspace.plan_file.name, UNITS_FOLDER):  # the next attempt reads from them what is left
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    # The folder goes in one step: from a part of it, without the plan, the next attempt could not continue.
+    # The folder is removed in one step: the next attempt could not continue from a part without the plan.
     gone = root.with_name(f"{root.name}~")
     shutil.rmtree(gone, ignore_errors=True)
     os.rename(root, gone)
@@ -334,8 +347,10 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     if options.manifest is None:
         raise UsageError("missing argument 'MANIFEST' (see prepcli manifest-to-tarred --help)")
     refuse_swapped(options.manifest, options.out)
-    manifests = manifests_of(options.manifest, options)
     out, concat_to = options.out, options.concat_to
+    if out is None and concat_to is None:
+        raise UsageError("OUT is missing: give the directory for the data set")
+    manifests = manifests_of(options.manifest, options, partial(_commits, options, engine))
     if concat_to is not None:
         if out is not None and out.absolute() != concat_to.absolute():
             raise UsageError(f"{option('--concat-to', concat_to)} adds to that directory; leave out OUT ({out})")
@@ -343,8 +358,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
         job, workspace = concat_job(manifests, concat_to, options, engine.num_workers, options.overwrite)
         note_unused(options.work_dir, concat_to)
         return _run_addition(job, workspace, options, engine)
-    if out is None:
-        raise UsageError("OUT is missing: give the directory for the data set")
+    assert out is not None
     if options.allow_duplicates:
         raise UsageError(
             f"{option('--allow-duplicates')} is for {option('--concat-to')}: name the set to which the records are "

@@ -56,6 +56,7 @@ from prepcli.formats.tarred import (
 from prepcli.interface.options import shown_defaults
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
 from prepcli.jobs.records import Records, file_identity
+from prepcli.jobs.row_names import BY_ID, name_of, take_ids, with_ids
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.record import Record
@@ -182,10 +183,14 @@ def number_of(unit: Unit) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TarredContents(RecordContents):
-    """The records, their division into shards, and the names taken in the set to which the records are added."""
+    """The records, their division into shards, and the names taken in the set to which the records are added.
+
+    `by_id`: names are made from ids (`prepcli.jobs.row_names`).
+    """
 
     layout: TarredLayout
     taken: TakenNames | None
+    by_id: bool = False
 
     def numbers(self, unit: RecordUnit) -> list[int]:
         """The numbers of the shard's records."""
@@ -246,17 +251,23 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             settings[f"{option('--concat-to')} version"] = self.base.version
         return settings
 
+    def settings(self, plan: TarredPlan) -> dict[str, Any]:
+        """The settings, and the source of the names."""
+        return self.own_settings() | (BY_ID if plan.contents.by_id else {})
+
     def plan(self, workspace: Workspace) -> TarredPlan:
         """Index the manifests and divide their records into shards."""
         keys: dict[str, KeyFunction] = {"path": normal_path, "stem": member_stem, "root": marked_root}
         if self.base is not None:
             keys[TEXT_KEY] = TEXT
-        records = self.read(workspace, keys)
+        records = self.read(workspace, with_ids(keys, self.manifests))
+        by_id = take_ids(records.index)
         present = None
         if self.base is not None:
             present = PresentRecords.of_manifest(self.base.manifest, self.options.slice_with_offset, self.num_workers)
         layout = self._layout(records, present)
-        contents = TarredContents(records, layout, present.names if present else None, left_out=layout.left_out)
+        taken = present.names if present else None
+        contents = TarredContents(records, layout, taken, by_id, left_out=layout.left_out)
         return records.plan(list(self._units(layout)), contents, layout.left_out, self._notes(records, layout))
 
     def _layout(self, records: Records, present: PresentRecords | None) -> TarredLayout:
@@ -387,7 +398,7 @@ class _Shard(RecordWriter):
 
     def _stem(self, number: int, record: Record, channel: str | None) -> str:
         contents = self._contents
-        stem = member_stem(record.audio_filepath)
+        stem = member_stem(name_of(record, contents.by_id))
         if contents.layout.ambiguous[number]:
             records = contents.records
             folder = records.base_dirs.index(records.base_dir(number))

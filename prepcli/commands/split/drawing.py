@@ -25,7 +25,7 @@ class Groups:
         records: number of records.
         stratum: the number of its combination of balanced values.
         kept: the number of its part in an earlier split, or `NO_PART`.
-        name: one of them, in words: `speaker`.
+        name: the word for a group, such as `speaker`.
     """
 
     keys: Hashes
@@ -40,7 +40,7 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
     """The number of the part of each group, or `NO_PART`.
 
     Smaller parts are drawn first. The part that takes the rest, or the largest one if the shares add up to 1, gets all
-    that is left. Groups come in the order of a seeded hash; one that is larger than what a part lacks is passed by.
+    that is left. Groups come in the order of a seeded hash; a group that is larger than what a part lacks is skipped.
 
     Raises:
         UsageError: a part cannot be met; the message says what can.

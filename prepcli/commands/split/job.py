@@ -1,7 +1,7 @@
 """split: divides the records of manifests into parts, with no speaker in two of them."""
 
 import glob
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
+from prepcli.jobs.listed import KeyPairs, pairs_of, read_listed, segment_forms
 from prepcli.jobs.records import hash_segments, settings_over
 from prepcli.jobs.selection import (
     HeldParts,
@@ -26,8 +27,8 @@ from prepcli.jobs.selection import (
     SelectionJob,
     SelectionPlan,
     Selector,
+    did_you_mean,
     scratch_folder,
-    segment_forms,
 )
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.fields import decode_value
@@ -43,6 +44,7 @@ from prepcli.storage.input_files import refuse_swapped, state_of
 
 NONE = "none"
 _DEFAULT = "speaker"
+_LEFT_OUT = ("in no part", "its text is in a smaller part", "a duplicate of it is in a smaller part")
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class MakeKeyCollector:
 
 
 class KeyCollector:
-    """Collects hashes of the group, the balanced values and the text of each record; 0 if they are missing."""
+    """Collects hashes of the group, the balanced values and the text of each record; 0 if they are missing.
+
+    The result has the names of the balanced fields that a record has, and the columns.
+    """
 
     def __init__(self, make: MakeKeyCollector) -> None:
         self._make = make
@@ -73,6 +78,7 @@ class KeyCollector:
             dict.fromkeys([*([make.by] if make.by else ()), *make.balance, *(["text"] if make.text else ())])
         ) or ("duration",)
         self._columns: dict[str, list[bytes]] = {"group": [], "stratum": [], "text": []}
+        self._present: set[str] = set()
 
     def add(self, values: Sequence[list[Any]]) -> None:
         """Add the hashes of consecutive records."""
@@ -82,13 +88,15 @@ class KeyCollector:
         if self._make.balance:
             rows = zip(*(fields[name] for name in self._make.balance), strict=True)
             self._columns["stratum"] += [key_bytes("\0".join(map(_text, row)) + "\0") for row in rows]
+        self._present.update(name for name in self._make.balance if any(one is not None for one in fields[name]))
         if self._make.text:
             texts = (one if isinstance(one, str) else "" for one in fields["text"])
             self._columns["text"] += [key_bytes(normal_text(one)) for one in texts]
 
-    def result(self) -> dict[str, Hashes]:
-        """The columns; those that are not asked for are empty."""
-        return {name: np.frombuffer(b"".join(hashes), "<u8") for name, hashes in self._columns.items()}
+    def result(self) -> tuple[set[str], dict[str, Hashes]]:
+        """The fields that are there, and the columns; those that are not asked for are empty."""
+        columns = {name: np.frombuffer(b"".join(hashes), "<u8") for name, hashes in self._columns.items()}
+        return self._present, columns
 
 
 def _text(value: Any) -> str:
@@ -96,7 +104,7 @@ def _text(value: Any) -> str:
 
 
 class SplitJob(SelectionJob):
-    """Writes a manifest per part. The code of a record is the number of its part; the last two codes leave it out."""
+    """Writes a manifest per part. The code of a record is the number of its part; the last three codes leave it out."""
 
     command: ClassVar[str] = "split"
 
@@ -123,13 +131,19 @@ class SplitJob(SelectionJob):
         columns = Columns(keys=(("path", normal_path),), collector=collector)
         index = selector.read(columns, workspace, self.num_workers, held.add)
         keys = held.arrays()
-        notes = self._check_fields(by, keys)
+        notes = self._check_fields(by, keys, held.present)
         kept = self._kept(selector.all_base_dirs, of_groups, keys, index.first)
         groups, group_of = _grouped(keys, kept, by if keys.has_groups else "record")
         part_of = draw(groups, self.parts, self.options.seed)[group_of]
         codes = np.where(part_of == NO_PART, len(self.parts), part_of).astype(np.uint8)
         if self.options.disjoint:
-            self._leave_out_texts(codes, keys)
+            texts = np.flatnonzero(keys.text)
+            self._leave_out(codes, keys.duration, KeyPairs(texts, keys.text[texts]), len(self.parts) + 1)
+        if (listed := self.options.disjoint_listed) is not None:
+            pairs = pairs_of(
+                read_listed("--disjoint-listed", listed), selector.all_base_dirs, keys.segment, index.first
+            )
+            self._leave_out(codes, keys.duration, pairs, len(self.parts) + 2)
         facts = {"parts": self._facts(codes, keys, group_of)}
         if (codes == len(self.parts)).any():
             notes.append(f"records in no part are left out; {option('--part', 'NAME=rest')} takes them")
@@ -139,14 +153,18 @@ class SplitJob(SelectionJob):
             selector.add(source, part, here, here < len(self.parts))
             done += len(part.duration)
         plan = selector.plan(index, facts, notes)
-        for path in self._earlier():
+        for path in (*self._earlier(), *([] if listed is None else [str(listed)])):
             plan.inputs.append(InputFile(path, content_digest(path), state_of(path), content_digest))
         return plan
 
-    def _check_fields(self, by: str, keys: "Keys") -> list[str]:
+    def _check_fields(self, by: str, keys: "Keys", present: Collection[str]) -> list[str]:
         """Check that fields exist; returns notes."""
         if by != NONE and not keys.has_groups and self.options.by is not None:
-            raise UsageError(f"{option('--by', by)}: no record has this field")
+            raise UsageError(f"{option('--by', by)}: no record has this field{did_you_mean(by, self.manifests)}")
+        for name in self._balance:
+            if name not in present:
+                hint = did_you_mean(name, self.manifests)
+                raise UsageError(f"{option('--balance')}: no record has the field {name}{hint}")
         notes = []
         if not keys.has_groups and by != NONE:
             notes.append("no record has a speaker: each record is drawn for itself")
@@ -176,7 +194,13 @@ class SplitJob(SelectionJob):
             if by and keys.has_groups:
                 named = {_text(decode_value(one.fields[by])) for one in usable if by in one.fields}
                 hashes = np.sort(np.frombuffer(b"".join(map(key_bytes, named - {""})), "<u8"))
-                kept[in_sorted(hashes, keys.group)] = number
+                has_name = in_sorted(hashes, keys.group)
+                if (other := kept[has_name & (kept != NO_PART)]).size:
+                    raise UsageError(
+                        f"{option('--keep-parts', self.options.keep_parts)}: a {by} is in {self.names[other[0]]} and "
+                        f"in {self.names[number]}, so both cannot be kept; give the {option('--by')} of that split"
+                    )
+                kept[has_name] = number
                 continue
             segments = [(one.audio_filepath, one.offset, one.duration) for one in usable]
             for base in dict.fromkeys(base_dirs):
@@ -186,19 +210,18 @@ class SplitJob(SelectionJob):
                     kept[here][in_sorted(forms, keys.segment[here])] = number
         return kept
 
-    def _leave_out_texts(self, codes: NDArray[np.uint8], keys: "Keys") -> None:
-        """Leave out records whose text is in a smaller part."""
-        seconds = [float(keys.duration[codes == number].sum()) for number in range(len(self.parts))]
+    def _leave_out(self, codes: NDArray[np.uint8], duration: NDArray[np.float64], pairs: KeyPairs, code: int) -> None:
+        """Leave out records that have a key of a record in a smaller part: they get this code."""
+        seconds = [float(duration[codes == number].sum()) for number in range(len(self.parts))]
         seen = np.empty(0, np.uint64)
         for number in sorted(range(len(self.parts)), key=lambda number: seconds[number]):
-            here = np.flatnonzero((codes == number) & (keys.text != 0))
-            texts = keys.text[here]
-            codes[here[in_sorted(seen, texts)]] = len(self.parts) + 1
-            seen = np.union1d(seen, texts)
+            is_here = codes[pairs.records] == number
+            codes[pairs.records[is_here & in_sorted(seen, pairs.keys)]] = code
+            seen = np.union1d(seen, pairs.keys[codes[pairs.records] == number])
 
     def _facts(self, codes: NDArray[np.uint8], keys: "Keys", group_of: NDArray[np.int64]) -> list[dict[str, Any]]:
         rows = []
-        names = [*((one.name, one.text) for one in self.parts), ("in no part", ""), ("text in a smaller part", "")]
+        names = [*((one.name, one.text) for one in self.parts), *((why, "") for why in _LEFT_OUT)]
         for number, (name, asked) in enumerate(names):
             here = codes == number
             if number < len(self.parts) or here.any():
@@ -220,7 +243,7 @@ class SplitJob(SelectionJob):
         """Each part has a file; other records are left out."""
         if code < len(self.names):
             return Selected(code)
-        return Selected(None, "in no part" if code == len(self.names) else "its text is in a smaller part")
+        return Selected(None, _LEFT_OUT[code - len(self.names)])
 
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
         """The size of each part, and the path of its manifest."""
@@ -251,10 +274,13 @@ class _Keys(HeldParts):
         super().__init__(folder)
         self._columns = {name: Growing(folder, np.uint64) for name in ("group", "stratum", "text", "segment")}
         self._duration = Growing(folder, np.float64)
+        self.present: set[str] = set()
 
     def add(self, source: int, part: Part) -> None:
         """Add a part."""
-        for name, values in part.collected.items():
+        present, columns = part.collected
+        self.present |= present
+        for name, values in columns.items():
             self._columns[name].append(values)
         self._columns["segment"].append(hash_segments(part.keys["path"], part.offset, part.duration))
         self._duration.append(part.duration)

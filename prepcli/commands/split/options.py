@@ -79,6 +79,15 @@ class Split(JobOptions):
         Literal["text"] | None,
         Option("text: leave out records whose text, without case and punctuation, is in a smaller part."),
     ] = None
+    disjoint_listed: Annotated[
+        Path | None,
+        Option(
+            "Leave out records that find-duplicates lists in this file in a group with a record of a smaller part.",
+            metavar="FILE",
+            must_exist="file",
+            added_later=True,
+        ),
+    ] = None
     audio_base_dir: AudioBaseDir = None
 
     def parts(self) -> list[Asked]:

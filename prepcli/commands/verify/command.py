@@ -39,7 +39,7 @@ from prepcli.manifest.scan import lines_of, ranges_of
 from prepcli.manifest.sources import is_gzip, open_bytes
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import available_processors
-from prepcli.storage.addresses import join
+from prepcli.storage.addresses import join, on_hub
 from prepcli.storage.paths import AnyPath, path_of, relative
 
 _READ_FIELDS = ("tts_text", "tts_text_normalized")
@@ -234,6 +234,8 @@ _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
     "mels": _check_export,
     "parquet": _check_export,
     "omnilingual": _check_export,
+    "omnivoice": _check_export,
+    "qwen3-tts": _check_export,
 }
 """The check for each kind of set."""
 
@@ -260,8 +262,10 @@ def check_set(
     Raises:
         UsageError: `out` holds no data set.
     """
+    if on_hub(str(out)) and (containers := containers_at(str(out))):
+        return _verify_containers(out, containers, num_workers)
     if out.is_file():
-        if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out))):
+        if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out), of_rows=True)):
             return _verify_containers(out, containers, num_workers)
         return _verify_file(out, audio_base_dir, num_workers)
     if not out.is_dir():

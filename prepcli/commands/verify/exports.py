@@ -14,6 +14,7 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.segments import probe
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, check_audio, repeated
+from prepcli.commands.verify.trainer_codes import check_omnivoice, check_qwen, find_omnivoice, find_qwen
 from prepcli.engine.publishing.output_files import sha256_of
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
@@ -354,6 +355,8 @@ _CHECKS: dict[str, tuple[Callable[[Any, Hashed], _Parts], Callable[[Any], Any]]]
     "mels": (_find_mels, _check_mels),
     "parquet": (_find_parquet, _check_parquet),
     "omnilingual": (_find_omnilingual, _check_omnilingual),
+    "omnivoice": (find_omnivoice, check_omnivoice),
+    "qwen3-tts": (find_qwen, check_qwen),
 }
 """The checks by kind; `raw` is a data list of WeNet.
 

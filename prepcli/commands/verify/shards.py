@@ -43,7 +43,7 @@ class ShardReport:
         self.id_hashes = np.array(hashes, np.uint64)
 
     def compare(self, where: str, sha256: str | None, found: str) -> None:
-        """Report a file whose SHA-256 is `found`, but was published as another one; None: it is not known."""
+        """Report a file whose SHA-256 is `found`, and not the published `sha256` (None: not known)."""
         if sha256 not in (None, found):
             self.problems.append(f"{where}: {OTHER_BYTES}")
 

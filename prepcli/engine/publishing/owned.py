@@ -183,7 +183,7 @@ def take_back(workspace: Workspace, files: Mapping[str, PublishedFile]) -> None:
     for name, file in files.items():
         path = workspace.out / name
         with contextlib.suppress(OSError):
-            if not file.foreign and is_as_published(call(client.object_info, str(path)), [file]):
+            if is_as_published(call(client.object_info, str(path)), [file]):
                 path.unlink()
 
 

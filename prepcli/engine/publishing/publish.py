@@ -22,7 +22,7 @@ from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.errors import PrepcliError, RecordRejected
+from prepcli.errors import PrepcliError, RecordRejected, RejectReason
 from prepcli.processes.workers import is_worker, no_interruption
 from prepcli.storage.paths import StorePath
 from prepcli.version import __version__
@@ -154,12 +154,17 @@ class UnitWriter:
 
     def reject_all(self, rejects: Sequence[tuple[bytes, RecordRejected, Origin]]) -> None:
         """Add rejects, each as in `reject`; many at once cost less."""
-        if not rejects:
+        data = b"".join([reject_line(*one) for one in rejects])
+        self.add_rejects(data, Counter([rejected.reason for _, rejected, _ in rejects]))
+
+    def add_rejects(self, data: bytes, reasons: Mapping[RejectReason, int]) -> None:
+        """Add lines as `reject_line` makes them, and count their reasons."""
+        if not data:
             return
         if self._reject_file is None:
             self._reject_file = self.open_part(f"rejects/{self.unit.id}.jsonl")
-        self._reject_file.write(b"".join([reject_line(*one) for one in rejects]))
-        self._rejects.update([rejected.reason.value for _, rejected, _ in rejects])
+        self._reject_file.write(data)
+        self._rejects.update({reason.value: number for reason, number in reasons.items()})
 
     def write_each(
         self,

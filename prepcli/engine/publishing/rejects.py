@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.storage.containers import SEPARATOR, place_of
+from prepcli.storage.containers import BEGINNING, SEPARATOR, place_of
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
@@ -22,8 +22,7 @@ RETRYABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The source of a record: the path of its manifest and its line number, counted from 1."""
 
     manifest: str
@@ -44,12 +43,27 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     if fields is None:
         text = line.decode("utf-8", errors="backslashreplace").strip()
         fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
+    fields.pop(BEGINNING, None)
     _add_place(fields)
     fields["reject_reason"] = _raw(rejected.reason.value)
     fields["reject_detail"] = _raw(rejected.detail)
     fields["manifest_line"] = msgspec.Raw(b"%d" % origin.line)
     fields["manifest_filepath"] = _raw(origin.manifest)
     return msgspec.json.encode(fields) + b"\n"
+
+
+def can_append(data: bytes) -> bool:
+    """Whether `to_append` makes rejects of the lines of usable records in a block, if they end with a brace.
+
+    It does not if a line may have fields of a reject, a member of a container, or NaN, which JSON does not have.
+    """
+    return not any(one in data for one in (b'"reject_', b'"manifest_', SEPARATOR.encode(), b"NaN", b"Infinity"))
+
+
+def to_append(rejected: RecordRejected, manifest: str) -> tuple[bytes, bytes]:
+    """The text that makes a reject of a line without its last brace: before the number of the line, and after it."""
+    before = b'"reject_reason":%b,"reject_detail":%b' % (_raw(rejected.reason.value), _raw(rejected.detail))
+    return b',%b,"manifest_line":' % before, b',"manifest_filepath":%b}\n' % _raw(manifest)
 
 
 def _add_place(fields: dict[str, msgspec.Raw]) -> None:

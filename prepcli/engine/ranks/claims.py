@@ -38,7 +38,7 @@ class Claims:
         self.rank = rank
         self._life = life
         self._silence = silence
-        self._seen: dict[str, tuple[bytes, float]] = {}  # signs of life: the last one, and when it was new to us
+        self._seen: dict[str, tuple[bytes, float]] = {}  # by rank: the last beat, and when it was first seen
 
     def begin(self) -> None:
         """Make the folder."""

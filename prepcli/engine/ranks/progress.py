@@ -5,7 +5,6 @@ import os
 import resource
 import socket
 import struct
-import sys
 import time
 from collections.abc import Sequence
 from multiprocessing.context import BaseContext
@@ -15,7 +14,7 @@ from typing import Any
 import msgspec
 
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.interface.bars import progress_bar
+from prepcli.interface.bars import can_draw, progress_bar
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import REPEAT_SECONDS, Owner
 from prepcli.processes.ranks import Rank
@@ -152,7 +151,7 @@ class Reporter:
             self._bar.n = min(done, self._all)
             self._bar.unit = describe(self._bar.n, self._all, ranks, time.time())
             self._bar.update(0)
-        elif not sys.stderr.isatty() and now - self._last_line >= LINE_INTERVAL:
+        elif not can_draw() and now - self._last_line >= LINE_INTERVAL:
             self._last_line = now
             self._print_line()
 
@@ -259,7 +258,7 @@ def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | Non
 
 
 def is_running(workspace: Workspace, progress: RankProgress, silence: float = REPEAT_SECONDS) -> bool:
-    """Whether a rank says that it is running, and has not ended without a word."""
+    """Whether a rank says that it is running, and has not ended without notice."""
     return progress.state == "running" and not workspace.life.has_ended(progress.process, silence)
 
 

@@ -117,7 +117,7 @@ def survive_crashes(
 
 
 def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str = "") -> bool:
-    """Write down what dead workers had in hand; if no folder tells the unit, under the name `shared_notes`.
+    """Write down what dead workers had in hand; if no folder names the unit, under the name `shared_notes`.
 
     Returns True if another attempt can identify or skip the audio.
     """

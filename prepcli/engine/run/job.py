@@ -45,7 +45,7 @@ class Job(ABC, Generic[UnitT, Contents]):
             each has its own unit (`prepcli.engine.run.crashes`).
         rejects_in_order: whether the rejects of each unit, and of the units one after the other, have the order of the
             inputs, and none is planned: they are then joined without sorting, because there may be millions.
-        telemetry: names in what `finish` returns that tell how the run went; the summary has them with `--verbose`.
+        telemetry: names, in the result of `finish`, of figures about the run; the summary has them with `--verbose`.
         defaults: what settings mean that are not given, for messages (`prepcli.interface.options.shown_defaults`).
     """
 
@@ -59,7 +59,7 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     @property
     def kept_by_overwrite(self) -> str:
-        """In words for a message: what `--overwrite` does not compute again; empty for nothing."""
+        """In words for a message: the results that `--overwrite` keeps; empty if it keeps none."""
         return ""
 
     @property

@@ -1,7 +1,7 @@
 """Before the work begins: the output is claimed for this run, unless it is of another one or an input lies in it."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,7 +15,7 @@ from prepcli.engine.state.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differen
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import CLEARED_FILES, CLEARED_FOLDERS, EDITABLE_FILES, Workspace, read_document
 from prepcli.errors import RejectReason, UsageError, option
-from prepcli.interface.calls import command_line, tell
+from prepcli.interface.calls import command_line, revisions, tell
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import check_unchanged, same_file
@@ -34,7 +34,7 @@ def claim_output(run: "Run") -> None:
         plan = _replace_failed(run, plan)
         has_cleared |= plan is None
     if has_cleared:
-        run.markers.clear()  # read before, with files that are gone now
+        run.markers.clear()  # they were read before, and name files that are gone now
     if plan is None:
         _refuse_foreign(run)
         if not has_cleared:
@@ -52,7 +52,7 @@ def claim_output(run: "Run") -> None:
 
 
 def refuse_other_command(job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
-    """Before planning, which may take long and leaves an index among the records of the other command."""
+    """Refuse the output of another command before planning, which may take long and writes an index there."""
     stored = None if options.overwrite else read_document(workspace.plan_file, StoredPlan)
     if stored is not None and stored.command != job.command:
         raise UsageError(
@@ -91,7 +91,7 @@ def _refuse_foreign(run: "Run") -> None:
     stock = take_stock(workspace, run.job, run.plan)
     if not (stock.ours or stock.mistakable):
         return
-    run.load_markers(listed=True)  # of this very plan: without plan.json they still tell whose the output is
+    run.load_markers(listed=True)  # markers of this plan show that the output is its own
     if run.markers or read_document(workspace.plan_file, StoredPlan) is not None:  # another process has just begun
         return
     workspace.refuse_holder()
@@ -124,6 +124,15 @@ def _differences(run: "Run", stored: StoredPlan) -> str:
 
 def _elsewhere(job: AnyJob, workspace: Workspace) -> str:
     return job.elsewhere or ("another file" if workspace.named != workspace.out else "another directory")
+
+
+def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]:
+    """The commits of the run that is continued, by the address of each data set on the hub; nothing for a new run."""
+    rank = options.rank
+    if options.overwrite and not (has_done(workspace, rank, "overwrite") or has_begun_to_clear(workspace, rank)):
+        return {}
+    plan = read_document(workspace.plan_file, StoredPlan)
+    return {} if plan is None else plan.revisions
 
 
 def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
@@ -227,6 +236,7 @@ def _plan_document(run: "Run") -> StoredPlan:
         writes_file=workspace.named != workspace.out,
         out=absolute(workspace.named),
         format=PLAN_FORMAT,
+        revisions=revisions(),
     )
 
 

@@ -42,7 +42,7 @@ MAX_SHOWN = 10
 
 
 class _Clearing(msgspec.Struct):
-    """`clearing.json`, which exists until all is cleared: the command."""
+    """The content of `clearing.json`, which exists until all is cleared: the command that clears."""
 
     command: str = ""
 
@@ -172,7 +172,7 @@ def _clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
     units_claims = (root / CLAIMS).glob("*/")  # ranks that wait go on with their signs of life
     for folder in (*(root / name for name in CLEARED_FOLDERS), *units_claims, *aside):
         shutil.rmtree(folder, ignore_errors=True)
-    # Again, because a rank that had not seen `clearing.json` may have written one; it looks again before it publishes.
+    # A rank that had not seen `clearing.json` may have written a plan; it looks again before it publishes.
     _remove_plan(workspace)
     workspace.clearing_file.unlink(missing_ok=True)
 

@@ -99,7 +99,7 @@ class StoredPlan(msgspec.Struct):
     `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
     the folder, `out` the absolute path of OUT at that time. `knows_seconds` is that of the plan. `writes_file`: OUT is
     a file (`prepcli.engine.state.file_output`). The units are in a file of `units_bytes`
-    (`prepcli.engine.state.stored_units`).
+    (`prepcli.engine.state.stored_units`). `revisions`: the commits of data sets on the hub, by their addresses.
     """
 
     command: str
@@ -118,6 +118,7 @@ class StoredPlan(msgspec.Struct):
     out: str = ""
     format: int = 1
     knows_seconds: bool = True
+    revisions: dict[str, str] = {}
 
     def run_again(self, out: str | AnyPath) -> str:
         """The command that continues the run, for a shell; `out` is the current place of OUT, which may be new."""

@@ -9,7 +9,7 @@ import msgspec
 
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
-from prepcli.storage.addresses import parse_address
+from prepcli.storage.addresses import HUB, parse_address
 from prepcli.storage.paths import AnyPath, StorePath
 
 MAX_NAME_BYTES = 255
@@ -57,6 +57,8 @@ def _of_store(out: StorePath, work_dir: Path | None) -> Path:
     added, unless the folder without the digest belongs to a run of an earlier version.
     """
     address = parse_address(str(out))
+    if address.scheme == HUB:
+        raise UsageError(f"{out} cannot be an output: data sets on the hub are only read; write to a folder or a store")
     if not address.key:
         raise UsageError(f"{out} is a whole bucket; give an output of its own in it, such as {out}/name")
     parts = [address.bucket, *address.key.split("/")]

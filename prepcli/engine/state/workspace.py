@@ -189,7 +189,7 @@ class Workspace:
     def hold(self, digest: str) -> None:
         """Let `check_claim` compare the stored plan with this digest from now on; raises as `check_claim` does."""
         self.life.work_on(digest)
-        self._claimed = (digest, FileState(0, 0))  # no file is like that: the plan is read
+        self._claimed = (digest, FileState(0, 0))  # no file has this state, so the plan is read
         self.check_claim()
 
     def check_claim(self) -> None:

@@ -12,7 +12,7 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.storage.addresses import ByteRange
-from prepcli.storage.containers import UNUSABLE
+from prepcli.storage.containers import BEGINNING, UNUSABLE
 
 _BLOCK_BYTES = 256 << 10
 TEXT_NAMES = ("text", "sentence", "transcript", "transcription", "normalized_text", "raw_text", "raw_transcription")
@@ -22,7 +22,7 @@ LANGUAGE_NAMES = ("lang", "language", "locale")
 DURATION_NAMES = ("duration", "audio_duration")
 ID_NAMES = ("id", "_id", "segment_id", "utt_id", "key", "__key__")
 _DIGITS = re.compile(r"(\d+)")
-_OWN = frozenset({"audio_filepath", "duration", "offset", "_skipme", UNUSABLE})
+_OWN = frozenset({"audio_filepath", "duration", "offset", "_skipme", UNUSABLE, BEGINNING})
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -60,9 +60,17 @@ class FieldNames:
         return found | {name: value for name, value in rest.items() if name not in found and value is not None}
 
 
-def line(name: str, duration: float | None, fields: Mapping[str, Any], offset: float | None = None) -> bytes:
-    """A line of a catalogue: `name` is `FILE::MEMBER`; duration and offset in seconds."""
+def line(
+    name: str,
+    duration: float | None,
+    fields: Mapping[str, Any],
+    offset: float | None = None,
+    beginning: int | None = None,
+) -> bytes:
+    """A line of a catalogue: `name` is `FILE::MEMBER`; durations in seconds; `beginning` is a `checksum`."""
     place: dict[str, Any] = {"audio_filepath": _text(name)}
+    if beginning is not None:
+        place[BEGINNING] = beginning
     if offset is not None:
         place["offset"] = offset
     return _encode(place | ({} if duration is None else {"duration": duration}) | dict(fields)) + b"\n"
@@ -92,20 +100,17 @@ def in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(pending)
 
 
-def seconds_of(audio: ByteRange | bytes, name: str, stated: object = None) -> float:
-    """The duration of a record in seconds: the one that is stated, else the one in the header of its audio.
-
-    Raises:
-        RecordRejected: the audio cannot be read.
-    """
-    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 < stated <= MAX_SECONDS:
-        return float(stated)
+def seconds_of(audio: ByteRange | bytes, name: str) -> float:
+    """The duration in the header of audio, in seconds; raises `RecordRejected` if the audio cannot be read."""
     return (probe_bytes(audio, name) if isinstance(audio, bytes) else probe_file(audio, name)).duration
 
 
-def stated_duration(fields: Mapping[str, Any]) -> object:
-    """The duration that a record states, if any."""
-    return next((fields[name] for name in DURATION_NAMES if fields.get(name) is not None), None)
+def stated_duration(fields: Mapping[str, Any]) -> float | None:
+    """The duration in seconds that the fields of a record state, by their own names; None without a usable one."""
+    found: object = next((fields[name] for name in DURATION_NAMES if fields.get(name) is not None), None)
+    if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 < found <= MAX_SECONDS:
+        return float(found)
+    return None
 
 
 def is_audio_suffix(extension: str) -> bool:

@@ -3,9 +3,11 @@
 from prepcli.errors import UsageError
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.inputs.revisions import with_commits
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.input_cfg import Texts
 from prepcli.manifest.inputs import resolve_input
+from prepcli.storage.addresses import on_hub
 from prepcli.storage.containers import Catalogue
 from prepcli.storage.paths import is_dir, is_file
 
@@ -14,11 +16,12 @@ _LISTS = ("shards.list", "data.list")
 
 
 def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
-    """The data that `spec` names: as `resolve_input`, and containers that only their catalogue describes.
+    """The data that `spec` names: those that `resolve_input` finds, or containers, which are read by catalogues.
 
     Raises:
         UsageError: as by `resolve_input`, or a container is damaged.
     """
+    spec = with_commits(spec)
     if not is_dir(spec):
         found = containers_at(spec)
         return DataSet(tuple(found)) if found else resolve_input(spec, texts)
@@ -30,16 +33,21 @@ def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
         raise
 
 
-def containers_at(path: str) -> list[str]:
-    """The containers at a path; none for manifests, and for a folder that is not a data set."""
+def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
+    """The containers at a path; none for manifests, and for a folder that is not a data set.
+
+    `of_rows`: a Parquet file is a container too, as it always is on the hub; else its columns are read without one.
+    """
+    path = with_commits(path)
     is_folder = is_dir(path)
-    if not is_folder and not (path.lower().endswith(_SUFFIXES) or path.rpartition("/")[2] in _LISTS):
+    suffixes = (*_SUFFIXES, ".parquet") if of_rows or on_hub(path) else _SUFFIXES
+    if not is_folder and not (path.lower().endswith(suffixes) or path.rpartition("/")[2] in _LISTS):
         return []
     if not is_folder and not is_file(path):
         return []
     try:
         return [one for one in manifests_of(path, SetInput()) if isinstance(one, Catalogue)]
     except UsageError:
-        if is_folder:
+        if is_folder and not on_hub(path):
             return []
         raise

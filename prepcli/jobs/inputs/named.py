@@ -6,7 +6,9 @@ from functools import partial
 
 from prepcli.errors import UsageError, option
 from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.revisions import Commits, with_commits
 from prepcli.manifest.sources import expand_paths
+from prepcli.storage.addresses import on_hub
 from prepcli.storage.containers import Catalogue
 
 MANIFEST_SUFFIXES = (".json", ".jsonl", ".json.gz")
@@ -15,17 +17,23 @@ NAMES_NOTE = (
     "audio_filepath names records in containers, FILE::MEMBER, which prepcli reads and trainers do not; prepcli "
     "convert-audio unpacks them"
 )
+NUMBERED_LANGUAGES = (
+    "lang is a number, such as {}, because the files do not name the classes of that column; prepcli make-manifest "
+    "SOURCE m.json --lang LANG names the language"
+)
 _FILES = {"webdataset": "tar", "Parquet": "file", "zip archive": "file", "WeNet list": "list"}
 
 
-def manifests_of(spec: str, options: SetInput) -> list[str]:
+def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]) -> list[str]:
     """The manifests that `spec` names (`expand_paths`), and for a data set the containers of its records.
 
-    A data set is a folder, a list of WeNet, or some of its files: tars, Parquet files, zip archives, cuts.
+    A data set is a folder, a list of WeNet, or some of its files: tars, Parquet files, zip archives, cuts. `commits`
+    returns those that the run which is continued has read of data sets on the hub (`revisions_of`).
 
     Raises:
         UsageError: a file does not exist, or a folder is not a data set.
     """
+    spec = with_commits(spec, commits)
     if options.input_format == "manifest":
         return expand_paths(spec)
     found: list[str] = []
@@ -75,6 +83,11 @@ def refuse_one_pass(manifests: Sequence[str]) -> None:
     """Raise `UsageError` if a container can only be read in the order of its members."""
     for one in manifests:
         if isinstance(one, Catalogue) and one.is_one_pass:
+            if on_hub(one):
+                raise UsageError(
+                    f"{one} is read in its order, because each record out of order would fetch a row group: leave out "
+                    f"{option('--shuffle')}, and shuffle what you make of it in a second run"
+                )
             raise UsageError(
                 f"{one} is compressed and can only be read in its order: leave out {option('--shuffle')}, and shuffle "
                 "what you make of it in a second run"

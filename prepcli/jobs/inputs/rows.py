@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.archives import checksum
 from prepcli.formats.parquet_audio import audio_column, audio_value, huggingface_features, open_parquet, read_column
 from prepcli.jobs.inputs.catalogue import FieldNames, in_blocks, line, seconds_of, stated_duration, unusable
 from prepcli.storage.containers import name_in
@@ -51,16 +52,17 @@ def _lines(path: str, columns: FieldNames) -> Iterator[bytes]:
                 name = name_in(path, row)
                 fields: dict[str, Any] = {}
                 try:
-                    fields = columns.rename(folders | _named(values[place] if values else {}, labels))
-                    seconds = stated_duration(fields)
-                    if not isinstance(seconds, (int, float)) or not seconds > 0:
+                    row_fields = folders | _named(values[place] if values else {}, labels)
+                    fields = columns.rename(row_fields)
+                    seconds, beginning = stated_duration(row_fields), None
+                    if seconds is None:
                         if sounds is None:
                             sounds = read_column(file, group, audio)
-                        seconds = seconds_of(audio_value(sounds, place, name), name)
-                    fields.pop("duration", None)
-                    yield line(name, float(seconds), fields)
+                        value = audio_value(sounds, place, name)
+                        seconds, beginning = seconds_of(value, name), checksum(value)
+                    yield line(name, seconds, fields, beginning=beginning)
                 except RecordRejected as rejected:
-                    yield unusable(name, rejected, {key: value for key, value in fields.items() if key != "duration"})
+                    yield unusable(name, rejected, fields)
                 row += 1
     except (pa.ArrowException, OSError) as error:
         raise UsageError(

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.archives import ZipMembers, streamed_members, tar_members
+from prepcli.formats.archives import ZipMembers, checksum, streamed_members, tar_members
 from prepcli.formats.members import container
 from prepcli.jobs.inputs.catalogue import (
     FieldNames,
@@ -136,16 +136,14 @@ def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], c
                 raise RecordRejected(RejectReason.MISSING_AUDIO, f"the sample {key} has no audio")
             if len(audio) > 1:
                 raise RecordRejected(RejectReason.BAD_FIELD, f"several samples in {path} have the key {key}")
-            fields = columns.rename(_fields(members))
+            stated = _fields(members)
+            fields = columns.rename(stated)
             fields.setdefault("id", key.rpartition("/")[2])
             place = audio[0][1].audio()
-            yield line(name, seconds_of(place, name, stated_duration(fields)), _without_duration(fields))
+            seconds = stated_duration(stated) or seconds_of(place, name)
+            yield line(name, seconds, fields, beginning=checksum(place))
         except RecordRejected as rejected:
-            yield unusable(name, rejected, _without_duration(fields))
-
-
-def _without_duration(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != "duration"}
+            yield unusable(name, rejected, fields)
 
 
 def _is_audio(extension: str, wanted: str | None) -> bool:

@@ -11,6 +11,7 @@ from prepcli.formats.sets import ParquetSet, SharSet, StoredSet, TarredSet, Wene
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
 from prepcli.formats.tarred import SHARD_MANIFEST_FOLDER
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
+from prepcli.interface.calls import tell
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.catalogue import FieldNames, by_number
 from prepcli.jobs.inputs.lists import raw_list_lines
@@ -19,6 +20,7 @@ from prepcli.jobs.inputs.samples import Keys, sample_lines
 from prepcli.jobs.inputs.shar import shar_lines, target_of
 from prepcli.jobs.inputs.tarred import check_complete, tarred_lines
 from prepcli.manifest.sources import check_file
+from prepcli.storage.addresses import HUB, on_hub, parse_address
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, Catalogue
 from prepcli.storage.paths import AnyPath, StorePath, absolute, path_of
 
@@ -95,6 +97,12 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
         return [_zip(str(top / name), options) for name in zips]
     if wanted in (None, "parquet") and (below := _below(top, ".parquet")):
         return [_parquet(path, options) for path in _one_split(below, top, options)]
+    if on_hub(folder):
+        converted = f"{HUB}://{parse_address(folder).bucket.partition('@')[0]}@refs/convert/parquet"
+        raise UsageError(
+            f"{folder} holds no Parquet files and no other data set that is read; the hub has made Parquet of many: "
+            f"give {converted}"
+        )
     what = "a data set" if wanted is None else f"a data set of the form {option('--input-format', wanted)}"
     raise UsageError(
         f"{folder} is not {what}: it holds no tarred set, Lhotse Shar, WeNet shards, tars, Parquet files or zip "
@@ -185,7 +193,9 @@ def _zip(path: str, options: SetInput) -> Catalogue:
 
 def _parquet(path: str, options: SetInput) -> Catalogue:
     columns = columns_of(options)
-    return Catalogue(check_file(path), partial(row_lines, columns=columns), (), f"parquet {columns}", PARQUET)
+    found = Catalogue(check_file(path), partial(row_lines, columns=columns), (), f"parquet {columns}", PARQUET)
+    found.is_one_pass = on_hub(path)
+    return found
 
 
 def _wenet(one: WenetSet, options: SetInput) -> list[str]:
@@ -232,9 +242,13 @@ def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list
         if not chosen:
             raise UsageError(f"{folder} has no split {options.split}; it has {', '.join(names)}")
     elif len(names) > 1:
-        raise UsageError(f"{folder} has several splits, {', '.join(names)}: choose one with {option('--split')}")
+        raise UsageError(
+            f"{folder} has several splits, {', '.join(names)}: choose one with {option('--split')}, or name its files"
+        )
     else:
         chosen = list(paths)
+    if on_hub(str(folder)) and any("/partial-" in path for path in chosen):
+        tell(f"note: {folder} holds only the first part of the data set: the hub has not made Parquet of all of it")
     configs = sorted({_config_of(below[path]) for path in chosen})
     if len(configs) > 1:
         raise UsageError(f"{folder} has several data sets, {', '.join(configs[:4])}: give the folder of one of them")

@@ -8,7 +8,7 @@ import msgspec
 
 from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.archives import TarMembers
+from prepcli.formats.archives import TarMembers, checksum
 from prepcli.formats.members import container
 from prepcli.formats.pairs import UnpairedError, is_placeholder, pair_members
 from prepcli.formats.shar import CONTEXT, TARGET
@@ -107,6 +107,7 @@ def _of_cut(cut: _Cut, target: str, context: str | None, member: str, other: str
     except RecordRejected as rejected:
         yield unusable(name, rejected, {"id": cut.id})
         return
+    beginning = checksum(_member(target, member))
     for number, one in enumerate(cut.supervisions or [_Supervision(duration=cut.duration)]):
         fields: dict[str, Any] = {"id": cut.id if not number else f"{cut.id}-{number + 1}"}
         fields |= {field: value for own, field in _NAMES if (value := getattr(one, own)) is not None}
@@ -116,12 +117,15 @@ def _of_cut(cut: _Cut, target: str, context: str | None, member: str, other: str
             fields["channel"] = one.channel
         # The audio in the tar begins with the cut.
         offset = None if covers else max(one.start, 0.0)
-        yield line(name, cut.duration if covers else one.duration, fields | of_context, offset)
+        yield line(name, cut.duration if covers else one.duration, fields | of_context, offset, beginning)
 
 
 def _context(tar: str, member: str) -> dict[str, Any]:
     name = name_in(tar, member)
+    return {"context_audio_filepath": name, "context_audio_duration": probe_file(_member(tar, member), name).duration}
+
+
+def _member(tar: str, member: str) -> ByteRange:
     members = container(tar)
     assert isinstance(members, TarMembers)
-    place: ByteRange = members.audio(member)
-    return {"context_audio_filepath": name, "context_audio_duration": probe_file(place, name).duration}
+    return members.audio(member)

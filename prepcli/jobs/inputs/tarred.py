@@ -11,13 +11,13 @@ import msgspec
 
 from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.archives import TarMembers
+from prepcli.formats.archives import TarMembers, checksum
 from prepcli.formats.members import container
 from prepcli.jobs.inputs.catalogue import in_blocks, unusable
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.record import fields_to_json, number_of
 from prepcli.manifest.scan import Range, lines_of
-from prepcli.storage.containers import name_in
+from prepcli.storage.containers import BEGINNING, name_in
 
 _SUB = re.compile(r"^(.+)(-sub\d+)(\.\w+)?$")
 _WHOLE_SECONDS = 0.2
@@ -101,12 +101,15 @@ def _member_of(path: str, tar: TarMembers) -> str | None:
 
 
 def _line(fields: Mapping[str, msgspec.Raw], tar: str, member: str, members: TarMembers) -> bytes:
+    place = members.audio(member)
     changes: dict[str, Any] = {"audio_filepath": name_in(tar, member)}
+    if (beginning := checksum(place)) is not None:
+        changes[BEGINNING] = beginning
     remove = ["shard_id"]
     offset = number_of(fields["offset"]) if "offset" in fields else None
     duration = number_of(fields["duration"]) if "duration" in fields else None
     if offset or duration is None:
-        stored = probe_file(members.audio(member), name_in(tar, member)).duration
+        stored = probe_file(place, name_in(tar, member)).duration
         if duration is None:
             changes["duration"] = stored - (offset or 0.0)
         elif abs(duration - stored) < _WHOLE_SECONDS:

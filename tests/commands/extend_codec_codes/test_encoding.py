@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,11 +110,14 @@ def test_mixed_batches_give_each_segment_its_own_codes(
 ) -> None:
     alone = extend(shar, tmp_path / "alone", ToyCodec(), monkeypatch)
     monkeypatch.setattr(CodesJob, "is_on_gpu", True)
+    monkeypatch.setattr(encoding, "ROWS_COMPARED", 2)
     codec = MixingCodec()
     mixed = extend(shar, tmp_path / "mixed", codec, monkeypatch, "bf16")
     assert alone.records_out == mixed.records_out == 20
     assert mixed.details["codes_unlike_fp32"] > 0
     codes = mixed.details["codes_compared"]
+    (num_rows, length), compared = codec.shapes[:2]
+    assert num_rows > 2 and compared == (2, length), "two rows of the first batch, not all"
     codec = MixingCodec()
     extend(shar, tmp_path / "exact", codec, monkeypatch)
     different, total = different_codes(tmp_path / "alone", tmp_path / "exact")
@@ -168,10 +172,26 @@ def test_a_row_that_no_kernel_can_address_is_a_reject_before_it_is_decoded(
     assert (again.records_out, again.rejects) == (20, 0)
 
 
+def test_a_row_that_is_longer_than_a_batch_is_encoded_in_windows(
+    shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No kernel, and no memory, then limits how long a record may be."""
+    extend(shar, tmp_path / "alone", ToyCodec(), monkeypatch)
+    monkeypatch.setattr(CodesJob, "is_on_gpu", True)
+    codec = MixingCodec(max_samples=6 * 16000)
+    codec.values_per_sample = 2**31 / (25 * 16000)
+    codec.reach = 80  # type: ignore[attr-defined]
+    report = extend(shar, tmp_path / "out", codec, monkeypatch, batch_duration=6.0)
+    assert (report.records_out, report.rejects) == (20, 0)
+    different, total = different_codes(tmp_path / "alone", tmp_path / "out")
+    assert different <= total / 10_000
+    assert sum(length >= 5 * 16000 for rows, length in codec.shapes if rows == 1) >= 5
+
+
 def encode(
     codec: ToyCodec, shape: BatchShape, precision: Precision, *tensors: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return encode_rows(codec, precision, *move_rows(codec, shape, "cpu", *tensors))
+    return encode_rows(codec, precision, sys.maxsize, *move_rows(codec, shape, "cpu", *tensors))
 
 
 def test_a_part_of_a_batch_gets_no_silent_rows() -> None:

@@ -31,6 +31,7 @@ from prepcli.errors import InputChangedError, UsageError
 from prepcli.formats.codes import codes_type
 from prepcli.jobs.prefetch import decode_batch
 from prepcli.manifest.shar_cuts import ShardSize
+from prepcli.models.running import ModelRunner
 from prepcli.models.sinc import resample_sinc
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.input_files import FileState
@@ -331,7 +332,10 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
             decode_batch(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))
             for batch in encoder.batches()
         )
-        codes.append(encoder.compute(feed, "cpu", lambda records, seconds: None))
+        with ModelRunner("cpu", codec.rows_on_cpu) as runner:
+            for number, decoded in enumerate(feed):
+                encoder.start(number, decoded, runner, lambda records, seconds: None)()
+        codes.append(encoder.finish(lambda records, seconds: None))
         assert encoder.extra["batches"] < 10
     for one, other in zip(*codes, strict=True):
         assert isinstance(one, np.ndarray)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from prepcli.commands.extend_context_audio.kept import FOLDER
+from tests.commands.extend_context_audio.toy_speakers import ToyEncoder, use_toy_encoder
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.support.running import Outcome, prepcli
 from tests.support.tools import without
-from tests.support.toy_speakers import ToyEncoder, use_toy_encoder
 
 PACKAGE = "prepcli.commands.extend_context_audio"
 pytestmark = [without("torch"), pytest.mark.usefixtures("one_thread")]

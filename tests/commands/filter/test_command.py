@@ -164,6 +164,7 @@ def test_skipme_marks_and_keeps_what_others_have_marked(tmp_path: Path) -> None:
     mark = {"_skipme": "filter: drop duration > 2"}
     assert read_lines(tmp_path / "out.json") == [lines[0], lines[1], lines[2] | mark, lines[3] | mark]
     assert (done.json["records_out"], done.json["rejects"], done.json["skipped"]) == (3, 0, 1)
+    assert done.json["seconds"] == sum(one["duration"] for one in (lines[0], lines[2], lines[3]))
     assert prepcli("filter", tmp_path / "out.json", tmp_path / "kept.json").code == 0
     assert read_lines(tmp_path / "kept.json") == lines[:1]
 

@@ -1,8 +1,10 @@
 """The sums of what rules drop, and their tables."""
 
+from pathlib import Path
+
 import numpy as np
 
-from prepcli.commands.filter.report import RuleTally, table_of
+from prepcli.commands.filter.report import RuleTally, table_of, write_page
 
 GROUPS = [["en", "de"], ["s\x1b1"]]
 
@@ -26,6 +28,7 @@ def test_alone_last_and_together() -> None:
         ("en", 4, 4.0, 3, 3.0),
         ("de", 2, 4.0, 1, 2.0),
     ]
+    assert [[amount["hours"] for amount in one["alone"]] for one in facts["lang"]] == [[2.0, 1.0], [2.0, 2.0]]
 
 
 def test_the_table_is_safe_to_print() -> None:
@@ -35,3 +38,10 @@ def test_the_table_is_safe_to_print() -> None:
     assert r"s\x1b1" in text
     assert text.splitlines()[-1] == "  note  a note"
     assert max(map(len, text.splitlines())) < 120
+
+
+def test_the_page_has_the_hours_of_each_rule(tmp_path: Path) -> None:
+    write_page(tally().facts(["keep a", "drop b"]), [], "title", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "<th>keep a: hours</th><th>drop b: hours</th>" in page
+    assert "<td>de</td><td>2</td><td>4.00</td><td>1</td><td>2.00</td><td>2.00</td><td>2.00</td>" in page

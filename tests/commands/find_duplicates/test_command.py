@@ -8,7 +8,6 @@ import soundfile
 from numpy.typing import NDArray
 
 from prepcli.commands.find_duplicates import job
-from prepcli.commands.find_duplicates.job import equal_keys
 from tests.conftest import Lines, read_lines, write_lines
 from tests.support.running import prepcli
 
@@ -125,16 +124,3 @@ def test_ranks_give_the_same_bytes(audio: Path) -> None:
         assert done.code == 0, done.err
     assert (audio / "one.jsonl").read_bytes() == (audio / "three.jsonl").read_bytes()
     assert len(read_lines(audio / "one.jsonl")) == 80
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_equal_keys(seed: int) -> None:
-    keys = np.random.default_rng(seed).integers(0, 4, (2 * seed, 2)).astype(np.uint64)
-    positions, group_of = equal_keys(keys)
-    expected: dict[tuple[int, ...], list[int]] = {}
-    for number, key in enumerate(keys.tolist()):
-        expected.setdefault(tuple(key), []).append(number)
-    expected.pop((0, 0), None)
-    groups = [members for members in expected.values() if len(members) > 1]
-    assert positions.tolist() == [number for members in groups for number in members]
-    assert group_of.tolist() == [number for number, members in enumerate(groups) for _ in members]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from prepcli.commands.inspect.command import draw
 from prepcli.commands.inspect.tally import Tally, column, tally_files
 from prepcli.errors import UsageError
 from prepcli.manifest import scan
@@ -29,6 +30,25 @@ def records(count: int) -> Lines:
         }
         for i in range(count)
     ]
+
+
+def test_measures_of_score(tmp_path: Path) -> None:
+    own = records(20)
+    for number, one in enumerate(own):
+        one |= {"bandwidth": 4000 + number, "snr": number / 2 if number else None}
+        one |= {"loudness": -20.0 - number, "speech_share": 0.5}
+    own[3]["bandwidth"] = "8000"
+    found = look(write_lines(tmp_path / "m.json", own), num_audio_files=0)
+    assert (found.bandwidth["p0"], found.bandwidth["p100"]) == (4000, 4019)
+    assert [len(found.columns[name]) for name in ("bandwidth", "snr", "loudness", "speech_share")] == [19, 19, 20, 20]
+    assert found.snr["p0"] == 0.5
+    assert any("lowest bandwidth: 4,000.00 Hz" in one.why for one in found.outliers)
+    shown = next(line.split() for line in str(found).splitlines() if "bandwidth (Hz)" in line)
+    assert shown[2:4] == ["4,000.00", "4,001.00"]
+    plots = dict(draw(found))
+    assert list(plots)[3:7] == ["Bandwidth", "Speech to noise", "Loudness", "Share of speech"]
+    assert "more, up to" not in plots["Loudness"]  # no tail is cut off where numbers are negative
+    assert look(write_lines(tmp_path / "plain.json", records(20)), num_audio_files=0).bandwidth == {}
 
 
 def test_counts_are_those_of_the_records(tmp_path: Path) -> None:

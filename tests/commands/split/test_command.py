@@ -168,3 +168,52 @@ def test_ranks_give_the_same_bytes(manifest: Path, tmp_path: Path) -> None:
     dry = prepcli("split", manifest, tmp_path / "dry", *options, "--dry-run", "--json")
     assert [row["part"] for row in dry.json["parts"]] == ["train", "test", "in no part"]
     assert not (tmp_path / "dry").exists()
+
+
+def test_duplicates_of_small_parts_are_removed_from_larger_ones(tmp_path: Path) -> None:
+    lines: Lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0} for n in range(60)]
+    manifest = write_lines(tmp_path / "m.json", lines)
+    listed = [
+        {"audio_filepath": str(tmp_path / f"{n}.wav"), "duration": 1.0, "duplicate_by": by, "duplicate_group": n % 20}
+        | {"duplicate_place": n // 20}
+        for by, count in (("text", 40), ("audio", 60))
+        for n in range(count)
+    ]
+    found = write_lines(tmp_path / "found.jsonl", listed)
+    options = ("--part", "train=rest", "--part", "test=10", "--disjoint-listed", found)
+    train, test = parts(prepcli("split", manifest, tmp_path / "out", *options), tmp_path / "out", "train", "test")
+
+    def groups(records: Lines) -> set[int]:
+        return {int(Path(record["audio_filepath"]).stem) % 20 for record in records}
+
+    assert len(test) == 10
+    assert not groups(train) & groups(test)
+    why = {record["reject_detail"] for record in read_lines(tmp_path / "out.prepcli/rejects.jsonl")}
+    assert why == {"a duplicate of it is in a smaller part"}
+
+
+def test_what_cannot_be_kept_is_refused(manifest: Path, tmp_path: Path) -> None:
+    options = ("--part", "train=0.7", "--part", "test=0.3")
+    assert prepcli("split", manifest, tmp_path / "one", *options, "--by", "none").code == 0
+    done = prepcli("split", manifest, tmp_path / "two", *options, "--keep-parts", tmp_path / "one")
+    assert done.code == 2
+    assert (
+        "a speaker is in train.json and in test.json, so both cannot be kept; give the --by of that split" in done.err
+    )
+    again = prepcli("split", manifest, tmp_path / "two", *options, "--keep-parts", tmp_path / "one", "--by", "none")
+    assert again.code == 0, again.err
+    for name in ("train.json", "test.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_fields_that_no_record_has_are_refused(manifest: Path, tmp_path: Path) -> None:
+    part = ("--part", "a=0.5", "--part", "b=0.5")
+    for option, name, near in (
+        ("--by", "speeker", "speaker"),
+        ("--balance", "lang,sex", ""),
+        ("--balance", "lnag", "lang"),
+    ):
+        done = prepcli("split", manifest, tmp_path / "out", *part, option, name)
+        assert done.code == 2
+        assert (f"(did you mean {near}?)" in done.err) == bool(near)
+        assert "no record has" in done.err

@@ -43,3 +43,18 @@ def test_a_large_group_is_passed_by() -> None:
 def test_one_group_cannot_be_divided() -> None:
     with pytest.raises(UsageError, match="all records have the same speaker"):
         draw(groups([9.0]), parts("a=0.5", "b=0.5"), 0)  # type: ignore[arg-type]
+
+
+def test_one_more_group_is_taken_only_if_the_part_is_then_nearer_to_its_amount() -> None:
+    found = draw(groups([10.0] * 5), parts("a=rest", "b=11s"), 0)  # type: ignore[arg-type]
+    assert np.count_nonzero(found == 1) == 1
+    found = draw(groups([10.0] * 25), parts("a=rest", "b=96s"), 0)  # type: ignore[arg-type]
+    assert np.count_nonzero(found == 1) == 10
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_small_parts_are_drawn_first(seed: int) -> None:
+    """The larger part would take all small groups, and leave none for the smaller one."""
+    found = draw(groups([200.0, 90.0, *[1.0] * 10]), parts("a=rest", "b=90s", "c=5s"), seed)  # type: ignore[arg-type]
+    assert found[:2].tolist() == [0, 1]
+    assert np.count_nonzero(found == 2) == 5

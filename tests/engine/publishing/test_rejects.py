@@ -1,8 +1,19 @@
 """Rejects in the order of the input, and those that a report names."""
 
+import json
 from pathlib import Path
 
-from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects
+import pytest
+
+from prepcli.engine.publishing.rejects import (
+    Origin,
+    can_append,
+    first_if_all_alike,
+    merge_rejects,
+    reject_line,
+    to_append,
+)
+from prepcli.errors import RecordRejected, RejectReason
 from tests.conftest import write_lines
 
 
@@ -26,3 +37,24 @@ def test_the_first_reject_is_not_one_that_was_asked_for(tmp_path: Path) -> None:
     )
     assert first_if_all_alike({"below_min_duration": 1, "bad_field": 2}, str(listed)) == "line 2: detail 2"
     assert first_if_all_alike({"below_min_duration": 1}, str(listed)) == ""
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"audio_filepath": "a.wav", "duration": 1.50}', b'{"text":"\\u00e9 }","duration":1}']
+)
+def test_appended_fields_make_the_same_reject(line: bytes) -> None:
+    rejected = RecordRejected(RejectReason.FILTERED, 'keep lang == "e%n" \\ é')
+    assert can_append(line)
+    before, after = to_append(rejected, "/data/m.json")
+    appended = b"%b%b%d%b" % (line[:-1], before, 7, after)
+    assert json.loads(appended) == json.loads(reject_line(line, rejected, Origin("/data/m.json", 7)))
+    assert appended.startswith(line[:-1])
+    assert appended.endswith(b"}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"manifest_line": 3}', b'{"reject_reason": "x"}', b'{"audio_filepath": "a.zip::b.wav"}', b'{"snr": NaN}'],
+)
+def test_fields_are_not_appended_to_lines_that_must_be_parsed(line: bytes) -> None:
+    assert not can_append(line)

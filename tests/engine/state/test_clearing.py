@@ -128,6 +128,24 @@ def test_a_rank_of_the_former_run_that_goes_on_while_files_are_removed(
     assert tree(out) == tree(whole)
 
 
+def test_a_plan_that_a_late_rank_of_the_former_run_writes_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has looked for a plan before the clearing began, and finds a place for its own while files are removed."""
+    out, find = tmp_path / "out", clearing.take_stock
+    run_job(ToyJob(out), Workspace(out), OPTIONS)
+    late = StoredPlan("toy", "former", {}, [], 0, 0, {}, 0.0, "", "")
+
+    def found(*arguments: Any) -> Any:
+        assert Workspace(out).claim(late) == late
+        return find(*arguments)
+
+    monkeypatch.setattr(clearing, "take_stock", found)
+    job, workspace = ToyJob(out, num_units=3, seed=5), Workspace(out)
+    clearing.clear(workspace, job, job.plan(workspace))
+    assert not workspace.plan_file.exists()
+
+
 def test_a_plan_of_others_is_not_held(tmp_path: Path) -> None:
     """As when the rank was stopped after it had read its own."""
     workspace = Workspace(tmp_path / "out")

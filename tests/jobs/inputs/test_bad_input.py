@@ -1,6 +1,8 @@
 """Damaged and incomplete data sets: one line if a file cannot be read, a reject for each record that cannot be used."""
 
+import gzip
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -237,3 +239,114 @@ def test_a_container_that_changes_during_the_run_is_noticed(kind: str, manifest:
     path.write_bytes(path.read_bytes() + bytes(1024))
     with pytest.raises(InputChangedError, match="was changed during the run"):
         read_member(places[0])
+
+
+def flip(path: Path, data: bytes) -> None:
+    """Change a byte in the middle of some bytes of a file, whose size and time stay the same."""
+    before, content = path.stat(), bytearray(path.read_bytes())
+    place = content.index(data) + len(data) // 2
+    content[place] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def change_member(path: Path, beginning: bytes) -> None:
+    """Write a zip archive again with another member that begins so, at the same time."""
+    before = path.stat()
+    with zipfile.ZipFile(path) as file:
+        members = [(one, file.read(one)) for one in file.infolist()]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
+        for one, data in members:
+            file.writestr(one, data[:-1] + b"x" if data.startswith(beginning) else data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def change_row(path: Path) -> None:
+    """Write a Parquet file again with other audio in the first row, at the same time."""
+    before, table = path.stat(), pq.read_table(path)
+    rows = table.column("audio").to_pylist()
+    rows[0]["bytes"] = rows[0]["bytes"][:-1] + b"x"
+    changed = table.set_column(0, "audio", pa.array(rows)).replace_schema_metadata(table.schema.metadata)
+    pq.write_table(changed, path, row_group_size=2, compression="snappy")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("kind", ["tarred", "shar", "webdataset", "zip, stored", "parquet of datasets"])
+def test_a_member_with_other_bytes_is_another_input(kind: str, manifest: Path, tmp_path: Path) -> None:
+    """Size and time of the container are the same: only the hash of the catalogue shows it."""
+    source = make(kind, manifest, tmp_path)
+    assert tarred(source, tmp_path / "out").code == 0
+    assert tarred(source, tmp_path / "out").code == 0
+    files = [path for path in [*source.rglob("*"), source] if path.suffix in (".tar", ".zip", ".parquet")]
+    beginning = samples(manifest)[0][2][:600]
+    if kind == "zip, stored":
+        change_member(files[0], beginning)
+    elif kind == "parquet of datasets":
+        change_row(files[0])
+    else:
+        flip(next(path for path in files if beginning in path.read_bytes()), beginning)
+    refused = tarred(source, tmp_path / "out")
+    assert refused.code == 2, refused.out
+    assert "has another content" in refused.err
+
+
+def test_the_checksum_of_a_member_is_in_no_output(manifest: Path, tmp_path: Path) -> None:
+    tar = write_tar(tmp_path / "a.tar", [*members_of(manifest), ("x.json", b"{}"), ("x.flac", b"damaged")])
+    for command in ("make-manifest", "manifest-to-tarred", "manifest-to-shar", "manifest-to-wenet", "convert-audio"):
+        out = tmp_path / f"{command}.json"
+        options = {"manifest-to-tarred": ("--num-shards", 1), "manifest-to-shar": ("--shard-size", 9)}.get(command, ())
+        done = prepcli(command, tar, out, "--max-rejects", 9, *options)
+        assert done.code == 0, done.err
+        for path in [out, *out.rglob("*"), out.with_name(f"{out.name}.prepcli") / "rejects.jsonl"]:
+            data = path.read_bytes() if path.is_file() else b""
+            assert b"_beginning" not in (gzip.decompress(data) if path.suffix == ".gz" else data), path
+
+
+def test_bytes_that_differ_from_the_checksum_of_an_archive(manifest: Path, tmp_path: Path) -> None:
+    source = make("zip, stored", manifest, tmp_path)
+    flip(source, samples(manifest)[1][2][300:])
+    done = tarred(source, tmp_path / "out")
+    check_counts(done, COUNT, 1)
+    (reject,) = rejects(tmp_path / "out")
+    assert reject["reject_reason"] == "unreadable_audio"
+    assert "differs from its checksum" in reject["reject_detail"]
+
+
+def test_pages_that_differ_from_their_checksums(manifest: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.parquet"
+    audio = pa.array([data for _, _, data in samples(manifest)])
+    columns: dict[str, list[Any]] = {"text": ["a"] * COUNT, "duration": [1.0] * COUNT}
+    write_rows(source, audio, columns, compression="none", use_dictionary=False, write_page_checksum=True)
+    flip(source, samples(manifest)[1][2])
+    done = tarred(source, tmp_path / "out")
+    check_counts(done, COUNT, COUNT)
+    assert all("checksum" in one["reject_detail"] for one in rejects(tmp_path / "out"))
+
+
+def test_a_stated_duration_is_used_if_it_can_be(manifest: Path, tmp_path: Path) -> None:
+    stated = [3.25, 0.0, True, 1e300]
+    audio = pa.array([data for _, _, data in samples(manifest)])
+    columns: dict[str, list[Any]] = {"text": list("abcd"), "duration": [float(one) for one in stated]}
+    rows = write_rows(tmp_path / "a.parquet", audio, columns)
+    found = [
+        (f"{n}.{suffix}", data)
+        for n, (_, _, audio) in enumerate(samples(manifest))
+        for suffix, data in (("flac", audio), ("json", json.dumps({"text": "x", "duration": stated[n]}).encode()))
+    ]
+    tar = write_tar(tmp_path / "a.tar", found)
+    measured = [one["duration"] for one in read_lines(manifest)]
+    for source, expected in ((rows, [3.25, measured[1], 1.0, measured[3]]), (tar, [3.25, *measured[1:]])):
+        (one,) = manifests_of(str(source), SetInput())
+        with open_bytes(one) as file:
+            assert [json.loads(line)["duration"] for line in file] == pytest.approx(expected, abs=1e-6)
+
+
+def test_verify_reads_a_parquet_file(manifest: Path, tmp_path: Path) -> None:
+    audio = pa.array([{"bytes": data, "path": None} for _, _, data in samples(manifest)])
+    done = prepcli("verify", write_rows(tmp_path / "a.parquet", audio, {"text": list("abcd")}))
+    assert done.code == 0, done.err
+    assert "records  4" in done.out
+    empty = pa.array([{"bytes": None, "path": "/etc/passwd"}, *audio.to_pylist()[1:]])
+    done = prepcli("verify", write_rows(tmp_path / "b.parquet", empty, {"text": list("abcd")}))
+    assert done.code == 1
+    assert "b.parquet::0 is not embedded" in done.out + done.err

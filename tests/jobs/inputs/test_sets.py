@@ -3,17 +3,20 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.catalogue import stated_duration
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.inputs.sets import split_of
 from prepcli.storage.containers import Catalogue, own_name, place_of
 from prepcli.storage.input_files import state_of
 from tests.conftest import MINI_CORPUS, make_set, read_lines, tree
 from tests.support.audio_files import write_short_corpus
-from tests.support.containers import SOURCES, samples
+from tests.support.containers import SOURCES, samples, write_rows
 from tests.support.running import prepcli
 from tests.support.tars import write_tar
 
@@ -199,6 +202,35 @@ def test_a_member_that_was_cut_out_is_taken_as_a_whole(tmp_path: Path) -> None:
     assert (done.json["records_out"], done.json["rejects"]) == (2, 0)
 
 
+def test_the_member_of_a_skipped_line_is_skipped_too(tmp_path: Path) -> None:
+    """A member that no line names would be a reject."""
+    items = samples(write_short_corpus(tmp_path / "corpus", 2))
+    write_tar(tmp_path / "audio_0.tar", [(f"{key}.flac", data) for key, _, data in items])
+    lines = [record | {"audio_filepath": f"{key}.flac", "shard_id": 0} for key, record, _ in items]
+    lines[0]["_skipme"] = True
+    (tmp_path / "tarred_audio_manifest.json").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    done = prepcli("manifest-to-wenet", tmp_path, tmp_path / "out", "--json")
+    assert (done.code, done.json["records_out"], done.json["skipped"], done.json["rejects"]) == (0, 1, 1, 0), done.err
+
+
+def test_files_about_a_set_are_left_out_and_a_text_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prepcli.jobs.inputs.samples._MAX_TEXT_BYTES", 40)
+    (key, _, data), (other, _, more) = samples(write_short_corpus(tmp_path / "corpus", 2))
+    texts = {"README.md": b"A set.", "meta.csv": b"a,b", f"{key}.flac": data, f"{key}.txt": b"one"}
+    write_tar(tmp_path / "a.tar", texts | {f"{other}.flac": more, f"{other}.txt": b"a" * 41})
+    done = prepcli("manifest-to-wenet", tmp_path / "a.tar", tmp_path / "out", "--json", "--max-rejects", 1)
+    assert (done.code, done.json["records_out"], done.json["rejects"]) == (0, 1, 1), done.err
+    [reject] = read_lines(tmp_path / "out.prepcli" / "rejects.jsonl")
+    assert f"{other}.txt has 41 bytes, too many for a text" in reject["reject_detail"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "found"), [(2.5, 2.5), (-1, None), (0, None), (1e12, None), (True, None), ("2", None)]
+)
+def test_a_duration_that_cannot_be_one_does_not_count(stated: object, found: float | None) -> None:
+    assert stated_duration({"duration": None, "audio_duration": stated}) == found
+
+
 def test_each_supervision_of_a_cut_is_a_record(tmp_path: Path) -> None:
     manifest = write_short_corpus(tmp_path / "corpus", 1)
     make_set("manifest-to-shar", manifest, shar := tmp_path / "shar", "--shard-size", 1)
@@ -233,3 +265,21 @@ def test_a_name_that_two_members_have_is_a_reject(tmp_path: Path) -> None:
     assert (done.json["records_out"], done.json["rejects"]) == (0, 1)
     [reject] = read_lines(tmp_path / "out.prepcli" / "rejects.jsonl")
     assert f"a.tar has several members {key}.flac" in reject["reject_detail"]
+
+
+def test_a_language_that_is_a_number_gets_a_note(tmp_path: Path) -> None:
+    """VoxPopuli stores numbers; without the metadata of datasets, nothing says which language each is."""
+    manifest = write_short_corpus(tmp_path / "corpus", 4)
+    audio = pa.array([{"bytes": data, "path": None} for _, _, data in samples(manifest)])
+    columns: dict[str, list[Any]] = {"raw_text": list("abcd"), "language": [4, 4, 4, 4]}
+    names = {"_type": "ClassLabel", "names": ["en", "de", "fr", "es", "pl"]}
+    metadata = {"huggingface": json.dumps({"info": {"features": {"language": names, "audio": {"_type": "Audio"}}}})}
+    for name, described, is_noted in (("plain", None, True), ("named", metadata, False)):
+        rows = write_rows(tmp_path / f"{name}.parquet", audio, columns, described)
+        done = prepcli("manifest-to-tarred", rows, tmp_path / name, "--num-shards", 1, "--json")
+        assert done.code == 0, done.err
+        assert any(note.startswith("lang is a number, such as 4,") for note in done.json["notes"]) == is_noted
+    assert read_lines(tmp_path / "named" / "sharded_manifests" / "manifest_0.json")[0]["lang"] == "pl"
+    done = prepcli("make-manifest", tmp_path / "plain.parquet", tmp_path / "m.json", "--lang", "pl")
+    assert done.code == 0, done.err
+    assert [one["lang"] for one in read_lines(tmp_path / "m.json")] == ["pl"] * 4

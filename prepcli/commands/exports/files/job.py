@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from prepcli.commands.exports.job import AudioContents
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import digest, normal_path, plain_stem, segment_suffix
@@ -21,6 +23,7 @@ from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.merging import PartWriter, write_merged
 from prepcli.jobs.record_job import RecordJob, RecordUnit, RecordWriter, even_bounds, units_of
 from prepcli.jobs.records import OWN_AUDIO, file_identity, segment_identity
+from prepcli.jobs.row_names import BY_ID, name_of, take_ids, with_ids
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.record import Record, Value
@@ -44,10 +47,12 @@ class ConvertContents(AudioContents):
     Attributes:
         ambiguous: for each record, whether another file has the same stem.
         shared: for each record, whether other segments or channels of its file are records.
+        by_id: whether names are made from ids (`prepcli.jobs.row_names`).
     """
 
     ambiguous: NDArray[np.bool_]
     shared: NDArray[np.bool_]
+    by_id: bool = False
 
     def numbers(self, unit: RecordUnit) -> list[int]:
         """The numbers of the unit's records, ascending."""
@@ -56,7 +61,7 @@ class ConvertContents(AudioContents):
     def stem_of(self, number: int, record: Record, channel: object) -> str:
         """The path of the record's file below OUT, without its extension: `a/talk`, `a/talk@1_5_2_0@c1`."""
         records, path = self.records, record.audio_filepath
-        parts = [plain_stem(path)]
+        parts = [plain_stem(name_of(record, self.by_id))]
         if self.ambiguous[number]:
             parts.append(digest(records.base_dirs.index(records.base_dir(number)), normal_path(path)))
         if self.shared[number]:
@@ -77,7 +82,7 @@ def stored_audio(index: ManifestIndex, files: Hashes, scratch: Scratch) -> Hashe
 
 
 class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
-    """Writes the audio of records to plain files. A unit is a group of records, with all that share a file."""
+    """Writes the audio of records to plain files. A unit is a group of records, those of a file together."""
 
     command: ClassVar[str] = "convert-audio"
     options: ConvertOptions
@@ -97,14 +102,19 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         """The manifest, which names the files."""
         return (MANIFEST_NAME,)
 
+    def settings(self, plan: ConvertPlan) -> dict[str, Any]:
+        """The settings, and the source of the names."""
+        return self.own_settings() | (BY_ID if plan.contents.by_id else {})
+
     def plan(self, workspace: Workspace) -> ConvertPlan:
         """Index the manifests, and divide their records into groups."""
         by_channel = self.policy.chosen != MIX
-        records = self.read(workspace, _KEYS | ({"channel": _CHANNEL} if by_channel else {}))
+        records = self.read(workspace, with_ids(_KEYS, self.manifests) | ({"channel": _CHANNEL} if by_channel else {}))
+        by_id = take_ids(records.index)
         values = dict(self.layout(records, lambda scratch: self._divide(records.index, scratch)))
         bounds, seconds = (values.pop(name).tolist() for name in ("bounds", "seconds"))
         units = units_of("files", bounds, seconds, make=RecordUnit)
-        return records.plan(units, ConvertContents(records, **values))
+        return records.plan(units, ConvertContents(records, by_id=by_id, **values))
 
     def _divide(self, index: ManifestIndex, scratch: Scratch) -> Values:
         """The groups of records, and for each record the parts of its name."""
@@ -207,5 +217,6 @@ def convert_audio(options: ConvertAudio) -> Report:
     """
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    job = ConvertJob(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
-    return run_job(job, Workspace(options.out), engine)
+    workspace = Workspace(options.out)
+    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
+    return run_job(ConvertJob(manifests, options, num_workers=engine.num_workers), workspace, engine)

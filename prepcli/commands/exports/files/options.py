@@ -4,38 +4,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from prepcli.audio.channels import chosen_channel
-from prepcli.audio.limits import check_target_rate
-from prepcli.commands.exports.options import ExportOptions
+from prepcli.commands.exports.options import AudioOptions
 from prepcli.engine.run.options import JobOptions
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import Channel, Manifest
+from prepcli.interface.shared_options import Manifest
 
 
 @dataclass(frozen=True)
-class ConvertOptions(ExportOptions):
-    """The options that shape plain audio files; `target_sample_rate` in Hz."""
+class ConvertOptions(AudioOptions):
+    """The options that shape plain audio files."""
 
     force_codec: Annotated[
         Literal["flac", "wav", "opus", "mp3"] | None,
         Option("Encode audio to this format.", shown_default="unchanged"),
     ] = None
-    target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
-    channel: Channel = None
-    check_audio: Annotated[
-        bool,
-        Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
-    ] = False
 
     @property
     def unit_size(self) -> int:
         """Maximum number of records per unit: few, because a record may be a long file."""
         return 64
-
-    def check(self) -> None:
-        """Check the rate and the channel."""
-        check_target_rate(self.target_sample_rate)
-        chosen_channel(self.channel)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import glob
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,19 +21,21 @@ from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME, list_line
 from prepcli.formats.tensors import tensor_bytes
 from prepcli.jobs.inputs.named import manifests_of, refuse_containers
-from prepcli.jobs.model_job import Begin, ModelJob, UnitWork
+from prepcli.jobs.model_job import Begin, ModelJob, Take, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
 from prepcli.jobs.record_job import RecordUnit, RecordWriter, each_record
 from prepcli.jobs.records import stem_of
 from prepcli.manifest.record import Record
 from prepcli.models.devices import to_device, use_full_float32
 from prepcli.models.ranks import run_on_devices
+from prepcli.models.running import ModelRunner, Result
 from prepcli.storage.input_files import refuse_swapped
 
 if TYPE_CHECKING:
@@ -272,28 +274,30 @@ class ClipDecoder:
         return read_clip(find_clip(self.contents, number, record, self.options), self.options)
 
 
-@dataclass(frozen=True)
-class _Clips(UnitWork[int, "list[Tensor | RecordRejected]"]):
-    """The clips of a unit: decoded in batches, computed one by one, so that no mel depends on its batch."""
+class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
+    """The clips of a unit, in batches."""
 
-    contents: ExportContents
-    unit: RecordUnit
-    options: MelsOptions
-    spectrogram: MelSpectrogram
-    max_samples: int
+    def __init__(
+        self,
+        contents: ExportContents,
+        unit: RecordUnit,
+        options: MelsOptions,
+        spectrogram: MelSpectrogram,
+        max_samples: int,
+    ) -> None:
+        self._contents, self._unit, self._options = contents, unit, options
+        self._spectrogram, self._max_samples = spectrogram, max_samples
+        self._durations = contents.records.index.duration
+        self._batches = list(self._plan_batches())
+        self._found: dict[int, Tensor | RecordRejected] = {}
 
-    @property
-    def _numbers(self) -> list[int]:
-        return self.contents.numbers(self.unit)
-
-    def batches(self) -> Iterator[Batch[int]]:
-        durations = self.contents.records.index.duration
-        rate = self.options.sampling_rate
+    def _plan_batches(self) -> Iterator[Batch[int]]:
+        rate = self._options.sampling_rate
         items: list[int] = []
         longest = 0
-        for number in self._numbers:
-            length = int((float(durations[number]) + _SLACK_SECONDS) * rate) + 1
-            if items and (len(items) == _BATCH_CLIPS or max(longest, length) * (len(items) + 1) > self.max_samples):
+        for number in self._contents.numbers(self._unit):
+            length = int((float(self._durations[number]) + _SLACK_SECONDS) * rate) + 1
+            if items and (len(items) == _BATCH_CLIPS or max(longest, length) * (len(items) + 1) > self._max_samples):
                 yield Batch(tuple(items), longest)
                 items, longest = [], 0
             items.append(number)
@@ -301,37 +305,64 @@ class _Clips(UnitWork[int, "list[Tensor | RecordRejected]"]):
         if items:
             yield Batch(tuple(items), longest)
 
-    def compute(self, decoded: Iterator[Decoded], device: str, advance: Advance) -> "list[Tensor | RecordRejected]":
+    def batches(self) -> Iterator[Batch[int]]:
+        """The batches to decode."""
+        yield from self._batches
+
+    def begin(self, device: str, advance: Advance) -> None:
+        """Do nothing: there is nothing to prepare."""
+
+    def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
+        """Start the spectrogram on a batch of clips."""
         import torch
 
-        durations = self.contents.records.index.duration
-        found: list[Tensor | RecordRejected] = []
-        for batch in self.batches():
-            rows = next(decoded)
-            if not rows.audio.size:
-                found += [rows.rejects[row] for row in range(len(batch.items))]
-            else:
-                audio = to_device(torch.from_numpy(rows.audio), device)
-                for row in range(len(batch.items)):
-                    if row in rows.rejects:
-                        found.append(rows.rejects[row])
-                    else:
-                        found.append(self.spectrogram(audio[row, : int(rows.lengths[row])]).cpu())
-            advance(len(batch.items), float(durations[list(batch.items)].sum()))
-        return found
+        items = self._batches[number].items
+        self._found |= {items[row]: rejected for row, rejected in decoded.rejects.items()}
+        rows = [row for row in range(len(items)) if row not in decoded.rejects]
+        lengths = torch.from_numpy(decoded.lengths)[rows]
+        running = None
+        if rows:
+            move = partial(_to_device, runner.device)
+            audio = torch.from_numpy(decoded.audio)[rows]
+            running = runner.run(self._spectrogram.of_batch, audio, lengths, prepare=move)
 
-    def write(self, computed: "list[Tensor | RecordRejected]", writer: UnitWriter) -> None:
-        contents, options = self.contents, self.options
-        clips = ClipWriter(contents, self.unit, writer, options)
-        mels = dict(zip(self._numbers, computed, strict=True))
+        def take() -> None:
+            if running is not None:
+                self._take([items[row] for row in rows], lengths, running.result())
+            advance(len(items), float(self._durations[list(items)].sum()))
+
+        return take
+
+    def _take(self, numbers: Sequence[int], lengths: "Tensor", found: Result) -> None:
+        for row in found.too_large:
+            self._found[numbers[row]] = RecordRejected(
+                RejectReason.OUT_OF_MEMORY, "the device has not enough memory for its mel: give --devices cpu"
+            )
+        if found.tensors:
+            for mel, row in zip(found.tensors[0], found.fitting(len(numbers)), strict=True):
+                frames = 1 + int(lengths[row]) // self._options.hop_length
+                self._found[numbers[row]] = mel[:, :frames].clone()
+
+    def finish(self, advance: Advance) -> "dict[int, Tensor | RecordRejected]":
+        """Return the mels of all clips."""
+        return self._found
+
+    def write(self, computed: "dict[int, Tensor | RecordRejected]", writer: UnitWriter) -> None:
+        """Write the mels, in the order of the records."""
+        contents, options = self._contents, self._options
+        clips = ClipWriter(contents, self._unit, writer, options)
 
         def write(number: int) -> float:
-            mel = mels[number]
+            mel = computed[number]
             if isinstance(mel, RecordRejected):
                 raise mel
             return clips.write(number, find_clip(contents, number, contents.records.record(number), options), mel)
 
-        each_record(contents.records, mels, write, writer)
+        each_record(contents.records, contents.numbers(self._unit), write, writer)
+
+
+def _to_device(device: str, *tensors: "Tensor") -> "tuple[Tensor, ...]":
+    return tuple(to_device(one, device) for one in tensors)
 
 
 class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], MelsJob):
@@ -383,7 +414,7 @@ def manifest_to_mels(options: ManifestToMels) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     workspace = Workspace(options.out)
-    arguments = manifests_of(options.manifest, options), options
+    arguments = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine)), options
     job = MelsJob(*arguments, num_workers=engine.num_workers)
     if options.lists_only:
         refuse_containers(arguments[0], "--lists-only")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prepcli.commands.exports.mels.options import MelsOptions
+from prepcli.models.nemo_codec import Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,6 +60,8 @@ def _hertz(mels: "NDArray[np.float64]") -> "NDArray[np.float64]":
 class MelSpectrogram:
     """Computes mel-spectrograms, on the CPU or on the device given to `to`."""
 
+    rows_on_cpu: int | None = None
+
     def __init__(self, options: MelsOptions) -> None:
         import torch
 
@@ -89,26 +92,35 @@ class MelSpectrogram:
         Returns:
             Shape (bands, 1 + n // hop_length).
         """
+        return self.of_batch(samples[None], None)[0]
+
+    def of_batch(self, samples: "Tensor", lengths: "Tensor | None") -> "Tensor":
+        """Return the mel-spectrograms of several clips at once; a single clip leaves most of a GPU idle.
+
+        Args:
+            samples: shape (B, T), as in `__call__`.
+            lengths: shape (B,), the samples of each clip, on the device; None: all are as long as the batch.
+
+        Returns:
+            Shape (B, bands, 1 + T // hop_length); frames after the end of a clip are meaningless.
+        """
         import torch
 
         length, hop = self._options.filter_length, self._options.hop_length
-        frames = _mirrored(samples, length // 2).unfold(0, length, hop)
-        mel = torch.empty((self._options.n_mel_channels, len(frames)), device=samples.device)
-        for first in range(0, len(frames), _BLOCK_FRAMES):
-            spectrum = torch.fft.rfft(frames[first : first + _BLOCK_FRAMES] * self._window)[:, : self._num_bins]
-            magnitudes = _magnitudes(spectrum).T
+        padded = Rows(lengths).pad(samples[:, None], length // 2, length // 2, "reflect")[:, 0]
+        frames = padded.unfold(1, length, hop)
+        mel = torch.empty((len(frames), self._options.n_mel_channels, frames.shape[1]), device=samples.device)
+        for first in range(0, frames.shape[1], _BLOCK_FRAMES):
+            block = slice(first, first + _BLOCK_FRAMES)
+            spectrum = torch.fft.rfft(frames[:, block] * self._window)[:, :, : self._num_bins]
+            magnitudes = _magnitudes(spectrum).transpose(1, 2)
             row = 0
             for start, stop, weights in self._bands:
-                mel[row : row + len(weights), first : first + _BLOCK_FRAMES] = weights @ magnitudes[start:stop]
+                mel[:, row : row + len(weights), block] = torch.bmm(
+                    weights.expand(len(mel), -1, -1), magnitudes[:, start:stop]
+                )
                 row += len(weights)
         return mel.clamp_(min=FLOOR).log_()
-
-
-def _mirrored(samples: "Tensor", half: int) -> "Tensor":
-    """The samples with `half` samples before and after them, mirrored at the first and the last sample."""
-    import torch
-
-    return torch.cat((samples[1 : half + 1].flip(0), samples, samples[-half - 1 : -1].flip(0)))
 
 
 def _magnitudes(spectrum: "Tensor") -> "Tensor":

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -16,6 +16,7 @@ from prepcli.commands.exports.parquet.options import ManifestToParquet, ParquetO
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected
@@ -275,6 +276,7 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
     kind = OmnilingualJob if options.form == "omnilingual" else ParquetJob
-    job = kind(manifests_of(options.manifest, options), options, num_workers=engine.num_workers)
+    workspace = Workspace(options.out, work_dir=options.work_dir)
+    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
     note_unused(options.work_dir, options.out)
-    return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)
+    return run_job(kind(manifests, options, num_workers=engine.num_workers), workspace, engine)

@@ -52,7 +52,7 @@ _OUTPUT_PATTERNS = (f"{folder_of('*', '*', '*')}/{FILE_NAME.format(NUMBER)}", SU
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The corpus, split and language of records, or the `problem` because of which none of them can be used."""
+    """The corpus, split and language of records; with a `problem`, none of these records can be used."""
 
     corpus: str = ""
     split: str = ""
@@ -78,7 +78,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionUnit(RecordUnit):
-    """A file, or a group of records that cannot be used."""
+    """The records of a file, or records that cannot be used: their partition has a `problem`."""
 
     partition: Partition
 

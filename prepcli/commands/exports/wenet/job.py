@@ -3,6 +3,7 @@
 import glob
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from prepcli.commands.exports.wenet.options import ManifestToWenet, WenetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, option
@@ -181,9 +183,10 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
     """
     refuse_swapped(options.manifest, options.out)
     engine = options.engine()
-    manifests = manifests_of(options.manifest, options)
+    workspace = Workspace(options.out, work_dir=options.work_dir)
+    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
     if options.raw:
         refuse_containers(manifests, "--raw")
     job = WenetJob(manifests, options, options.out, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.out)
-    return run_job(job, Workspace(options.out, work_dir=options.work_dir), engine)
+    return run_job(job, workspace, engine)

@@ -119,3 +119,19 @@ def test_filters_are_librosas(options: MelsOptions) -> None:
         fmax=options.mel_fmax,
     )
     assert np.allclose(mel_filters(options), expected, rtol=1e-5, atol=1e-8)
+
+
+def test_a_batch_of_clips_has_the_mels_of_each() -> None:
+    """Noise behind the ends of clips, which GPUs get in one batch, does not count."""
+    options = MelsOptions()
+    spectrogram = MelSpectrogram(options)
+    clips = [torch.from_numpy(voice(seconds, 22050, seed)) for seed, seconds in enumerate((2.0, 0.1, 1.3, 13.0))]
+    lengths = torch.tensor([len(clip) for clip in clips])
+    batch = torch.randn(4, int(lengths.max()) + 700, generator=torch.Generator().manual_seed(1))
+    for row, clip in zip(batch, clips, strict=True):
+        row[: len(clip)] = clip
+    mels = spectrogram.of_batch(batch, lengths)
+    assert mels.shape == (4, 80, 1 + batch.shape[1] // 256)
+    for mel, clip in zip(mels, clips, strict=True):
+        alone = spectrogram(clip)
+        torch.testing.assert_close(mel[:, : alone.shape[1]], alone, rtol=0, atol=1e-5)

@@ -13,8 +13,8 @@ from tests.commands.download.make_fisher import folders, make_fisher
 from tests.commands.download.miniatures import SPEAKERS, an4, checksum_list, librispeech, tar_gz
 from tests.commands.download.server import Site, serving
 from tests.conftest import MINI_CORPUS, Lines, make_set, read_lines, write_lines
+from tests.jobs.killing import Case, Environ, Victim, kill_a_worker, kill_main, undisturbed
 from tests.support.audio_files import write_audio
-from tests.support.killing import Case, Environ, Victim, kill_a_worker, kill_main, undisturbed
 from tests.support.running import Process
 from tests.support.shar_sets import make, rewrite_tar
 
@@ -130,7 +130,7 @@ def make_manifest(folder: Path) -> Case:
         (folder / f"audio/{number}/s03_u3.flac").unlink()
         (folder / f"audio/{number}/s03_u3.flac").write_bytes(b"fLaC")
     options = ("--absolute-paths", "--speaker-pattern", r"s\d+")
-    more: dict[str, Any] = {"units": "lines_*", "verified": False, "module": "tests.support.slow_probe"}
+    more: dict[str, Any] = {"units": "lines_*", "verified": False, "module": "tests.jobs.slow_probe"}
     case = undisturbed(Case("make-manifest", folder / "audio", options, 15, 7, **more), folder)
     assert [*case.undisturbed] == ["."]
     return case
@@ -163,9 +163,32 @@ def divided(folder: Path) -> Case:
 def duplicates(folder: Path) -> Case:
     """Segments of the mini corpus six times, of which each is there twice, and three records without audio."""
     records = with_missing([*segments(3, 0, 1), *segments(3, 0, 1)] * 8, 3, 100)
+    for record in records:
+        record["duration"] = 1.03  # shorter ones have no fingerprint
     manifest = write_lines(folder / "manifest.json", records)
-    case = Case("find-duplicates", manifest, ("--by", "audio"), 5, 3, units="records_*", verified=False)
+    case = Case("find-duplicates", manifest, ("--by", "audio,near-audio"), 5, 3, units="records_*", verified=False)
     return undisturbed(case, folder)
+
+
+def scores(folder: Path) -> Case:
+    """Segments of the mini corpus in five units; three records have no audio."""
+    manifest = write_lines(folder / "manifest.json", with_missing(segments(8, 0, 1) * 3, 3, 400))
+    case = Case("score", manifest, (), 5, 3, units="records_*", verified=False)
+    return undisturbed(case, folder)
+
+
+def voices(folder: Path) -> Case:
+    """The mini corpus with two names for each speaker, and three records without audio."""
+    records = read_lines(MINI_CORPUS / "manifest.json")
+    for number, record in enumerate(records):
+        record["audio_filepath"] = str(MINI_CORPUS / record["audio_filepath"])
+        record["speaker"] += f" {number % 2}"
+    for number in range(3):
+        records.insert(11 * number, dict(records[0], audio_filepath=f"missing_{number}.wav"))
+    options = ("--by", "speaker", "--speaker-model", "toy", "--min-voice-similarity", 0.9, "--max-rejects", 3)
+    more: dict[str, Any] = {"units": "speakers_*", "module": "tests.support.toy_voice", "verified": False}
+    manifest = write_lines(folder / "manifest.json", records)
+    return undisturbed(Case("find-duplicates", manifest, options, 16, 3, **more), folder)
 
 
 def context(folder: Path) -> Case:
@@ -214,6 +237,23 @@ def codes_of_manifest(folder: Path) -> Case:
     options = ("--codec-model", "toy", "--pool-duration", 5, "--max-rejects", 3)
     case = Case("extend-codec-codes", manifest, options, 20, 3, units="records_*", place=folder / "out", **CODES)
     return undisturbed(case, folder)
+
+
+def codes_for(form: str, codec: str, *options: object) -> Callable[[Path], Case]:
+    """Three files of a manifest are missing; lines and lists hold whole paths."""
+
+    def make(folder: Path) -> Case:
+        records = segments(1, 3, 12)
+        write_audio(folder / "voice.wav", 0.2, 24000)
+        for record in records:
+            record["ref_audio"] = str(folder / "voice.wav")
+        manifest = write_lines(folder / "manifest.json", records)
+        words = ("--codec-model", codec, "--output-form", form, "--max-rejects", 3, *options)
+        more: dict[str, Any] = {**CODES, "records": f"codes_{codec}", "place": folder / "out"}
+        units = {"omnivoice": "shard_*", "qwen3-tts": "records_*"}[form]
+        return undisturbed(Case("extend-codec-codes", manifest, words, 17, 3, units=units, **more), folder)
+
+    return make
 
 
 class FisherCase(Case):
@@ -357,6 +397,8 @@ JOBS = {
     "filter": Job(filtered, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
     "duplicates": Job(duplicates, ((kill_main, 0, 2), (kill_a_worker, 2, 1))),
+    "score": Job(scores, ((kill_main, 0, 2),), (5,), ()),
+    "voices": Job(voices, ((kill_main, 3, 5),), (), ()),
     "context": Job(
         context,
         ((kill_main, 2, 1), (kill_a_worker, 6, 5)),
@@ -377,6 +419,8 @@ JOBS = {
         (),
         ((kill_main, 2),),
     ),
+    "omnivoice": Job(codes_for("omnivoice", "toy8", "--shard-size", 3), ((kill_main, 3, 2),), (), ()),
+    "qwen3-tts": Job(codes_for("qwen3-tts", "toy16", "--pool-duration", 2.5), ((kill_a_worker, 3, 2),), (), ()),
     "fisher": Job(fisher, signals=(INT,)),
     "download": Job(download, FETCHING, (), STOPS),
     "index": Job(index, tuple((kill_main, steps, 1) for steps in (1, 30)), (), ()),

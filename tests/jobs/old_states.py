@@ -1,4 +1,4 @@
-"""Make the archive of what a version of prepcli leaves on a disk: `python -m tests.support.old_states CHECKOUT NAME`.
+"""Make the archive of what a version of prepcli leaves on a disk: `python -m tests.jobs.old_states CHECKOUT NAME`.
 
 The archive holds a folder `corpus` with six records, and for each job of `JOBS` its output; of those that write folders
 also as rank 0 of two leaves it (`half_*`). All paths in the states begin with `ROOT`.

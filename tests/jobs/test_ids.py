@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.exports.job import GIVEN_ID, ID_KEYS, file_id, path_id, plan_ids
+from prepcli.jobs.ids import GIVEN_ID, ID_KEYS, file_id, path_id, plan_ids
 from prepcli.jobs.records import Records
 from prepcli.manifest.record import Record
 from tests.conftest import Lines, write_lines

@@ -1,0 +1,36 @@
+"""Counts of audio that a codec was not made for, and the lines of the summary that name them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from prepcli.audio.rates import rate_counts, rates_note
+from prepcli.audio.segments import Segment
+
+LONG_SECONDS = 30.0
+"""Codecs are trained with pieces of a few seconds; trainers cut utterances at about this length."""
+_CHANNELS, _LONG = "of_several_channels", "long_segments"
+
+
+def counts_of(segment: Segment, rate: int) -> Iterator[str]:
+    """The names of the counts to increase for a segment that a codec at `rate` (Hz) encodes."""
+    yield from rate_counts(segment.info.sampling_rate, rate)
+    if segment.info.num_channels > 1:
+        yield _CHANNELS
+    if segment.duration > LONG_SECONDS:
+        yield _LONG
+
+
+def notes_of(counts_of_units: Iterable[Mapping[str, float]]) -> dict[str, str]:
+    """The lines of the summary on segments with a lower rate, several channels, or a great length."""
+    counts = list(counts_of_units)
+    notes = rates_note(counts, "segments", "the codec's {} Hz")
+    if several := sum(one.get(_CHANNELS, 0) for one in counts):
+        notes["channels"] = (
+            f"{several:,.0f} segments are of audio with several channels, of which one is encoded: the record's "
+            "channel, or else the first"
+        )
+    if long := sum(one.get(_LONG, 0) for one in counts):
+        notes["long_segments"] = (
+            f"{long:,.0f} segments are longer than {LONG_SECONDS:g} s, and codecs are trained with pieces of a few "
+            "seconds: compare the decoded audio of some, or cut such records"
+        )
+    return notes

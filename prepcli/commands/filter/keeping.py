@@ -1,0 +1,49 @@
+"""`--keep` of commands that only count: the hours and records for which expressions are true."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.filter.grammar import parse
+from prepcli.commands.filter.rules import FieldCheck, MakeRuleCollector, Rule, quantiles_of
+from prepcli.errors import UsageError, option
+from prepcli.manifest.parts import Collector, Part
+
+
+class Keeping:
+    """Selects records while durations are read (`prepcli.manifest.durations.Selection`)."""
+
+    def __init__(self, expressions: Sequence[str]) -> None:
+        """Parse the expressions.
+
+        Raises:
+            UsageError: one is wrong, or needs two passes.
+        """
+        keep = option("--keep")
+        rules = [Rule(keep, text, parse(text, keep), keeps=True) for text in expressions]
+        if quantiles_of(rules):
+            raise UsageError(f"{keep} takes no quantile(...) here; prepcli filter IN OUT.json shows its value")
+        self.collector: Callable[[], Collector] = MakeRuleCollector(tuple(rules))
+        self._fields = FieldCheck(rules, ())
+        self._numbers: dict[str, int] = {}
+        self.num_seen = self.num_kept = 0
+
+    def kept(self, path: str, part: Part) -> NDArray[np.bool_]:
+        """Whether each record of a part is used."""
+        self._fields.see(self._numbers.setdefault(path, len(self._numbers)), part)
+        found: NDArray[np.bool_] = part.collected.drops == 0
+        self.num_seen += len(found)
+        self.num_kept += int(np.count_nonzero(found))
+        return found
+
+    def note(self) -> str:
+        """The number of records that are used, in words.
+
+        Raises:
+            UsageError: no record passes, or a field is in no record or has only values that do not compare.
+        """
+        self._fields.check(list(self._numbers))
+        if self.num_seen and not self.num_kept:
+            raise UsageError(f"{option('--keep')}: no record of {next(iter(self._numbers))} passes")
+        return f"{self.num_kept:,} of {self.num_seen:,} records pass {option('--keep')}"

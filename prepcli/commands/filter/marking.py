@@ -1,0 +1,211 @@
+"""Marks records in the manifests of a finished tarred set: `filter SET --skipme`.
+
+A mark is appended to its line, so taking it away restores the line byte by byte. A manifest is written next to the old
+one and renamed. The notes of the set's runs about a manifest change with it, so `verify`, and a later run of
+the command that made the set, find what they expect. Each step may be repeated: after a kill, the same call continues.
+"""
+
+import contextlib
+import filecmp
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from prepcli.engine.publishing.output_files import HashedFile
+from prepcli.engine.publishing.owned import Owned, mark, note
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.run.status import workspaces_of
+from prepcli.engine.state.versions import is_changing
+from prepcli.engine.state.workspace import Workspace, flush_folders, read_document, write_json
+from prepcli.errors import UsageError, naming
+from prepcli.formats.folders import listing
+from prepcli.formats.indexes import INDEX_SUFFIX, beside, make_index
+from prepcli.formats.sets import WHOLE_MANIFEST, TarredSet, open_set
+from prepcli.formats.tarred import MARKS_FILE
+from prepcli.jobs.selection import Lines, SelectionJob, SelectionPlan, each_line
+from prepcli.manifest.scan import Range, blocks_of
+from prepcli.storage.paths import relative
+
+OWNER = "filter: "
+"""The beginning of the marks of `filter`; others stay."""
+_MARK = re.compile(rb',"_skipme":"%b(?:[^"\\\n]|\\.)*"(?=\}[ \t\r]*$)' % OWNER.encode(), re.MULTILINE)
+_END = re.compile(rb"\}[ \t\r]*\Z")
+Reasons = dict[bytes, str]
+"""The reason by the key of the line (`_key`)."""
+
+
+def set_to_mark(path: Path) -> TarredSet:
+    """The finished tarred set in a folder.
+
+    Raises:
+        UsageError: there is none, or shards are being added to it.
+    """
+    one = open_set(path) if path.is_dir() else None
+    if not isinstance(one, TarredSet):
+        raise UsageError(f"{path} is not a folder with a tarred set; without one, give OUT.json, the manifest to write")
+    one.check_parts()
+    if any(is_changing(folder) for folder in (path, *(Path(str(part.folder)) for part in one.sets))):
+        raise UsageError(f"{path} is being changed by manifest-to-tarred; complete that first: prepcli status {path}")
+    if not manifests_of(one):
+        raise UsageError(f"{path} has no manifests")
+    return one
+
+
+def manifests_of(one: TarredSet) -> list[Path]:
+    """The manifests that have each record once, of all buckets."""
+    return [Path(name) for part in one.sets for name in part.record_files()]
+
+
+def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
+    """Each manifest; if `filter` has marked a record in it, a copy without these marks, in a folder."""
+    for number, path in enumerate(paths):
+        copy, is_marked = folder / f"{number}_{path.name}", False
+        with copy.open("wb") as file:
+            for block in blocks_of(Range(str(path), 0, None)):
+                data, count = _MARK.subn(b"", block)
+                is_marked |= bool(count)
+                file.write(data)
+        yield str(copy if is_marked else path)
+
+
+def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
+    """The lines that rules drop."""
+    reasons = {}
+    for unit in plan.units:
+        lines = Lines(plan.contents.slices.block(unit))
+        treatments, of_line = job.treatments_of(plan.contents, unit, lines)
+        for number, changes in each_line([one.changes for one in treatments], of_line):
+            reasons[_key(lines.at(number))] = str(changes["_skipme"])
+    return reasons
+
+
+def mark_set(one: TarredSet, reasons: Reasons, facts: Mapping[str, Any]) -> bool:
+    """Write the marks into all manifests of all versions; returns whether one of them has changed.
+
+    `facts`: what was marked, which is kept in OUT.prepcli as long as there are marks.
+    """
+    folder = Path(str(one.folder))
+    units, record = _units(folder), Workspace(folder).root / MARKS_FILE
+    if reasons and record.parent.is_dir():
+        write_json(record, facts)
+    changed = False
+    for part in one.sets:
+        wholes = [part.folder / name for name in listing(part.folder).files if WHOLE_MANIFEST.fullmatch(name)]
+        for path in (*part.manifests.values(), *wholes):
+            name = relative(path, folder)
+            changed |= _rewrite(Path(str(path)), name, _marked(str(path), reasons), units.get(name))
+    if not reasons:
+        record.unlink(missing_ok=True)
+    return changed
+
+
+def _key(line: bytes) -> bytes:
+    return blake2b(line.rstrip(), digest_size=16).digest()
+
+
+def _marked(path: str, reasons: Reasons) -> Iterator[bytes]:
+    """The lines of a manifest with these marks, and without our earlier ones."""
+    for block in blocks_of(Range(path, 0, None)):
+        data = _MARK.sub(b"", block)
+        if not reasons:
+            yield data
+            continue
+        lines = data.split(b"\n")
+        for number, line in enumerate(lines):
+            reason = reasons.get(_key(line))
+            if reason is not None and (end := _END.search(line)):
+                text = msgspec.json.encode(reason)
+                lines[number] = b'%b,"_skipme":%b%b' % (line[: end.start()], text, line[end.start() :])
+        yield b"\n".join(lines)
+
+
+class _Unit(NamedTuple):
+    """The unit of a run that has published a file; `own`: the files of all units of the run."""
+
+    workspace: Workspace
+    name: str
+    own: Owned
+
+    def marker(self) -> Marker | None:
+        """The record of its files."""
+        return read_document(self.workspace.done / f"{self.name}.json", Marker)
+
+
+def _units(folder: Path) -> dict[str, _Unit]:
+    """The unit of each file of a set."""
+    units: dict[str, _Unit] = {}
+    for workspace in workspaces_of(folder):
+        own = Owned(workspace)
+        for path in sorted(workspace.done.glob("*.json")):
+            unit = _Unit(workspace, path.stem, own)
+            marker = unit.marker()
+            units.update(dict.fromkeys(marker.files if marker else (), unit))
+    return units
+
+
+def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) -> bool:
+    """Replace a manifest and its index, and what its unit has recorded of them; returns whether the manifest differs.
+
+    A note has the new content before it appears, so the file is known as ours whenever this ends. The old index is
+    moved away before the manifest is replaced, because readers do not notice that an index is stale.
+    """
+    state, index = path.stat(), Path(str(beside(path)))
+    if not state.st_mode & 0o222:
+        raise UsageError(f"{path} is write-protected, and the marks would be written into it")
+    marker = unit.marker() if unit is not None and unit.own.fits(path, name, state) else None
+    drafts = {path: HashedFile(_draft(path), path)}
+    try:
+        with naming(path):
+            for data in lines:
+                drafts[path].write(data)
+        files = {name: drafts[path].close()}
+        shutil.copymode(path, _draft(path))
+        if index.exists() or _old(index).exists():
+            drafts[index] = HashedFile(_draft(index), index)
+            with naming(path):
+                drafts[index].write(make_index(_draft(path), "jsonl"))
+            files[f"{name}{INDEX_SUFFIX}"] = drafts[index].close()
+        with naming(path):
+            is_same = {one: one.exists() and filecmp.cmp(one, _draft(one), shallow=False) for one in drafts}
+        if all(is_same.values()) and (marker is None or marker.files[name].sha256 == files[name].sha256):
+            return False
+        recording: AbstractContextManager[None] = contextlib.nullcontext()
+        if unit is not None and marker is not None:
+            changed = {one: file for one, file in files.items() if one in marker.files}
+            recording = _recording(unit, msgspec.structs.replace(marker, files={**marker.files, **changed}))
+        with recording:
+            if index.exists():
+                os.replace(index, _old(index))
+            for draft in drafts.values():
+                draft.publish()
+            flush_folders([path.parent])
+        _old(index).unlink(missing_ok=True)
+        return not is_same[path]
+    finally:
+        for one, draft in drafts.items():
+            draft.discard()
+            _draft(one).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _recording(unit: _Unit, marker: Marker) -> Iterator[None]:
+    """Note what a unit is about to publish, and record it as done afterwards."""
+    noted = note(unit.workspace, unit.name, marker, unit.workspace.root)
+    yield
+    mark(unit.workspace, unit.name, marker, marker.files, noted, unit.workspace.root)
+
+
+def _draft(path: Path) -> Path:
+    """The name under which a file is written; a file that a killed call has left there is replaced."""
+    return path.with_name(f".{path.name}~new")
+
+
+def _old(index: Path) -> Path:
+    return index.with_name(f".{index.name}~old")

@@ -1,0 +1,121 @@
+"""Groups of records: by equal keys or joined pairs, and the lines that are written of them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.engine.publishing.output_files import OutputFile
+from prepcli.jobs.records import Records
+from prepcli.jobs.selection import PATHS
+from prepcli.manifest.record import Value
+from prepcli.planning.split import Indices
+
+_LINES_AT_ONCE = 1000
+
+
+class Sets:
+    """Disjoint sets of numbers (union-find)."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = np.arange(count)
+
+    def _root(self, number: int) -> int:
+        parent = self._parent
+        while (above := int(parent[number])) != number:
+            parent[number] = parent[above]
+            number = above
+        return number
+
+    def are_one(self, one: int, other: int) -> bool:
+        """Whether two numbers are in one set."""
+        return self._root(one) == self._root(other)
+
+    def join(self, one: int, other: int) -> None:
+        """Join the sets of two numbers; the smallest number of a set is its root."""
+        low, high = sorted((self._root(one), self._root(other)))
+        self._parent[high] = low
+
+    def labels(self) -> Indices:
+        """The smallest number of each number's set."""
+        labels = self._parent
+        while (labels != labels[labels]).any():
+            labels = labels[labels]
+        return labels
+
+
+def equal_keys(keys: NDArray[np.uint64]) -> tuple[Indices, Indices]:
+    """The positions with a key that occurs more than once, group by group, and the number of the group of each.
+
+    Groups come in the order of their first positions, positions ascend in a group; a key of zeros is none. `keys` has
+    the shape (n, 2).
+    """
+    there = np.flatnonzero(keys.any(axis=1))
+    order = there[np.lexsort((there, keys[there, 1], keys[there, 0]))]
+    ordered = keys[order]
+    same = (ordered[1:] == ordered[:-1]).all(axis=1)
+    begins = np.concatenate(([True], ~same)) if len(order) else np.empty(0, bool)
+    group = np.cumsum(begins) - 1
+    repeated = np.bincount(group)[group] > 1 if len(order) else begins
+    order, group = order[repeated], group[repeated]
+    first = order[np.concatenate(([True], group[1:] != group[:-1]))] if len(order) else order
+    sizes = np.bincount(np.unique(group, return_inverse=True)[1]) if len(order) else np.empty(0, np.int64)
+    by_first = np.lexsort((order, np.repeat(first, sizes)))
+    order = order[by_first]
+    return order, np.repeat(np.arange(len(sizes)), sizes[np.argsort(first)])
+
+
+def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tuple[Indices, Indices]:
+    """The groups whose records have two values or more of `value_of`, such as inputs; groups are numbered again."""
+    if not len(records):
+        return records, group_of
+    count = int(group_of[-1]) + 1
+    least, most = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
+    np.minimum.at(least, group_of, value_of[records])
+    np.maximum.at(most, group_of, value_of[records])
+    kept = (most > least)[group_of]
+    return records[kept], np.unique(group_of[kept], return_inverse=True)[1]
+
+
+def _places(group_of: Indices) -> Indices:
+    """The place of each record in its group, from 0; records of a group follow each other."""
+    first = np.searchsorted(group_of, group_of)
+    return np.arange(len(group_of)) - first
+
+
+class GroupWriter:
+    """Writes groups of records to the output, and counts them."""
+
+    def __init__(self, file: OutputFile, records: Records, input_of_manifest: Sequence[int]) -> None:
+        self._file, self._records = file, records
+        self._count = 0
+        self.rows: list[dict[str, Any]] = []
+        source_of = np.searchsorted(records.index.first, np.arange(len(records)), side="right") - 1
+        self.input_of: Indices = np.array(input_of_manifest, np.int64)[source_of]
+
+    def write(self, kind: str, numbers: Indices, group_of: Indices, **more: object) -> None:
+        """Write the records of the groups of a kind, and add a row to the report with `more` in it."""
+        place = _places(group_of)
+        lines = self._lines(kind, numbers, group_of + self._count, place)
+        while block := b"".join(line for line, _ in zip(lines, range(_LINES_AT_ONCE), strict=False)):
+            self._file.write(block)
+        groups = int(group_of[-1]) + 1 if len(group_of) else 0
+        beyond = float(self._records.index.duration[numbers[place > 0]].sum()) / 3600
+        found = {"by": kind, "groups": groups, "records": len(numbers), "hours_beyond_first": round(beyond, 4)}
+        self.rows.append(found | more)
+        self._count += groups
+
+    def _lines(self, kind: str, numbers: Indices, group_of: Indices, place: Indices) -> Iterator[bytes]:
+        """The lines of the records of groups."""
+        records = self._records
+        for number, group, at in zip(numbers.tolist(), group_of.tolist(), place.tolist(), strict=True):
+            record = records.record(number)
+            named = {name: record.get(name) for name in PATHS if name in record.fields}
+            changes: dict[str, Value] = {
+                name: records.audio_path(number, path) for name, path in named.items() if isinstance(path, str) and path
+            }
+            origin = records.origin(number)
+            changes |= {"duplicate_by": kind, "duplicate_group": group, "duplicate_place": at}
+            changes |= {"manifest_filepath": origin.manifest, "manifest_line": origin.line}
+            yield record.to_json(changes) + b"\n"

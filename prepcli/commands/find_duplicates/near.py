@@ -1,0 +1,163 @@
+"""Finds records with nearly the same audio by their fingerprints (`prepcli.audio.fingerprint`).
+
+Two words of a fingerprint that follow each other at a fixed distance are a key. A copy has many keys of the original,
+other audio hardly any. Equal keys come together by sorting hashes in files, and each gives an alignment of two records.
+Their words are compared there: the bits of a copy are mostly equal, half of those of other audio.
+
+A quarter of the keys, chosen by their hashes, is enough, and a key is compared with a few of its equals only. So time
+and memory grow linearly with the hours of audio, however common a key is.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.fingerprint import Words
+from prepcli.commands.find_duplicates.groups import Sets
+from prepcli.planning.arrays import Growing
+from prepcli.planning.hashing import chunks, groups_of, mix64
+from prepcli.planning.split import Indices
+
+MIN_WORDS = 50
+"""Minimum number of words with sound that two records must have in common: those of 1 s of audio."""
+LONG_WORDS = 129
+"""The words of 1.9 s of audio, from which on more bits may differ."""
+MAX_BIT_ERROR, MAX_SHORT_BIT_ERROR = 0.25, 0.15
+"""Maximum share of bits that differ, from `LONG_WORDS` on and below. `benchmarks/duplicates.py` shows the margins."""
+MIN_SHARE = 0.5
+"""Minimum share of the words of the record with fewer words that both records have at an alignment."""
+_DISTANCE = 8
+"""Words from the first to the second of a key."""
+_SAMPLED = np.uint64(3)
+"""Keys are taken if these bits of their hashes are 0."""
+_NEIGHBOURS = 4
+"""The number of equal keys, in the order of the records, with which each key is compared."""
+_BEFORE, _AFTER = 24, 32
+"""Words before and after the first of a key that are compared first."""
+_PAIRS_AT_ONCE = 1 << 14
+_BITS = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
+
+
+class Fingerprints:
+    """The words of all records, in a file without a name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._growing = Growing(folder, np.uint32)
+        self._counts: list[Indices] = []
+        self._with_sound: list[Indices] = []
+
+    def add(self, words: Words, counts: Indices) -> None:
+        """Add the words of further records; `counts`: the number of words of each."""
+        self._growing.append(words)
+        sums = np.concatenate(([0], np.cumsum(words != 0)))
+        ends = np.cumsum(counts)
+        self._counts.append(counts)
+        self._with_sound.append(sums[ends] - sums[ends - counts])
+
+    def labels(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """A number for each record, equal for records with nearly the same audio, and whether it could be compared."""
+        counts = np.concatenate([np.empty(0, np.int64), *self._counts])
+        with_sound = np.concatenate([np.empty(0, np.int64), *self._with_sound])
+        words, starts = self._growing.array(), np.concatenate(([0], np.cumsum(counts)))
+        aligning = _Aligning(words, starts, with_sound)
+        sets = Sets(len(counts))
+        for pair in _aligned(words, starts, self._folder):
+            if not sets.are_one(pair.first, pair.second) and aligning.is_copy(pair):
+                sets.join(pair.first, pair.second)
+        return sets.labels(), with_sound >= MIN_WORDS
+
+
+class _Pair(NamedTuple):
+    """Two records that may be aligned: word n + `shift` of the first is about that of n in the second."""
+
+    first: int
+    second: int
+    shift: int
+
+
+def _aligned(words: Words, starts: Indices, folder: Path) -> Iterator[_Pair]:
+    """Pairs of records whose words are nearly equal around a common key; a pair may come several times."""
+    hashes, positions = _keys(words, starts, folder)
+    for group in groups_of(hashes):
+        by_hash = group[np.argsort(hashes[group], kind="stable")]  # equal hashes in the order of the records
+        ordered, at = hashes[by_hash], positions[by_hash]
+        records = np.searchsorted(starts, at, side="right") - 1
+        found = []
+        for step in range(1, _NEIGHBOURS + 1):
+            same = (ordered[step:] == ordered[:-step]) & (records[step:] != records[:-step])
+            first = np.flatnonzero(same)
+            for few in range(0, len(first), _PAIRS_AT_ONCE):
+                one = first[few : few + _PAIRS_AT_ONCE]
+                near = _is_near(words, starts, (records[one], at[one]), (records[one + step], at[one + step]))
+                one = one[near]
+                shift = (at[one] - starts[records[one]]) - (at[one + step] - starts[records[one + step]])
+                found.append(np.stack([records[one], records[one + step], shift], axis=1))
+        if found:
+            yield from map(_Pair._make, np.unique(np.concatenate(found), axis=0).tolist())
+
+
+def _keys(words: Words, starts: Indices, folder: Path) -> tuple[NDArray[np.uint64], Indices]:
+    """The hashes of the keys, and the positions of their first words."""
+    hashes, positions = Growing(folder, np.uint64), Growing(folder, np.int64)
+    for chunk in chunks(max(0, len(words) - _DISTANCE)):
+        first, second = words[chunk], words[chunk.start + _DISTANCE : chunk.stop + _DISTANCE]
+        keys = first.astype(np.uint64) << np.uint64(32) | second
+        hashed = mix64(keys)
+        new = np.concatenate(([True], keys[1:] != keys[:-1]))  # a steady sound has the same key many times
+        at = np.flatnonzero((hashed & _SAMPLED == 0) & (first != 0) & (second != 0) & new)
+        ends = starts[np.searchsorted(starts, at + chunk.start, side="right")]
+        at = at[at + chunk.start + _DISTANCE < ends]
+        hashes.append(hashed[at])
+        positions.append(at + chunk.start)
+    return hashes.array(), positions.array()
+
+
+def _is_near(
+    words: Words, starts: Indices, first: tuple[Indices, Indices], second: tuple[Indices, Indices]
+) -> NDArray[np.bool_]:
+    """Whether the words around two positions are nearly equal; `first` and `second` are records and positions."""
+    steps = np.arange(-_BEFORE, _AFTER)
+    taken = np.ones((len(first[0]), len(steps)), bool)
+    both = []
+    for record, at in (first, second):
+        place = at[:, None] + steps
+        taken &= (place >= starts[record][:, None]) & (place < starts[record + 1][:, None])
+        both.append(words[np.clip(place, 0, len(words) - 1)])
+        taken &= both[-1] != 0
+    errors = _bits(both[0] ^ both[1]) * taken
+    is_near: NDArray[np.bool_] = errors.sum(axis=1) <= MAX_BIT_ERROR * 32 * taken.sum(axis=1)
+    return is_near
+
+
+def _bits(words: Words) -> NDArray[np.int64]:
+    """The number of ones in each word."""
+    bits: NDArray[np.int64] = _BITS[words & 0xFFFF].astype(np.int64) + _BITS[words >> 16]
+    return bits
+
+
+class _Aligning:
+    """Compares records at an alignment."""
+
+    def __init__(self, words: Words, starts: Indices, with_sound: Indices) -> None:
+        self._words, self._starts, self._with_sound = words, starts, with_sound
+
+    def is_copy(self, pair: _Pair) -> bool:
+        """Whether the records have enough sound in common, and few bits differ."""
+        first, second = self._of(pair.first), self._of(pair.second)
+        ahead, behind = max(pair.shift, 0), max(-pair.shift, 0)
+        length = min(len(first) - ahead, len(second) - behind)
+        one, other = first[ahead : ahead + length], second[behind : behind + length]
+        with_sound = (one != 0) & (other != 0)
+        common = int(np.count_nonzero(with_sound))
+        fewer = min(int(self._with_sound[pair.first]), int(self._with_sound[pair.second]))
+        if common < max(MIN_WORDS, MIN_SHARE * fewer):
+            return False
+        share = int(_bits(one ^ other)[with_sound].sum()) / (32 * common)
+        return share <= (MAX_BIT_ERROR if common >= LONG_WORDS else MAX_SHORT_BIT_ERROR)
+
+    def _of(self, record: int) -> Words:
+        return self._words[self._starts[record] : self._starts[record + 1]]

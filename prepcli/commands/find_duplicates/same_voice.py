@@ -1,0 +1,281 @@
+"""Finds speakers that are the same voice: by their name, or by the mean of a few embeddings of each name.
+
+A unit is a number of whole speakers. Only some utterances of each are decoded, so the time grows with the speakers, not
+with the hours.
+"""
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.commands.find_duplicates.groups import GroupWriter, Sets, equal_keys, with_several
+from prepcli.commands.find_duplicates.options import FindDuplicates
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.unit import Advance
+from prepcli.engine.state.plan import Plan
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import UsageError
+from prepcli.formats.names import normal_path
+from prepcli.jobs.embedding import EmbeddingWork
+from prepcli.jobs.model_job import Begin, ModelJob, Tick
+from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
+from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record, units_of
+from prepcli.jobs.records import Records, hash_segments
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.output_name import check_manifest_name
+from prepcli.manifest.parts import FieldKey, KeyFunction
+from prepcli.manifest.speakers import speaker_of
+from prepcli.models.devices import use_full_float32, use_same_algorithms
+from prepcli.models.protocols import SpeakerEncoder
+from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
+from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.split import Indices
+
+UTTERANCES = 20
+"""Maximum number of utterances of a speaker that are embedded."""
+MIN_SECONDS = 2.0
+"""Shorter utterances are embedded only if a speaker has too few others: their embeddings differ more."""
+BATCH_SECONDS = 120.0
+_UNIT_UTTERANCES, _NUM_UNITS = 500, 16
+"""Utterances of a unit, which are fewer if there would not be so many units."""
+_NAME = "parts/{}.voices"
+_PAIRS_SHOWN = 20
+_VALUES_AT_ONCE = 1 << 24
+_ROUNDING = 1e-4
+"""More than the rounding error of a similarity in float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceContents(RecordContents):
+    """The records by speaker.
+
+    Attributes:
+        speaker_of: the number of the speaker of each record, by first appearance; -1 without one.
+        is_drawn: whether the record is embedded.
+        first_of: the first record of each speaker.
+    """
+
+    speaker_of: Indices
+    is_drawn: NDArray[np.bool_]
+    first_of: Indices
+
+
+VoicePlan = Plan[RecordUnit, VoiceContents]
+
+
+class SameVoiceJob(ModelJob[RecordUnit, VoiceContents, SpeakerEncoder], OverRecords[RecordUnit, VoiceContents]):
+    """Writes one file. A unit computes the voices of its speakers, which are compared at the end."""
+
+    command: ClassVar[str] = "find-duplicates"
+    telemetry = ("between", "num_same_voice", "without_voice")
+
+    def __init__(
+        self, inputs: Sequence[Sequence[str]], options: FindDuplicates, *, device: str = "cpu", num_workers: int = 1
+    ) -> None:
+        """Check the options.
+
+        Args:
+            inputs: the manifests of each input.
+            options: the options, with a model.
+            device: "cpu" or "cuda:N".
+            num_workers: processes that read the manifests.
+
+        Raises:
+            UsageError: the options cannot work.
+        """
+        super().__init__(device, num_workers)
+        check_manifest_name(options.out, self.command, "duplicates.jsonl")
+        self._model_name = str(options.speaker_model)
+        check_speaker_model(self._model_name)
+        self.options = options
+        self.manifests = [path for paths in inputs for path in paths]
+        self._input_of = [number for number, paths in enumerate(inputs) for _ in paths]
+
+    @cached_property
+    def _model_identity(self) -> str:
+        return identity(self._model_name)
+
+    def plan(self, workspace: Workspace) -> VoicePlan:
+        """Index the manifests, draw utterances of each speaker, and put whole speakers into units."""
+        keys: dict[str, KeyFunction] = {"path": normal_path, "speaker": FieldKey("speaker", str, is_optional=True)}
+        records = self.read(workspace, keys)
+
+        def make(scratch: Scratch) -> Values:
+            return _drawn(records)
+
+        values = dict(self.layout(records, make))
+        if not len(values["first_of"]):
+            raise UsageError(f"no record of {', '.join(self.manifests)} has the field speaker")
+        bounds, seconds = values.pop("bounds"), values.pop("seconds")
+        units = units_of("speakers", bounds.tolist(), seconds.tolist(), make=RecordUnit)
+        contents = VoiceContents(records, **values)
+        return records.plan(units, contents, notes=notes_on_speaker_model(self._model_name))
+
+    def settings(self, plan: VoicePlan) -> dict[str, Any]:
+        """The options, which manifests belong to one input, and the identity of the model."""
+        return self.own_settings() | {"inputs": self._input_of, "--speaker-model": self._model_identity}
+
+    def input_files(self, plan: VoicePlan) -> list[str]:
+        """The manifests and, if it is a file, the model."""
+        return [*self.manifests, self._model_name]
+
+    def output_patterns(self, plan: VoicePlan) -> Sequence[str]:
+        """The file of groups."""
+        return (glob.escape(self.options.out.name),)
+
+    def load_model(self) -> SpeakerEncoder:
+        """Load the speaker model."""
+        return load_speaker_encoder(self._model_name)
+
+    def set_up_device(self) -> None:
+        """Let PyTorch compute in full float32, with the same algorithms in every run."""
+        use_full_float32()
+        use_same_algorithms()
+
+    @property
+    def max_batch_samples(self) -> int:
+        """The number of samples of a batch."""
+        return int(BATCH_SECONDS * self.model.sampling_rate)
+
+    def decoder(self, contents: VoiceContents) -> SegmentDecoder:
+        """Return the decoder of the records' audio."""
+        return SegmentDecoder(contents.records, self.model.sampling_rate, self.model.min_samples)
+
+    def read_ahead(self, contents: VoiceContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
+        """Read nothing ahead."""
+
+        def begin(tick: Tick) -> _Voices:
+            return _Voices(contents, unit, self.model, self.max_batch_samples)
+
+        return begin
+
+    def finish(self, plan: VoicePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        """Compare the voices, and write the records of groups."""
+        contents, root = plan.contents, writer.workspace.root
+        parts = [np.fromfile(root / _NAME.format(marker.unit), "<f8") for marker in markers]
+        count = len(contents.first_of)
+        voices = np.concatenate([np.empty(0), *parts]).reshape(count, -1 if count else 0)
+        pairs, similarities = similar_pairs(voices, self.options.min_voice_similarity)
+        sets = Sets(count)
+        for one, other in pairs.tolist():
+            sets.join(one, other)
+        keys = np.zeros((len(contents.speaker_of), 2), np.uint64)
+        named = contents.speaker_of >= 0
+        keys[named, 0] = sets.labels()[contents.speaker_of[named]] + 1
+        groups = GroupWriter(writer.open(self.options.out.name), contents.records, self._input_of)
+        # A name alone, in one input, makes no group.
+        value_of = groups.input_of if self.options.between else groups.input_of * (count + 1) + contents.speaker_of + 1
+        numbers, group_of = with_several(*equal_keys(keys), value_of)
+        groups.write("speaker", numbers, group_of)
+        best = np.argsort(-similarities, kind="stable")[:_PAIRS_SHOWN]
+        shown = [
+            {"speakers": [self._name_of(contents, one) for one in pairs[at].tolist()], "similarity": similarity}
+            for at, similarity in zip(best.tolist(), similarities[best].round(4).tolist(), strict=True)
+        ]
+        without = int(np.isnan(voices).any(axis=1).sum()) if count else 0
+        found = {"found": groups.rows, "same_voice": shown, "num_same_voice": len(pairs), "without_voice": without}
+        return {"duplicates": self.options.out, "between": self.options.between, **found}
+
+    def _name_of(self, contents: VoiceContents, speaker: int) -> str:
+        return speaker_of(contents.records.record(int(contents.first_of[speaker]))) or ""
+
+
+def _drawn(records: Records) -> Values:
+    """The fields of the plan."""
+    index = records.index
+    none = int.from_bytes(key_bytes(""), "little")
+    keys = index.keys["speaker"]
+    unique, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    named = unique != none
+    rank = np.full(len(unique), -1, np.int64)
+    by_appearance = np.flatnonzero(named)[np.argsort(first[named])]
+    rank[by_appearance] = np.arange(len(by_appearance))
+    speaker = rank[number]
+    draw = hash_segments(index.keys["path"], index.offset, index.duration)
+    order = np.lexsort((draw, index.duration < MIN_SECONDS, speaker))
+    place = np.arange(len(order)) - np.searchsorted(speaker[order], speaker[order])
+    is_drawn = np.zeros(len(order), bool)
+    is_drawn[order[(place < UTTERANCES) & (speaker[order] >= 0)]] = True
+    per_speaker = np.bincount(speaker[is_drawn], minlength=len(by_appearance))
+    unit_size = max(1, min(_UNIT_UTTERANCES, int(per_speaker.sum()) // _NUM_UNITS))
+    unit_of_speaker = (np.cumsum(per_speaker) - per_speaker) // unit_size
+    _, unit_of_speaker = np.unique(unit_of_speaker, return_inverse=True)
+    unit_of = np.concatenate((unit_of_speaker, [0]))[speaker]  # records without a speaker are in the first unit
+    by_speaker = np.argsort(np.where(speaker < 0, -1, speaker), kind="stable")
+    bounds = np.searchsorted(unit_of[by_speaker], np.arange(int(unit_of.max(initial=-1)) + 2))
+    seconds = np.bincount(unit_of, weights=index.duration * is_drawn, minlength=len(bounds) - 1)
+    return {
+        "order": by_speaker,
+        "bounds": bounds,
+        "seconds": np.asarray(seconds, np.float64),
+        "speaker_of": speaker,
+        "is_drawn": is_drawn,
+        "first_of": first[by_appearance],
+    }
+
+
+class _Voices(EmbeddingWork[NDArray[np.float64]]):
+    """Computes the voices of a unit's speakers."""
+
+    def __init__(self, contents: VoiceContents, unit: RecordUnit, encoder: SpeakerEncoder, max_samples: int) -> None:
+        """`max_samples`: maximum number of samples per batch."""
+        assert contents.order is not None
+        everyone = contents.order[unit.lo : unit.hi]
+        is_drawn = contents.is_drawn[everyone]
+        super().__init__(everyone[is_drawn], contents.records, encoder, max_samples)
+        self._others = everyone[~is_drawn]
+        self._speakers = contents.speaker_of[self.numbers]
+
+    def finish(self, advance: Advance) -> NDArray[np.float64]:
+        """Return the mean embedding (speakers, dim) of each speaker, of length 1; NaN for one without any."""
+        embeddings = self.embedded().cpu().numpy().astype(np.float64)
+        readable = self.is_readable()
+        first = np.flatnonzero(np.diff(self._speakers, prepend=-1))
+        sums = np.add.reduceat(np.where(readable[:, None], embeddings, 0), first) if len(first) else embeddings
+        advance(len(self._others), float(self._records.index.duration[self._others].sum()))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            voices: NDArray[np.float64] = sums / np.sqrt((sums**2).sum(axis=1, keepdims=True))
+        return voices
+
+    def write(self, computed: NDArray[np.float64], writer: UnitWriter) -> None:
+        """Write the voices; records that were not drawn are counted as they are."""
+        durations = self._records.index.duration
+        position_of = {number: position for position, number in enumerate(self.numbers.tolist())}
+
+        def check(number: int) -> float:
+            rejected = self.rejects.get(position_of[number])
+            if rejected is not None:
+                raise rejected
+            return float(durations[number])
+
+        each_record(self._records, position_of, check, writer)
+        writer.count(len(self._others), float(durations[self._others].sum()))
+        writer.open_part(_NAME.format(writer.unit.id)).write(computed.astype("<f8").tobytes())
+        writer.extra.update(self.extra)
+
+
+def similar_pairs(voices: NDArray[np.float64], least: float) -> tuple[Indices, NDArray[np.float64]]:
+    """The pairs (P, 2) of voices whose cosine similarity is at least `least`, ascending, and their similarities.
+
+    Rows of NaN are similar to none. The similarities near `least` are computed again one by one in float64, because
+    the rounding of a matrix product depends on the machine.
+    """
+    voiced = np.flatnonzero(~np.isnan(voices).any(axis=1))
+    own = voices[voiced]
+    rough = own.astype(np.float32)
+    pairs = [np.empty((0, 2), np.int64)]
+    rows = max(1, _VALUES_AT_ONCE // max(1, len(own)))
+    for start in range(0, len(own), rows):
+        first, second = np.nonzero(rough[start : start + rows] @ rough[start:].T >= least - _ROUNDING)
+        pairs.append(np.stack([first, second], axis=1)[second > first] + start)
+    found = np.concatenate(pairs)
+    similarities = np.concatenate(
+        [np.empty(0), *((own[some[:, 0]] * own[some[:, 1]]).sum(axis=1) for some in pairs[1:])]
+    )
+    kept = similarities >= least
+    return voiced[found[kept]], similarities[kept]

@@ -1,0 +1,1 @@
+"""score: writes the records of manifests with measures of their audio and text."""

@@ -1,0 +1,87 @@
+"""Measures of the audio of a record, as fields."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from numpy.typing import NDArray
+
+from prepcli.audio.channels import mean_of_channels
+from prepcli.audio.encode import to_float32
+from prepcli.audio.measures import (
+    Mono,
+    bandwidth,
+    bandwidth_sdp,
+    frames_of,
+    has_equal_channels,
+    levels,
+    loudness,
+    silence,
+    snr,
+)
+from prepcli.audio.resample import resample
+from prepcli.audio.segments import Segment, decode
+from prepcli.manifest.record import Value
+from prepcli.models.silero import SAMPLING_RATE, SpeechDetector, speech_segments
+
+
+def audio_measures(segment: Segment, groups: Sequence[str]) -> dict[str, Value]:
+    """Return the fields of a segment of audio; a measure that cannot be taken is None.
+
+    Raises:
+        RecordRejected: as by `decode`.
+    """
+    samples, rate = decode(segment), segment.info.sampling_rate
+    mono = to_float32(samples if samples.shape[1] == 1 else mean_of_channels(samples))[:, 0]
+    found: dict[str, Value] = {}
+    if "basic" in groups:
+        found |= _basic(samples, mono, rate, segment.info.subtype)
+    if "bandwidth_sdp" in groups:
+        found["bandwidth_sdp"] = bandwidth_sdp(mono, rate)
+    if "speech" in groups:
+        found |= _speech(mono if rate == SAMPLING_RATE else resample(mono, rate, SAMPLING_RATE))
+    return found
+
+
+def _basic(samples: NDArray[Any], mono: Mono, rate: int, subtype: str) -> dict[str, Value]:
+    level, frames = levels(samples, subtype), frames_of(mono, rate)
+    quiet = silence(frames, len(mono), rate)
+    equal = has_equal_channels(samples)
+    return {
+        "bandwidth": bandwidth(mono, rate),
+        "loudness": _rounded(loudness(samples, rate)),
+        "peak_db": _rounded(level.peak_db),
+        "dc": _rounded(level.dc, 9),
+        "clipped": _rounded(level.clipped, 9),
+        "snr": _rounded(snr(frames, len(mono) / rate)),
+        "silence_share": _rounded(quiet and quiet.share),
+        "silence_start": _rounded(quiet and quiet.start),
+        "silence_end": _rounded(quiet and quiet.end),
+        "equal_channels": equal,
+    }
+
+
+def _speech(mono: Mono) -> dict[str, Value]:
+    """The measures of speech of samples at 16 kHz."""
+    found = speech_segments(_detector().probabilities(mono), len(mono))
+    share = sum(end - start for start, end in found) / len(mono)
+    pauses = (later - end for (_, end), (later, _) in pairwise(found))
+    return {
+        "speech_share": _rounded(share),
+        "speech_start": _rounded(found[0][0] / SAMPLING_RATE) if found else None,
+        "speech_end": _rounded(found[-1][1] / SAMPLING_RATE) if found else None,
+        "speech_segments": len(found),
+        "longest_pause": _rounded(max(pauses, default=0) / SAMPLING_RATE) if found else None,
+    }
+
+
+@lru_cache(maxsize=1)
+def _detector() -> SpeechDetector:
+    return SpeechDetector()
+
+
+def _rounded(value: float | None, digits: int = 6) -> float | None:
+    """The number with fewer digits; None for what JSON does not have."""
+    return round(value, digits) if value is not None and math.isfinite(value) else None

@@ -1,0 +1,58 @@
+"""Codes for OmniVoice: tars with an array for each id, labels with the same ids, and the list that its reader opens.
+
+The rules are those of the reader (omnivoice/data/dataset.py): the key of a member is its name up to the first dot, and
+labels are found by `id`; each line of the list has four words.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from prepcli.errors import UsageError
+from prepcli.storage.paths import AnyPath
+
+CODES_NAME = "audios/shard-{:06d}.tar"
+CODES_FILE = re.compile(r"shard-(\d+)\.tar$")
+LABELS_NAME = "txts/shard-{:06d}.jsonl"
+LIST_NAME = "data.lst"
+NUM_CODEBOOKS = 8
+MIN_SHARDS, SHARD_SIZE = 32, 1000
+"""The reader divides the shards between the workers of all GPUs, so there should be enough of them."""
+PEAK = 0.9
+"""The peak to which OmniVoice's program scales audio before it is encoded."""
+
+
+class ShardLine(NamedTuple):
+    """A line of the list: the paths of a tar and of its labels, the number of records, and their seconds."""
+
+    codes: Path
+    labels: Path
+    num_records: int
+    seconds: float
+
+
+def list_line(folder: str, number: int, num_records: int, seconds: float) -> bytes:
+    """The line of a shard whose set is in `folder`."""
+    names = (f"{folder}/{name.format(number)}" for name in (CODES_NAME, LABELS_NAME))
+    return f"{' '.join(names)} {num_records} {seconds:.3f}\n".encode()
+
+
+def check_folder(folder: str) -> None:
+    """Raise `UsageError` if the list cannot name files in a folder."""
+    if re.search(r"\s", folder):
+        raise UsageError(f"OmniVoice divides the lines of {LIST_NAME} at blanks, and {folder!r} has some: rename it")
+
+
+def read_list(path: AnyPath) -> list[ShardLine]:
+    """The lines of a list; raises `ValueError` for a line that the reader refuses."""
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            codes, labels, num_records, seconds = words
+            found.append(ShardLine(Path(codes), Path(labels), int(num_records), float(seconds)))
+        except ValueError:
+            raise ValueError(f"line {number} must be the paths of a tar and its labels, a count and seconds") from None
+    return found

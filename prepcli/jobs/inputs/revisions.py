@@ -1,0 +1,36 @@
+"""Names a commit in each address of a data set on the hub: one for a run and for all that continue it."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from prepcli.interface.calls import note_revision
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.addresses import HUB, parse_address
+
+_DATA_SET = re.compile(
+    rf"{HUB}://datasets/[\w.-]+/[\w.-]+(?:@(?:refs/(?:convert/[\w.-]+|pr/\d+)|[^/@,\s]+))?", re.ASCII
+)
+Commits = Callable[[], Mapping[str, str]]
+"""Returns the commits that a run which is continued has read, by the address of each data set as it was given."""
+
+
+def with_commits(spec: str, commits: Commits = dict[str, str]) -> str:
+    """The text of a user with the commit in each address of a data set on the hub.
+
+    The hub is asked for those that `commits` does not know.
+
+    Raises:
+        UsageError: there is no such data set or revision, or access is denied.
+    """
+    if f"{HUB}://" not in spec:
+        return spec
+    known = commits()
+
+    def pinned(found: re.Match[str]) -> str:
+        address = parse_address(found[0])
+        commit = known.get(str(address)) or call(client.commit_of, str(address))
+        note_revision(str(address), commit)
+        return str(address._replace(bucket=f"{address.bucket.partition('@')[0]}@{commit}"))
+
+    return _DATA_SET.sub(pinned, spec)

@@ -1,0 +1,68 @@
+"""Names of files in an output for records that are rows of Parquet files: their ids, if all have different ones."""
+
+from collections.abc import Mapping, Sequence
+
+from prepcli.formats.names import marked_root, member_stem, plain_stem
+from prepcli.jobs.ids import GIVEN_ID, given_id
+from prepcli.manifest.index import ManifestIndex
+from prepcli.manifest.parts import FieldKey, KeyFunction
+from prepcli.manifest.record import Record
+from prepcli.planning.hashing import num_distinct
+from prepcli.storage.containers import Catalogue
+
+BY_ID = {"names": "the records' ids"}
+"""The setting of a run whose names come from ids."""
+_OWN = "own "
+
+
+def own_member_stem(text: str) -> str:
+    """`member_stem` of an id; empty if the id cannot be used."""
+    return member_stem(_as_path(text)) if given_id(text) else ""
+
+
+def own_root(text: str) -> str:
+    """`marked_root` of an id."""
+    return marked_root(_as_path(text))
+
+
+def own_plain_stem(text: str) -> str:
+    """`plain_stem` of an id; empty if the id cannot be used."""
+    return plain_stem(_as_path(text)) if given_id(text) else ""
+
+
+def _as_path(text: str) -> str:
+    """The id as the path of a file, whose suffix no name has."""
+    return f"{text}.row"
+
+
+_FROM_ID: dict[KeyFunction, FieldKey] = {
+    function: FieldKey(GIVEN_ID.field, own, is_optional=True)
+    for function, own in ((member_stem, own_member_stem), (marked_root, own_root), (plain_stem, own_plain_stem))
+}
+
+
+def with_ids(keys: Mapping[str, KeyFunction], manifests: Sequence[str]) -> dict[str, KeyFunction]:
+    """The keys of an index, with those of names from ids if all records are rows of Parquet files."""
+    if not all(isinstance(one, Catalogue) and one.lower().endswith(".parquet") for one in manifests):
+        return dict(keys)
+    own = {f"{_OWN}{name}": _FROM_ID[function] for name, function in keys.items() if function in _FROM_ID}
+    return {**keys, GIVEN_ID.field: GIVEN_ID, **own}
+
+
+def take_ids(index: ManifestIndex) -> bool:
+    """Replace the keys of names from paths by those from ids, if all records have different ids.
+
+    Returns:
+        Whether names come from ids.
+    """
+    given = index.keys.get(GIVEN_ID.field)
+    if given is None or not given.all() or num_distinct(given) != len(given):
+        return False
+    for name in [one for one in index.keys if one.startswith(_OWN)]:
+        index.keys[name.removeprefix(_OWN)] = index.keys[name]
+    return True
+
+
+def name_of(record: Record, by_id: bool) -> str:
+    """The path from which the name of a record's audio in an output is made."""
+    return _as_path(str(record.get(GIVEN_ID.field))) if by_id else record.audio_filepath

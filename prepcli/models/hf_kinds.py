@@ -1,0 +1,145 @@
+"""The families of codecs in Hugging Face's transformers: how each is configured, and how it turns audio into codes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+QWEN_CODEBOOKS = 16
+"""Codebooks that Qwen3-TTS uses, of the 32 of its tokenizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class HfKind:
+    """A family of codecs; functions take its configuration.
+
+    Attributes:
+        title: its name in messages.
+        model_class: its class in transformers.
+        since: the first version of transformers that has the class; empty if all supported versions have it.
+        samples_per_frame: the samples of a frame.
+        num_codebooks: the number of codebooks of the model.
+        encode: with a model and audio (B, 1, T) of whole frames, returns codes (B, C, F) of the first C codebooks.
+        quantize: the name of the quantizer's method that turns vectors into codes.
+        sampling_rate: the rate of the audio to encode (Hz).
+        codebook_size: the number of entries of a codebook.
+        inner: the name of the encoder's configuration in the model's, if the encoder is a model of `model_class`.
+    """
+
+    title: str
+    model_class: str
+    since: str
+    samples_per_frame: Callable[[Any], int]
+    num_codebooks: Callable[[Any], int]
+    encode: "Callable[[Any, Tensor, int], Tensor]"
+    quantize: str
+    sampling_rate: Callable[[Any], int] = lambda config: int(config.sampling_rate)
+    codebook_size: Callable[[Any], int] = lambda config: int(config.codebook_size)
+    inner: str | None = None
+
+
+def _encode_mimi(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
+    codes: Tensor = model.encode(audio, num_quantizers=num_codebooks).audio_codes
+    return codes
+
+
+def _encode_dac(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
+    codes: Tensor = model.encode(audio, n_quantizers=num_codebooks).audio_codes
+    return codes
+
+
+def _encode_encodec(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
+    codes: Tensor = model.encode(audio, bandwidth=_bandwidth(model, num_codebooks)).audio_codes[0]
+    return codes
+
+
+def _encode_xcodec(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
+    codes: Tensor = model.encode(audio, bandwidth=_bandwidth(model, num_codebooks)).audio_codes
+    return codes
+
+
+def _bandwidth(model: Any, num_codebooks: int) -> float:
+    """The lowest bandwidth with enough codebooks; it may select a few more."""
+    count = model.quantizer.get_num_quantizers_for_bandwidth
+    bandwidths = sorted(model.config.target_bandwidths)
+    return float(next((one for one in bandwidths if count(one) >= num_codebooks), bandwidths[-1]))
+
+
+def _encode_with_features(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
+    """Codes of a model whose semantic encoder takes mel features.
+
+    The feature extractor normalizes the features of each row alone. It appends a sample, so that audio of whole frames
+    gets one more frame, which its mask leaves out.
+    """
+    import torch
+    import transformers
+
+    kind = KINDS[model.config.model_type]
+    rate, step = kind.sampling_rate(model.config), kind.samples_per_frame(model.config)
+    extractor = getattr(transformers, kind.model_class.removesuffix("Model") + "FeatureExtractor")
+    extract = extractor(sampling_rate=rate, hop_length=step)
+    with torch.autocast(audio.device.type, enabled=False):  # features in bfloat16 would be too coarse
+        given = extract(list(audio[:, 0].cpu()), sampling_rate=rate, return_tensors="pt")
+    codes: Tensor = model.encode(**{name: value.to(audio.device) for name, value in given.items()}).audio_codes
+    return codes[:, :, : audio.shape[2] // step]
+
+
+_XCODEC: dict[str, Any] = {
+    "samples_per_frame": lambda config: config.hop_length,
+    "num_codebooks": lambda config: config.num_quantizers,
+    "encode": _encode_xcodec,
+    "quantize": "encode",
+    "sampling_rate": lambda config: int(config.sample_rate),
+}
+_SCALARS: dict[str, Any] = {
+    "samples_per_frame": lambda config: prod(config.downsampling_ratios),
+    "num_codebooks": lambda config: 1,
+    "encode": _encode_with_features,
+    "quantize": "forward",
+    "codebook_size": lambda config: prod(config.quantization_levels),
+}
+_MIMI: dict[str, Any] = {
+    "model_class": "MimiModel",
+    "since": "",
+    "samples_per_frame": lambda config: round(config.sampling_rate / config.frame_rate),
+    "encode": _encode_mimi,
+    "quantize": "encode",
+}
+KINDS = {
+    "mimi": HfKind("Mimi", num_codebooks=lambda config: config.num_quantizers, **_MIMI),
+    "qwen3_tts_tokenizer_12hz": HfKind(
+        "Qwen3-TTS-Tokenizer-12Hz",
+        num_codebooks=lambda config: min(config.num_quantizers, QWEN_CODEBOOKS),
+        inner="encoder_config",
+        **_MIMI,
+    ),
+    "dac": HfKind(
+        "DAC",
+        "DacModel",
+        "",
+        lambda config: prod(config.downsampling_ratios),
+        lambda config: config.n_codebooks,
+        _encode_dac,
+        "forward",
+    ),
+    "encodec": HfKind(
+        "EnCodec",
+        "EncodecModel",
+        "",
+        lambda config: prod(config.upsampling_ratios),
+        lambda config: config.num_quantizers,
+        _encode_encodec,
+        "encode",
+    ),
+    "xcodec": HfKind("X-codec", "XcodecModel", "4.56", **_XCODEC),
+    "xcodec2": HfKind("X-codec2", "Xcodec2Model", "5.13", **_SCALARS),
+    "higgs_audio_v2_tokenizer": HfKind("Higgs audio v2", "HiggsAudioV2TokenizerModel", "5.3", **_XCODEC),
+    "neucodec": HfKind(
+        "NeuCodec", "NeuCodecModel", "5.17", sampling_rate=lambda config: int(config.input_sampling_rate), **_SCALARS
+    ),
+}
+"""The families by the `model_type` of their configurations."""

@@ -1,0 +1,157 @@
+"""Codecs of other packages: an entry point of the group `prepcli.codecs`, loaded only if `--codec-model` names it.
+
+`--codec-model NAME:ARGUMENT` calls the entry point NAME with ARGUMENT, a text. It returns an object with:
+
+    sampling_rate       Hz
+    samples_per_frame   audio is zero-padded to a multiple of this number
+    num_codebooks       codes of each frame
+    codebook_size       codes are smaller than this number
+    encode(samples, lengths)   codes (B, C, F) of audio (B, T), float32; `lengths` (B,) are samples before padding
+    to(device)          optional: move the model to `cpu` or `cuda:N`
+    takes_batches       optional: True if rows of one length get the codes of each row alone; else rows come one by one
+"""
+
+import hashlib
+import re
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prepcli.engine.publishing.output_files import sha256_of
+from prepcli.errors import PrepcliError, UsageError, option
+from prepcli.interface.printing import first_line
+from prepcli.models.devices import use_full_float32, use_tf32
+from prepcli.models.protocols import Precision
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+GROUP = "prepcli.codecs"
+_VALUE = re.compile(r"([A-Za-z][\w.-]*):(.*)", re.DOTALL)
+_FRAMES_TRIED = 4
+_NUMBERS = ("sampling_rate", "samples_per_frame", "num_codebooks", "codebook_size")
+_VALUES_PER_SAMPLE = 64.0
+"""Values of a codec's widest layer for each sample of audio, if they are not known."""
+
+
+def is_plugin(name: str) -> bool:
+    """Return whether the value of `--codec-model` names a codec of another package: `NAME:ARGUMENT`."""
+    return _VALUE.fullmatch(name) is not None and not Path(name).exists()
+
+
+def parts_of(name: str) -> tuple[str, str]:
+    """The name of the entry point, and its argument."""
+    match = _VALUE.fullmatch(name)
+    assert match is not None
+    return match[1], match[2]
+
+
+def check_plugin(name: str, flag: str) -> EntryPoint:
+    """Find the entry point of a codec, without loading it.
+
+    Raises:
+        UsageError: there is none, or several packages have one.
+    """
+    wanted, _ = parts_of(name)
+    found = [one for one in entry_points(group=GROUP) if one.name == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        packages = ", ".join(sorted(_package(one) for one in found))
+        raise UsageError(f"{option(flag, name)}: several packages have the codec {wanted}: {packages}; remove one")
+    others = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
+    raise UsageError(
+        f"{option(flag, name)}: no installed package has the codec {wanted} (an entry point of the group {GROUP}); "
+        f"there are: {others}"
+    )
+
+
+def plugin_identity(name: str, flag: str) -> str:
+    """The identity of a codec in the settings of a run: its package, and its argument or the SHA-256 of its files."""
+    wanted, argument = parts_of(name)
+    path = Path(argument)
+    content = argument
+    if argument and path.is_file():
+        content = f"sha256:{sha256_of(path)}"
+    elif argument and path.is_dir():
+        digest = hashlib.sha256()
+        for file in sorted(one for one in path.rglob("*") if one.is_file()):
+            digest.update(f"{file.relative_to(path)}\0{sha256_of(file)}\0".encode())
+        content = f"sha256:{digest.hexdigest()}"
+    return f"{wanted} of {_package(check_plugin(name, flag))}: {content}"
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+
+
+class PluginCodec:
+    """A codec of another package; see `prepcli.models.protocols.Codec`. Its precision is always float32 or TF32."""
+
+    rows_on_cpu: int | None = 1
+    values_per_sample = _VALUES_PER_SAMPLE
+
+    def __init__(self, name: str, flag: str) -> None:
+        """Load a codec.
+
+        Raises:
+            UsageError: it cannot be loaded, or is not as the documentation of this module says.
+        """
+        self._where = option(flag, name)
+        entry = check_plugin(name, flag)
+        try:
+            self._codec: Any = entry.load()(parts_of(name)[1])
+        except Exception as error:
+            raise UsageError(f"{self._where} cannot be loaded: {type(error).__name__}: {first_line(error)}") from error
+        for attribute in _NUMBERS:
+            value = getattr(self._codec, attribute, None)
+            if not isinstance(value, int) or value < 1:
+                raise UsageError(f"{self._where}: {attribute} of {_package(entry)} is {value!r}, not a positive number")
+        self.sampling_rate: int = self._codec.sampling_rate
+        self.samples_per_frame: int = self._codec.samples_per_frame
+        self.num_codebooks: int = self._codec.num_codebooks
+        self.codebook_size: int = self._codec.codebook_size
+        self.min_frames: int = self._find_min_frames()
+
+    def _find_min_frames(self) -> int:
+        """Return the minimum number of frames that can be encoded, found by trial."""
+        import torch
+
+        fault: object = None
+        for frames in range(1, _FRAMES_TRIED + 1):
+            samples = frames * self.samples_per_frame
+            try:
+                self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
+            except (RuntimeError, PrepcliError) as error:
+                fault = error
+            else:
+                return frames
+        raise UsageError(f"{self._where} cannot encode {_FRAMES_TRIED} frames of silence: {fault}")
+
+    def to(self, device: str) -> None:
+        """Move the model, if it can be moved."""
+        move = getattr(self._codec, "to", None)
+        if move is not None:
+            move(device)
+
+    def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
+        """Return codes (B, C, F) and frames (B,) of audio (B, T); see the protocol."""
+        import torch
+
+        use_tf32() if precision == "tf32" else use_full_float32()
+        step = len(audio) if getattr(self._codec, "takes_batches", False) else 1
+        with torch.inference_mode():
+            parts = [
+                self._codec.encode(audio[at : at + step], lengths[at : at + step]) for at in range(0, len(audio), step)
+            ]
+            codes = torch.cat([torch.as_tensor(part) for part in parts])
+        wanted = (len(audio), self.num_codebooks, audio.shape[1] // self.samples_per_frame)
+        if codes.shape != wanted or codes.is_floating_point():
+            raise PrepcliError(
+                f"{self._where} gives {codes.dtype} of shape {tuple(codes.shape)}, not codes of {wanted}"
+            )
+        if codes.numel() and not 0 <= int(codes.min()) <= int(codes.max()) < self.codebook_size:
+            raise PrepcliError(
+                f"{self._where} gives codes from {codes.min()} to {codes.max()}, not below its codebook_size"
+            )
+        return codes, -(-lengths // self.samples_per_frame)

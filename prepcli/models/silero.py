@@ -1,0 +1,113 @@
+"""Silero's voice activity detector: the probability of speech in frames of 32 ms, and the segments of speech.
+
+The model is the sequence model of the package `silero-vad` (MIT), which computes many frames in one call and gives the
+probabilities of the frame-by-frame model. The package is installed but never imported, because it imports PyTorch, and
+limits PyTorch to one thread in the whole process. A test compares with its `get_speech_timestamps`.
+"""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.errors import UsageError
+
+SAMPLING_RATE = 16000
+FRAME, CONTEXT = 512, 64
+"""Samples of a frame, and those of the frame before that the model gets as well."""
+_FRAMES_AT_ONCE = 512
+_HIDDEN = (1, 1, 128)
+THRESHOLD, END_THRESHOLD = 0.5, 0.35
+"""Speech begins with a frame of this probability, and ends when it stays below the second one (package defaults)."""
+_MIN_SPEECH, _MIN_SILENCE, _PAD = 4000, 1600, 480
+"""The defaults of the package in samples: 250 ms, 100 ms and 30 ms."""
+Segments = list[tuple[int, int]]
+"""The first sample of each segment of speech, and the sample after its last, at 16 kHz."""
+
+
+def model_file() -> Path:
+    """Return the file of the sequence model in the installed package.
+
+    Raises:
+        UsageError: the package, or its sequence model, is not installed.
+    """
+    spec = importlib.util.find_spec("silero_vad")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        path = Path(folder, "data", "silero_vad_16k_sequence.onnx")
+        if path.is_file():
+            return path
+    raise UsageError("the fields of speech need silero-vad 6.2.3 or newer: pip install 'prepcli[score]'")
+
+
+class SpeechDetector:
+    """The model on one CPU core; each call starts from the state that a recording begins with."""
+
+    def __init__(self) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.inter_op_num_threads = options.intra_op_num_threads = 1
+        providers = ["CPUExecutionProvider"]
+        self._session: Any = onnxruntime.InferenceSession(str(model_file()), options, providers)
+
+    def probabilities(self, mono: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the probability of speech in each frame of samples at 16 kHz; zeros complete the last frame."""
+        count = -(-len(mono) // FRAME)
+        hidden = cell = np.zeros(_HIDDEN, np.float32)
+        found = np.empty(count, np.float32)
+        for first in range(0, count, _FRAMES_AT_ONCE):
+            last = min(first + _FRAMES_AT_ONCE, count)
+            piece = np.zeros(CONTEXT + (last - first) * FRAME, np.float32)
+            before = CONTEXT if first else 0
+            here = mono[first * FRAME - before : last * FRAME]
+            piece[CONTEXT - before : CONTEXT - before + len(here)] = here
+            frames = np.lib.stride_tricks.sliding_window_view(piece, CONTEXT + FRAME)[::FRAME]
+            inputs = {"input": np.ascontiguousarray(frames), "h": hidden, "c": cell}
+            values, hidden, cell = self._session.run(["speech_probs", "hn", "cn"], inputs)
+            found[first:last] = values.reshape(-1)
+        return found
+
+
+def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Segments:
+    """Return the segments of speech, by the rules and the defaults of the package's `get_speech_timestamps`.
+
+    A segment begins with a frame of `THRESHOLD` and ends with 100 ms below `END_THRESHOLD`. Segments up to 250 ms are
+    left out. The others get 30 ms at each end, or half of the pause between them.
+
+    Args:
+        probabilities: of each frame.
+        num_samples: of the audio at 16 kHz.
+    """
+    found: Segments = []
+    start = silent_from = -1
+    for number, probability in enumerate(probabilities.tolist()):
+        at = number * FRAME
+        if probability >= THRESHOLD:
+            silent_from = -1
+            start = at if start < 0 else start
+        elif probability < END_THRESHOLD and start >= 0:
+            silent_from = at if silent_from < 0 else silent_from
+            if at - silent_from >= _MIN_SILENCE:
+                found.append((start, silent_from))
+                start = silent_from = -1
+    if start >= 0:
+        found.append((start, num_samples))
+    return _padded([(start, end) for start, end in found if end - start > _MIN_SPEECH], num_samples)
+
+
+def _padded(segments: Segments, num_samples: int) -> Segments:
+    """Lengthen segments at both ends, or to the middle of a short pause."""
+    starts, ends = ([one[side] for one in segments] for side in (0, 1))
+    for number, end in enumerate(ends):
+        if number == 0:
+            starts[0] = max(0, starts[0] - _PAD)
+        if number + 1 < len(segments) and starts[number + 1] - end < 2 * _PAD:
+            half = (starts[number + 1] - end) // 2
+            ends[number], starts[number + 1] = end + half, starts[number + 1] - half
+        else:
+            ends[number] = min(num_samples, end + _PAD)
+            if number + 1 < len(segments):
+                starts[number + 1] -= _PAD
+    return list(zip(starts, ends, strict=True))

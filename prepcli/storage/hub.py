@@ -1,0 +1,313 @@
+"""Reads data sets on the Hugging Face hub over HTTP: their commits, their listings, and ranges of their files.
+
+The address of the hub is `HF_ENDPOINT`. The token is that of huggingface_hub (`HF_TOKEN`, or the file that
+`hf auth login` writes). requests removes it from a request that follows a redirect to another host or port.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote, urlsplit
+
+from prepcli.errors import InputChangedError, PrepcliError, UsageError, same_command
+from prepcli.storage.addresses import Address
+from prepcli.storage.failures import StoreError, message_of, missing_object, retried
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response, Session
+
+Result = TypeVar("Result")
+
+_PUBLIC = "https://huggingface.co"
+_TIMEOUTS = (10, 60)
+"""Seconds to wait for a connection, and for the next bytes."""
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_TOTAL = re.compile(r"bytes (?:\*|\d+-\d+)/(\d+)")
+_RESET = re.compile(r"\bt=(\d+)")
+_TOKEN = re.compile(r"[!-~]+")
+_MAX_CONNECTIONS = 64
+
+
+class HubFile(NamedTuple):
+    """A file of a data set: its path there, its size in bytes, and a text that identifies its content.
+
+    That is the commit if the address names one, because a commit does not change, else the hash that the hub states.
+    """
+
+    path: str
+    num_bytes: int
+    etag: str
+
+
+_known: dict[tuple[str, Address], HubFile] = {}
+"""Files of commits, by the endpoint and their address; a data set may have thousands, and requests are limited."""
+
+
+class _Sessions:
+    """The connections of this process; those of its parent are not shared."""
+
+    process = 0
+    session: "Session | None" = None
+
+
+def endpoint() -> str:
+    """The address of the hub, without a slash at the end.
+
+    Raises:
+        UsageError: `HF_ENDPOINT` is not an address, or `HF_HUB_OFFLINE` forbids requests.
+    """
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise UsageError("hf:// needs the hub, but HF_HUB_OFFLINE is set: unset it, or download the data set first")
+    text = (os.environ.get("HF_ENDPOINT") or _PUBLIC).rstrip("/")
+    if urlsplit(text).scheme not in ("http", "https") or "@" in text or not urlsplit(text).hostname:
+        raise UsageError("HF_ENDPOINT must be the address of a hub, such as https://huggingface.co")
+    return text
+
+
+def commit_of(address: Address) -> str:
+    """The commit that the revision of an address names now; without a revision, that of the branch `main`.
+
+    Raises:
+        UsageError: there is no such data set or revision, or access is denied.
+        StoreError: the hub does not answer.
+    """
+    revision = _revision(address)
+    if _COMMIT.fullmatch(revision):
+        return revision
+    commit = _json(address, f"{endpoint()}/api/{_repository(address)}/revision/{quote(revision, safe='')}")[0].get(
+        "sha"
+    )
+    if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
+        raise UsageError(f"{address}: {endpoint()} does not answer as a Hugging Face hub; check HF_ENDPOINT")
+    return commit
+
+
+def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[HubFile]]:
+    """The paths of the folders and the files below an address; nothing if it names no folder.
+
+    Raises:
+        Exception: as `commit_of` does.
+    """
+    place = f"tree/{quote(_revision(address), safe='')}{'/' * bool(address.key)}{quote(address.key)}"
+    url: str | None = f"{endpoint()}/api/{_repository(address)}/{place}?recursive={str(recursive).lower()}"
+    folders: list[str] = []
+    files: list[HubFile] = []
+    try:
+        while url is not None:
+            entries, url = _json(address, url)
+            for one in entries:
+                if one["type"] == "directory":
+                    folders.append(one["path"])
+                elif one["type"] == "file":
+                    files.append(_remembered(address, one["path"], one["size"], one["oid"]))
+    except FileNotFoundError:
+        return [], []
+    except (KeyError, TypeError, AttributeError):
+        raise UsageError(f"{address}: {endpoint()} does not answer as a Hugging Face hub; check HF_ENDPOINT") from None
+    return folders, files
+
+
+def _remembered(address: Address, path: str, num_bytes: int, etag: str) -> HubFile:
+    """A file of the data set of an address; remembered if the address names a commit."""
+    commit = _revision(address)
+    if not _COMMIT.fullmatch(commit):
+        return HubFile(path, num_bytes, etag)
+    return _known.setdefault((endpoint(), address._replace(key=path)), HubFile(path, num_bytes, commit))
+
+
+def file_info(address: Address) -> HubFile:
+    """The properties of a file.
+
+    Raises:
+        Exception: as `read_file` does.
+    """
+    return _known.get((endpoint(), address)) or read_file(address, 0, 1)[1]
+
+
+def read_file(address: Address, start: int, length: int, etag: str = "") -> tuple[bytes, HubFile]:
+    """Bytes of a file from `start` on, fewer than `length` at its end, and the properties of the file.
+
+    Raises:
+        InputChangedError: with `etag`, the file has another content.
+        FileNotFoundError: there is no such file.
+        Exception: as `commit_of` does.
+    """
+    if not address.key:
+        raise missing_object(address)
+    base = f"{endpoint()}/{_repository(address)}/resolve/{quote(_revision(address), safe='')}/{quote(address.key)}"
+
+    def send() -> tuple[bytes, HubFile]:
+        with _session().get(
+            base, headers={"Range": f"bytes={start}-{start + length - 1}"}, auth=_auth(), stream=True, timeout=_TIMEOUTS
+        ) as response:
+            total = _total(response)
+            if total is None:
+                raise _refusal(address, response)
+            own = next(filter(None, map(_etag, [*response.history, response])), "")
+            found = _remembered(address, address.key, total, own)
+            if etag and found.etag != etag:
+                raise InputChangedError(
+                    f"{address} was changed during the run, which has stopped; run {same_command()} again"
+                )
+            wanted = max(min(length, total - start), 0)
+            data = _body(response, start, wanted)
+            if len(data) != wanted:
+                raise StoreError(f"{address}: the connection ended after {len(data):,} of {wanted:,} bytes")
+            return data, found
+
+    return _repeated(address, send)
+
+
+def _total(response: "Response") -> int | None:
+    """The size of the file that an answer belongs to; None for an answer with an error."""
+    if response.status_code in (206, 416):
+        found = _TOTAL.fullmatch(response.headers.get("Content-Range", ""))
+        return int(found[1]) if found else None
+    if response.status_code == 200:
+        length = response.headers.get("Content-Length", "")
+        return int(length) if length.isdecimal() else None
+    return None
+
+
+def _body(response: "Response", start: int, wanted: int) -> bytes:
+    """The wanted bytes of an answer; one with status 200 has the whole file, in which they begin at `start`."""
+    if response.status_code == 416:
+        return b""
+    response.raw.enforce_content_length = False  # the length is compared with the wanted one
+    skip = start if response.status_code == 200 else 0
+    parts: list[bytes] = []
+    for block in response.raw.stream(1 << 20, decode_content=False):
+        part = block[skip:] if skip < len(block) else b""
+        skip -= min(skip, len(block))
+        parts.append(part[:wanted])
+        wanted -= len(parts[-1])
+        if not wanted:
+            break
+    return b"".join(parts)
+
+
+def _etag(response: "Response") -> str:
+    """The hash of the content of a file in the answer of the hub; not the one of the store that it redirects to."""
+    linked = response.headers.get("X-Linked-Etag")
+    own = response.headers.get("ETag") if "X-Repo-Commit" in response.headers else None
+    return (linked or own or "").removeprefix("W/").strip('"')
+
+
+def _json(address: Address, url: str) -> tuple[Any, str | None]:
+    """The document at an address of the hub, and the address of the next page if there is one on the same host."""
+
+    def send() -> tuple[Any, str | None]:
+        response = _session().get(url, auth=_auth(), timeout=_TIMEOUTS)
+        if response.status_code != 200:
+            raise _refusal(address, response)
+        following = response.links.get("next", {}).get("url")
+        if following is not None and urlsplit(following)[:2] != urlsplit(url)[:2]:
+            raise UsageError(f"{address}: the listing continues at another host, which is not followed")
+        try:
+            return response.json(), following
+        except ValueError:
+            raise UsageError(
+                f"{address}: {endpoint()} does not answer as a Hugging Face hub; check HF_ENDPOINT"
+            ) from None
+
+    return _repeated(address, send)
+
+
+def _repeated(address: Address, send: Callable[[], Result]) -> Result:
+    def translated(error: Exception) -> Exception:
+        if isinstance(error, (PrepcliError, FileNotFoundError)):
+            return error
+        return StoreError(f"{address}: the hub at {endpoint()} cannot be reached: {message_of(error)}")
+
+    return retried(send, translated)
+
+
+def _refusal(address: Address, response: "Response") -> Exception:
+    """The error for an answer with an error."""
+    status = response.status_code
+    code = response.headers.get("X-Error-Code", "")
+    is_hub = urlsplit(response.url)[:2] == urlsplit(endpoint())[:2]
+    owner_and_name = address.bucket.partition("@")[0].removeprefix("datasets/")
+    if is_hub and status in (401, 403):
+        page = f"{endpoint()}/datasets/{owner_and_name}"
+        todo = "check that the token of HF_TOKEN may read it" if _token() else "set HF_TOKEN (or run hf auth login)"
+        is_gated = code == "GatedRepo"
+        what = "is gated" if is_gated else "is private or gated, or does not exist"
+        return UsageError(
+            f"access to {address} was denied (status {status}): the data set {what}; {todo}, and accept the terms "
+            f"of the data set at {page}"
+        )
+    if is_hub and status == 404:
+        if code == "RepoNotFound":
+            return UsageError(f"there is no data set {owner_and_name} at {endpoint()}; correct the address {address}")
+        if code == "RevisionNotFound":
+            return UsageError(
+                f"{owner_and_name} has no revision {_revision(address)}; correct the address {address}"
+                + (": its copy in Parquet has not been made" if _revision(address).startswith("refs/convert") else "")
+            )
+        return missing_object(address)
+    what = f"status {status}" if is_hub else f"the store of its files answered with {status}"
+    wait = _wait(response)
+    when = "later" if wait is None else f"later, it asks to wait {wait:,.0f} s"
+    error = StoreError(f"{address}: the hub at {endpoint()} has failed: {what}; try again {when}")
+    error.retry_after = wait
+    return error
+
+
+def _wait(response: "Response") -> float | None:
+    """The seconds that an answer asks to wait, in `Retry-After` or, from the hub itself, in `RateLimit`."""
+    text = response.headers.get("Retry-After", "")
+    if not text.isdecimal():
+        found = _RESET.search(response.headers.get("RateLimit", "")) if response.status_code == 429 else None
+        text = found[1] if found else ""
+    return float(text) if text else None
+
+
+def _session() -> "Session":
+    if _Sessions.session is None or _Sessions.process != os.getpid():
+        import requests
+        from requests.adapters import HTTPAdapter
+
+        _Sessions.session = requests.Session()
+        for scheme in ("http://", "https://"):
+            _Sessions.session.mount(scheme, HTTPAdapter(pool_maxsize=_MAX_CONNECTIONS))
+        _Sessions.session.headers.update({"User-Agent": "prepcli", "Accept-Encoding": "identity"})
+        _Sessions.process = os.getpid()
+    return _Sessions.session
+
+
+def _token() -> str | None:
+    """The token for the hub.
+
+    Raises:
+        UsageError: huggingface_hub is not installed, or the token cannot be sent.
+    """
+    try:
+        from huggingface_hub import get_token
+    except ImportError:
+        raise UsageError("hf:// needs huggingface_hub: pip install 'prepcli[hf]'") from None
+    token: str | None = get_token()
+    if token and not _TOKEN.fullmatch(token):
+        raise UsageError("the token for the hub (HF_TOKEN, or hf auth login) has characters that no token has")
+    return token
+
+
+def _auth() -> Any:
+    """The function that signs a request; because of it, requests does not look for keys in `~/.netrc`."""
+    token = _token()
+
+    def sign(request: "PreparedRequest") -> "PreparedRequest":
+        if token:
+            request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+    return sign
+
+
+def _repository(address: Address) -> str:
+    return address.bucket.partition("@")[0]
+
+
+def _revision(address: Address) -> str:
+    return address.bucket.partition("@")[2].replace("%2F", "/") or "main"

@@ -1,0 +1,54 @@
+"""The bytes of members in archives lie where they are said to lie."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from prepcli.errors import RecordRejected
+from prepcli.formats.archives import ArkEntries, ZipMembers
+from prepcli.storage.addresses import ByteRange
+
+CONTENT = b"content of a file"
+
+
+def read(found: ByteRange | bytes) -> bytes:
+    if isinstance(found, bytes):
+        return found
+    return Path(found.path).read_bytes()[found.start : found.start + found.length]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_zip_archive_with_extra_fields(method: int, tmp_path: Path) -> None:
+    """As programs write them for times and owners: before the content, in the local header only or in both."""
+    member = zipfile.ZipInfo("a/b.wav")
+    member.extra = b"\x99\x99\x06\x00123456"
+    member.compress_type = method
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(member, CONTENT)
+    found = ZipMembers(str(tmp_path / "a.zip"))
+    assert (read(found.audio("a/b.wav")), found.is_deflated) == (CONTENT, method == zipfile.ZIP_DEFLATED)
+
+
+@pytest.mark.parametrize("claimed", [3, 1000])
+def test_a_deflated_file_of_another_size_than_the_archive_says(claimed: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.wav", CONTENT)
+    data, size = path.read_bytes(), len(CONTENT).to_bytes(4, "little")
+    path.write_bytes(data.replace(size, claimed.to_bytes(4, "little")))
+    found = ZipMembers(str(path))
+    if claimed < len(CONTENT):
+        with pytest.raises(RecordRejected, match="cannot be unpacked: Bad CRC-32"):
+            found.audio("a.wav")
+    else:  # whole, by its checksum
+        assert read(found.audio("a.wav")) == CONTENT
+
+
+@pytest.mark.parametrize("length", [0, 20, 0xFFFFFFFF])
+def test_a_wav_in_an_archive_of_kaldi_whose_header_has_no_length(length: int, tmp_path: Path) -> None:
+    """sox writes 0 or the largest number to a pipe: then the file ends with the archive."""
+    wav = b"RIFF" + length.to_bytes(4, "little") + b"WAVEfmt " + bytes(20)
+    (tmp_path / "a.ark").write_bytes(b"id-1 " + wav + b"id-2 ")
+    found = ArkEntries(str(tmp_path / "a.ark")).audio("5")
+    assert read(found) == (wav[:28] if length == 20 else wav + b"id-2 ")

@@ -1,0 +1,39 @@
+"""The lines of `find-duplicates`, found in manifests."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prepcli.errors import UsageError
+from prepcli.jobs.listed import Listed, pairs_of, read_listed, segment_forms
+from tests.conftest import write_lines
+
+
+def test_segments_are_found_by_either_name() -> None:
+    segments = [("/b/a.wav", 0.0, 1.0)]
+    assert len(np.intersect1d(segment_forms(segments, "/b"), segment_forms([("a.wav", 0.0, 1.0)], "/"))) == 1
+    assert len(np.intersect1d(segment_forms(segments, "/b"), segment_forms([("/b/a.wav", 0.5, 1.0)], "/b"))) == 0
+
+
+def test_a_record_has_a_key_for_each_of_its_groups() -> None:
+    listed = [
+        Listed("/b/a.wav", 1.0, 0, 1, "text"),
+        Listed("/b/a.wav", 1.0, 0, 1, "audio"),
+        Listed("/b/c.wav", 1.0, 1, 1, "audio", offset=2.0),
+        Listed("/b/z.wav", 1.0, 1, 1, "text"),
+    ]
+    names = [("a.wav", 0.0, 1.0), ("x.wav", 0.0, 1.0), ("c.wav", 2.0, 1.0), ("/b/a.wav", 0.0, 1.0)]
+    hashes = np.concatenate([segment_forms([one], "/none")[:1] for one in names])
+    pairs = pairs_of(listed, ["/b", "/other"], hashes, [0, 3, 4])
+    keys: dict[int, set[int]] = {}
+    for record, key in zip(pairs.records.tolist(), pairs.keys.tolist(), strict=True):
+        keys.setdefault(record, set()).add(key)
+    assert {record: len(found) for record, found in keys.items()} == {0: 2, 2: 1, 3: 2}
+    assert keys[0] == keys[3] > keys[2]
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    other = write_lines(tmp_path / "x.jsonl", [{"audio_filepath": "a.wav", "duration": 1}])
+    with pytest.raises(UsageError, match="not the output of find-duplicates"):
+        read_listed("--disjoint-listed", other)
