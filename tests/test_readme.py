@@ -65,7 +65,9 @@ def run_script(words: list[str], folder: Path) -> Outcome:
         logging.disable(disabled)  # the script switches NeMo's off
 
 
-@pytest.mark.parametrize("name", ["own.json", "own", "calls", "batch_sizes", "good.json", "parts", "tarred"])
+@pytest.mark.parametrize(
+    "name", ["own.json", "own", "calls", "batch_sizes", "scored.json", "good.json", "parts", "tarred"]
+)
 def test_git_ignores_what_the_tours_write_into_a_checkout(name: str) -> None:
     made = [name, f"{name}.prepcli", "mix.yaml", "model"]
     assert f" {name} " in README + TOUR or name == "batch_sizes"
@@ -74,13 +76,10 @@ def test_git_ignores_what_the_tours_write_into_a_checkout(name: str) -> None:
 
 
 def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    need_package("pyloudnorm")
     commands = shown(README)
-    assert [command.split()[1] for command, _ in commands[:4]] == [
-        "make-manifest",
-        "filter",
-        "split",
-        "manifest-to-tarred",
-    ]
+    names = ["make-manifest", "score", "filter", "split", "manifest-to-tarred"]
+    assert [command.split()[1] for command, _ in commands[:5]] == names
     for command, output in commands:
         done = run(command, tmp_path)
         assert done.code == 0, (command, done.err)

@@ -125,7 +125,8 @@ def empty_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         template = address + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+        for module in ("constants", "file_download"):  # the latter has a copy before version 1
+            monkeypatch.setattr(f"huggingface_hub.{module}.HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
         yield
         server.shutdown()
 
