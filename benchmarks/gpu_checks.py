@@ -3,20 +3,22 @@
 import os
 import signal
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gpu_models import Command, Samples, codec_file, corpus, load_codec, load_speaker, mini_corpus, speaker_file
+from gpu_models import Command, Samples, codec_file, corpus, load_codec, load_speaker, mini_corpus
 from gpu_report import Bench
 
+from prepcli.commands.extend_codec_codes.encoding import BatchShape, move_rows
 from prepcli.commands.extend_context_audio.bundle import Segments, select_contexts
 from prepcli.models.codecs import mixes_lengths
-from prepcli.models.devices import use_full_float32, use_same_algorithms, use_tf32
+from prepcli.models.devices import use_same_algorithms
 from prepcli.models.protocols import Codec, Precision, SpeakerEncoder
 from prepcli.models.running import ModelRunner
-from prepcli.models.sinc import resample_sinc
+from prepcli.models.sinc import resample_sinc, resampled_length
+from prepcli.models.widths import MAX_VALUES
+from prepcli.models.windows import encode_in_windows
 
 if TYPE_CHECKING:
     from torch import Tensor, dtype
@@ -69,29 +71,30 @@ def codes(bench: Bench) -> None:
 
     audio = mini_corpus(22050, 4, 2.0) if bench.is_dry else mini_corpus(22050, 14)
     codec: Any = load_codec(bench, "cpu")
-    wanted = encode_alone(codec, audio, "cpu")
     use_same_algorithms()
-    codec.to(bench.device)
     bench.check("NeMo's codec is run layer by layer", mixes_lengths(codec))
-    alone, mixed = encode_alone(codec, audio, bench.device), encode_mixed(codec, audio, bench.device)
-    bench.add("codes", sum(one.numel() for one in wanted))
-    for what, found, reference in (
-        ("alone on the device against the CPU", alone, wanted),
-        ("mixed against alone, on the device", mixed, alone),
-    ):
-        differ, middle, end = (share(found, reference, last) for last in (None, 0, 10))
-        bench.check(f"codes differ, {what}", differ <= CODES_DIFFER, differ, "", f"<= {CODES_DIFFER:g}")
-        bench.add(f"in the last ten frames, {what}", end)
-        bench.add(f"before them, {what}", middle)
-    again = encode_mixed(codec, audio, bench.device)
-    bench.check("two runs are equal", share(mixed, again) == 0, share(mixed, again), "differ", "0")
-    codec._model.double()
-    exact, mixed = (
-        encode(codec, audio, bench.device, "fp32", torch.float64) for encode in (encode_alone, encode_mixed)
-    )
-    bench.add("codes differ, alone in float32 against float64", share(alone, exact))
-    differ = share(mixed, exact)
-    bench.check("codes differ in float64, mixed against alone", differ == 0, differ, "", "0")
+    for dtype in (torch.float32, torch.float64):
+        codec._model.to(dtype)
+        codec.to("cpu")
+        wanted = encode_alone(codec, audio, "cpu", dtype=dtype)
+        codec.to(bench.device)
+        alone, mixed = (encode(codec, audio, bench.device, dtype=dtype) for encode in (encode_alone, encode_mixed))
+        for what, found, reference in (
+            ("alone on the device against the CPU", alone, wanted),
+            ("mixed against alone, on the device", mixed, alone),
+        ):
+            if dtype == torch.float64:  # rounding decides nothing here
+                differ = share(found, reference)
+                bench.check(f"codes differ in float64, {what}", differ == 0, differ, "", "0")
+                continue
+            differ, middle, end = (share(found, reference, last) for last in (None, 0, 10))
+            bench.add(f"codes differ, {what}", differ)
+            bench.add(f"in the last ten frames, {what}", end)
+            bench.add(f"before them, {what}", middle)
+        if dtype == torch.float32:
+            bench.add("codes", sum(one.numel() for one in wanted))
+            differ = share(mixed, encode_mixed(codec, audio, bench.device))
+            bench.check("two runs are equal", differ == 0, differ, "differ", "0")
 
 
 def precisions(bench: Bench) -> None:
@@ -109,15 +112,24 @@ def precisions(bench: Bench) -> None:
 
 
 def resampling(bench: Bench) -> None:
-    """Resampling at 8, 16, 44.1 and 48 kHz: GPU against CPU."""
+    """Resampling at 8, 16, 44.1 and 48 kHz after a batch in TF32: GPU against CPU."""
     import torch
 
+    codec = load_codec(bench, bench.device)
     for rate in (8000, 16000, 44100, 48000):
         audio = torch.randn(2, rate // 2, generator=torch.Generator().manual_seed(rate)) / 10
-        use_tf32()
-        use_full_float32()
-        found = resample_sinc(audio.to(bench.device), rate, 22050).cpu()
-        largest = float((found - resample_sinc(audio, rate, 22050)).abs().max())
+        audio[1, rate // 3 :] = 0
+        given = torch.tensor([rate // 2, rate // 3])
+        frames = -(-resampled_length(given, rate, codec.sampling_rate) // codec.samples_per_frame)
+        shape = BatchShape(rate, int(frames[0]), 2, 2, mixes_lengths=True)
+        arguments = codec, shape, bench.device, audio, given, frames
+        encode_mixed(codec, [np.zeros(9000, np.float32)] * 2, bench.device, "tf32")
+        found, lengths, _ = move_rows(*arguments)
+        wanted = resample_sinc(audio, rate, codec.sampling_rate)
+        largest = max(
+            float((one[:length].cpu() - other[:length]).abs().max())
+            for one, other, length in zip(found, wanted, lengths.tolist(), strict=True)
+        )
         bench.check(f"largest difference at {rate} Hz", largest <= 1e-6, largest, "", "<= 1e-6")
 
 
@@ -193,9 +205,36 @@ def memory(bench: Bench) -> None:
     bench.check("codes differ", differ <= CODES_DIFFER, differ, "", f"<= {CODES_DIFFER:g}")
 
 
+def many_values(bench: Bench) -> None:
+    """More than 2^31 values in a layer: a batch is divided, and a row is encoded in windows."""
+    import torch
+
+    codec = load_codec(bench, bench.device)
+    step = codec.samples_per_frame
+    frames = 40 if bench.is_dry else int(1.1 * MAX_VALUES / codec.values_per_sample / 8 / step)
+    audio = torch.randn(8, frames * step, generator=torch.Generator().manual_seed(1)) / 10
+    bench.add("values in the widest layer", 8 * frames * step * codec.values_per_sample / MAX_VALUES, "x 2^31")
+
+    def model(rows: "Tensor", lengths: "Tensor") -> "tuple[Tensor, Tensor]":
+        if bench.is_dry and len(rows) > 4:
+            raise RuntimeError("input tensor must fit into 32-bit index math")
+        return codec.encode(rows.to(bench.device), lengths, "fp32")
+
+    with ModelRunner(bench.device, None, to_host=True) as runner:
+        divided = runner.run(model, audio, torch.full((8,), frames * step)).result()
+    bench.check("no row of the batch is lost", divided.too_large == [] and len(divided.tensors[0]) == 8)
+    row, found = audio.view(1, -1).to(bench.device), []
+    for seconds in (4, 5) if bench.is_dry else (120, 480):
+        max_frames = int(seconds * codec.sampling_rate / step)
+        found.append(encode_in_windows(codec, "fp32", row, 8 * frames, max_frames).cpu())
+    differ = float((found[0] != found[1]).float().mean())
+    what = "codes differ, windows of a row against longer windows"
+    bench.check(what, differ <= CODES_DIFFER, differ, "", f"<= {CODES_DIFFER:g}")
+
+
 def make_shar(bench: Bench) -> Path:
-    """The Shar set that commands extend: an hour on a GPU."""
-    shar = bench.out / "shar"
+    """The Shar set that commands extend."""
+    shar = bench.work / "shar"
     if not shar.exists():
         manifest = corpus(bench)
         size = 2 if bench.is_dry else 100
@@ -204,42 +243,27 @@ def make_shar(bench: Bench) -> Path:
 
 
 def extend(bench: Bench, out: Path, *more: object, forks: Path | None = None) -> Command:
-    """`extend-codec-codes` over the Shar set into `out`."""
+    """`extend-codec-codes` over the Shar set into `out`; a unit has an hour."""
     shar, devices = make_shar(bench), "cpu" if bench.is_dry else "1"
     words: list[object] = ["--codec-model", codec_file(bench), "--codec-name", "x", "--devices", devices, *more]
+    words += ["--pool-duration", 1 if bench.is_dry else 3600]
     return Command(bench, "extend-codec-codes", shar, "--output-dir", out, *words, forks=forks)
 
 
 def stopping(bench: Bench) -> None:
-    """SIGTERM and the same command again; CUDA is not initialized when workers are forked."""
-    pool = ["--pool-duration", 1 if bench.is_dry else 600]
-    whole, stopped, forks = bench.out / "whole", bench.out / "stopped", bench.out / "forks.txt"
-    extend(bench, whole, *pool, forks=forks).checked()
-    noted = forks.read_text()
-    bench.check("forks with CUDA initialized", "1" not in noted and noted != "", f"{noted.count('1')} of {len(noted)}")
-    command = extend(bench, stopped, *pool)
+    """SIGTERM and the same command again, against the same command in `codes_end_to_end`."""
+    whole, stopped = bench.work / "codes", bench.work / "stopped"
+    precision = ["--precision", "fp32" if bench.is_dry else "bf16"]
+    command = extend(bench, stopped, *precision)
     done = stopped.with_name("stopped.prepcli") / "codes_x/done"
     while command.is_running and not (done.is_dir() and any(done.iterdir())):
         time.sleep(0.01)
     if command.is_running:
         os.kill(command.pid, signal.SIGTERM)
     code = command.wait()
-    units = len(list((whole.with_name("whole.prepcli") / "codes_x/done").iterdir()))
+    units = len(list((whole.with_name("codes.prepcli") / "codes_x/done").iterdir()))
     bench.add("units when it was stopped", f"{len(list(done.iterdir()))} of {units}")
     bench.check("exit code after SIGTERM", code in ((0, 4) if bench.is_dry else (4,)), code, "", "4")
-    extend(bench, stopped, *pool).checked()
+    extend(bench, stopped, *precision).checked()
     files = [{str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*.tar")} for out in (whole, stopped)]
     bench.check("the output is identical", files[0] == files[1] and files[0] != {}, len(files[0]), "tars")
-
-
-def contexts(bench: Bench) -> None:
-    """extend-context-audio twice: the same contexts."""
-    outs = [bench.out / f"contexts{number}" for number in range(1 if bench.is_dry else 2)]
-    for out in outs:
-        run = partial(Command, bench, "extend-context-audio", corpus(bench), out)
-        devices = "cpu" if bench.is_dry else "1"
-        words = ["--context-min-ssim", -1, "--context-min-duration", 1]
-        run("--speaker-model", speaker_file(bench), "--devices", devices, "--max-rejects", 0.99, *words).checked()
-    manifests = [sorted(out.glob("*.json"))[0].read_bytes() for out in outs]
-    bench.check("records have contexts", manifests[0].count(b"\n") > 0, manifests[0].count(b"\n"), "records")
-    bench.check("two runs are identical", len(set(manifests)) == 1)

@@ -19,10 +19,17 @@ from prepcli.models.protocols import Codec, SpeakerEncoder
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests/data/mini_corpus"
+REAL_SIZE: dict[str, Any] = {"base_channels": 24, "pad_mode": "replicate"}
+"""With the rates 2, 2, 4, 8, 8 of `make_codec` the encoder of a published codec: 22 kHz, 21.5 frames a second."""
 _SMALL_BLOCKS = {"resblock_kernel_sizes": [3], "resblock_dilation_sizes": [1, 3]}
 FORKS = "PREPCLI_BENCHMARK_FORKS"
-"""Environment variable: a file to which each fork of a command adds 0 or 1, whether CUDA was initialized then."""
+"""Environment variable: a file to which each forked worker of a command adds 2 if it has inherited CUDA from PyTorch,
+1 if it has inherited open files of the driver, and else 0."""
 Samples = NDArray[np.float32]
+
+
+HOURS = 8
+"""Hours of the corpus on a GPU; the speed of the first hour does not count."""
 
 
 def mini_corpus(rate: int, count: int, seconds: float = 60.0) -> list[Samples]:
@@ -37,18 +44,18 @@ def mini_corpus(rate: int, count: int, seconds: float = 60.0) -> list[Samples]:
 
 
 def codec_file(bench: Bench) -> Path:
-    """A codec as a `.nemo` file: of full size on a GPU, 57 million parameters in the encoder."""
+    """A codec as a `.nemo` file: on a GPU of real size, 31 million parameters in the encoder."""
     from prepcli.models.nemo import quiet
     from recipes.demo.make_codec import SAMPLING_RATE, make_codec
 
-    path = bench.out / "codec.nemo"
+    path = bench.work / "codec.nemo"
     if not path.exists():
-        small: dict[str, Any] = {"down_sample_rates": [4, 8, 8], **_SMALL_BLOCKS}
+        small: dict[str, Any] = {"down_sample_rates": [4, 8, 8], "pad_mode": "replicate", **_SMALL_BLOCKS}
         with quiet():
             if bench.is_dry:
                 make_codec(path, mini_corpus(SAMPLING_RATE, 3, 2.0), **small)
             else:
-                make_codec(path, mini_corpus(SAMPLING_RATE, 6), base_channels=48)
+                make_codec(path, mini_corpus(SAMPLING_RATE, 6), **REAL_SIZE)
     return path
 
 
@@ -65,7 +72,7 @@ def speaker_file(bench: Bench) -> Path:
     """A speaker model with the layers of TitaNet-large as a `.nemo` file; narrower in a dry run."""
     from prepcli.models.nemo import quiet
 
-    path = bench.out / "speaker.nemo"
+    path = bench.work / "speaker.nemo"
     if not path.exists():
         with quiet():
             import torch
@@ -137,8 +144,11 @@ def load_speaker(bench: Bench, device: str) -> SpeakerEncoder:
 
 
 def corpus(bench: Bench) -> Path:
-    """A manifest of synthetic FLAC files at 22.05 kHz, as long as speech is: 6.3 s on average; an hour on a GPU."""
-    return _make_corpus(bench.out, 0.01 if bench.is_dry else 1.0, 2 if bench.is_dry else 8)
+    """A manifest of synthetic FLAC files as long as speech is (6.3 s on average), half of them at 44.1 kHz.
+
+    On a GPU `HOURS` hours, with as many voices, so that both commands have a unit for each hour.
+    """
+    return _make_corpus(bench.work, 0.01 if bench.is_dry else HOURS, 2 if bench.is_dry else HOURS)
 
 
 @cache
@@ -165,15 +175,16 @@ def _write_file(path: str, seconds: float, seed: int) -> None:
     import soundfile
 
     random = np.random.default_rng(seed)
-    count = round(seconds * 22050)
-    loudness = 0.02 + 0.1 * np.abs(np.sin(np.arange(count) * (3 + seed % 5) / 22050))
-    soundfile.write(path, (random.standard_normal(count) * loudness).astype(np.float32), 22050)
+    rate = 44100 if seed % 2 else 22050
+    count = round(seconds * rate)
+    loudness = 0.02 + 0.1 * np.abs(np.sin(np.arange(count) * (3 + seed % 5) / rate))
+    soundfile.write(path, random.standard_normal(count, np.float32) * loudness.astype(np.float32), rate)
 
 
 def run_here(words: list[str]) -> None:
-    """Run the command line in this process, which ends; notes at each fork whether CUDA is initialized."""
+    """Run the command line in this process, which ends; notes in each fork whether it has inherited CUDA."""
     if FORKS in os.environ:
-        os.register_at_fork(before=_note_fork)
+        os.register_at_fork(after_in_child=_note_fork)
     sys.argv = ["prepcli", *words]
     from prepcli.cli.app import main
 
@@ -181,9 +192,13 @@ def run_here(words: list[str]) -> None:
 
 
 def _note_fork() -> None:
+    """Note whether PyTorch has initialized CUDA, or anything else has opened a GPU: NeMo's import asks the driver."""
     torch = sys.modules.get("torch")
+    links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+    opened = [os.readlink(link) for link in links if os.path.islink(link)]
+    has_cuda = torch is not None and torch.cuda.is_initialized()
     with Path(os.environ[FORKS]).open("a") as file:
-        file.write("1" if torch is not None and torch.cuda.is_initialized() else "0")
+        file.write("2" if has_cuda else "1" if any(path.startswith("/dev/nvidia") for path in opened) else "0")
 
 
 class Command:
@@ -192,7 +207,7 @@ class Command:
     def __init__(self, bench: Bench, *words: object, forks: Path | None = None) -> None:
         self._text = [str(word) for word in words]
         environ = os.environ | ({FORKS: str(forks)} if forks else {})
-        self._output = bench.out / "command.txt"
+        self._output = bench.work / "command.txt"
         self._process: Any
         if bench.is_dry:
             _import_commands()
@@ -237,7 +252,7 @@ class Command:
 @cache
 def _import_commands() -> None:
     """Import what forks need, or each would do so."""
-    for package in ("manifest_to_shar", "extend_codec_codes", "extend_context_audio"):
+    for package in ("manifest_to_shar", "extend_codec_codes", "extend_context_audio", "exports.mels"):
         importlib.import_module(f"prepcli.commands.{package}.job")
     importlib.import_module("prepcli.cli.app")
 

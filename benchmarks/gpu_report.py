@@ -25,19 +25,22 @@ class Bench:
     """What the steps share: where they run and how large, and what they have found.
 
     Attributes:
-        out: where the report and all files go.
+        out: where the report goes, and nothing else.
+        work: where models, audio and the outputs of commands go.
         device: "cuda:0", or "cpu" in a dry run.
         is_dry: everything small, and no speed is judged.
         deadline: of `time.monotonic`.
     """
 
     out: Path
+    work: Path
     device: str
     is_dry: bool
     deadline: float
     machine: dict[str, str] = field(default_factory=dict)
     figures: list[Figure] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    kernels: dict[str, list[tuple[str, int, float]]] = field(default_factory=dict)
     step: str = ""
 
     def add(self, what: str, value: float | str, unit: str = "") -> None:
@@ -83,16 +86,20 @@ class Bench:
             "good": not self.has_failed,
             "seconds": self.seconds,
             "figures": [asdict(figure) for figure in self.figures],
+            "kernels": self.kernels,
         }
         (self.out / "gpu.json").write_text(json.dumps(content, indent=1) + "\n")
         (self.out / "gpu.md").write_text(self.table())
 
     def table(self) -> str:
-        """The figures in Markdown."""
+        """The figures and the longest kernels in Markdown."""
         lines = [f"{name}: {text}  " for name, text in self.machine.items()]
         lines += ["", "| step | what | value | wanted | |", "|---|---|---|---|---|"]
         for one in self.figures:
             value = f"{one.value:g}" if isinstance(one.value, float) else str(one.value)
             mark = {True: "good", False: "**not good**", None: ""}[one.good]
             lines.append(f"| {one.step} | {one.what} | {value} {one.unit} | {one.wanted} | {mark} |")
+        for what, kernels in self.kernels.items():
+            lines += ["", f"{what}:", "", "| kernel | times | ms |", "|---|---|---|"]
+            lines += [f"| `{name}` | {count} | {ms:g} |" for name, count, ms in kernels]
         return "\n".join(lines) + "\n"

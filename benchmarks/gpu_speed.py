@@ -1,6 +1,8 @@
 """The speed steps of `gpu.py`: the encoder alone, NeMo's own, new shapes, what a batch launches, and both commands."""
 
 import json
+import os
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -13,17 +15,23 @@ from gpu_checks import extend
 from gpu_models import Command, codec_file, corpus, load_codec, load_speaker, speaker_file
 from gpu_report import Bench
 
+from prepcli.commands.exports.mels.options import MelsOptions
+from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
 from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows, move_rows
+from prepcli.commands.extend_context_audio.job import BATCH_SECONDS as BATCH_SECONDS_OF
+from prepcli.jobs.model_job import WAITED, WALL
 from prepcli.models.batches import equal_length_batches, full_batches
 from prepcli.models.devices import use_full_float32, use_tf32
 from prepcli.models.protocols import Codec, Precision
 from prepcli.models.running import ModelRunner
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
 BATCH_SECONDS = 120.0
+KERNELS_SHOWN = 40
 
 
 def wait_for(bench: Bench) -> None:
@@ -71,10 +79,10 @@ def encode_by_nemo(model: Any, audio: "Tensor", lengths: "Tensor", precision: Pr
 
 
 def encoder(bench: Bench) -> None:
-    """The encoder alone against NeMo's own, in batches of 6, 24 and 120 s."""
+    """The encoder alone against NeMo's own, in batches of 6 and 120 s."""
     codec, model = load_codec(bench, bench.device), nemos_codec(bench)
-    wanted = {"fp32": 1.5, "bf16": 2.5}
-    for total in (1,) if bench.is_dry else (6, 24, 120):
+    wanted = {"fp32": 1.3, "bf16": 2.5}
+    for total in (1,) if bench.is_dry else (6, 120):
         rows = max(1, total // 6)
         audio, lengths = batch_of(bench, codec, total / rows, rows)
         on_device = lengths.to(bench.device)
@@ -116,30 +124,42 @@ def shapes(bench: Bench) -> None:
 
 
 def launches(bench: Bench) -> None:
-    """What a batch launches, and where it waits for the device."""
+    """What a batch launches, its longest kernels, and where it waits for the device."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
     codec, model = load_codec(bench, bench.device), nemos_codec(bench)
     audio, lengths = batch_of(bench, codec, 1 if bench.is_dry else 6, 1 if bench.is_dry else 20)
     on_device = lengths.to(bench.device)
+    activities = [ProfilerActivity.CPU] + ([] if bench.is_dry else [ProfilerActivity.CUDA])
     for what, call in (
-        ("prepcli", lambda: codec.encode(audio, lengths, "fp32")),
-        ("NeMo's encode", lambda: encode_by_nemo(model, audio, on_device, "fp32")),
+        ("prepcli, fp32", lambda: codec.encode(audio, lengths, "fp32")),
+        ("prepcli, bf16", lambda: codec.encode(audio, lengths, "bf16")),
+        ("NeMo's encode, fp32", lambda: encode_by_nemo(model, audio, on_device, "fp32")),
     ):
         call()
-        activities = [ProfilerActivity.CPU] + ([] if bench.is_dry else [ProfilerActivity.CUDA])
         with torch.inference_mode(), profile(activities=activities) as profiler:
             call()
             wait_for(bench)
-        events = profiler.events() or []
-        name = "cudaLaunchKernel" if not bench.is_dry else "aten::"
-        bench.add(f"{what}: operations" if bench.is_dry else f"{what}: kernels", sum(name in e.name for e in events))
-        if not bench.is_dry:
-            busy = sum(event.self_device_time_total for event in profiler.key_averages())
-            bench.add(f"{what}: time of kernels", round(busy / 1000, 2), "ms")
+        kernels = kernels_of(profiler, "CPU" if bench.is_dry else "CUDA")
+        bench.kernels[what] = kernels[:KERNELS_SHOWN]
+        bench.add(f"{what}: kernels", sum(count for _, count, _ in kernels))
+        bench.add(f"{what}: time of kernels", round(sum(ms for *_, ms in kernels), 2), "ms")
     if not bench.is_dry:
         bench.check("synchronizations of a batch", (found := synchronizations(codec, audio.cpu(), lengths)) == 0, found)
+
+
+def kernels_of(profiler: Any, device: str) -> list[tuple[str, int, float]]:
+    """Name, number and milliseconds of each kernel, the longest first.
+
+    A kernel is an event of its own on the device. `key_averages` would also count it at the operator that launched it.
+    """
+    found: dict[str, list[float]] = {}
+    for event in profiler.events():
+        if event.device_type.name == device:
+            found.setdefault(event.name, []).append(event.time_range.elapsed_us() / 1000)
+    rows = [(name, len(times), round(sum(times), 3)) for name, times in found.items()]
+    return sorted(rows, key=lambda row: -row[2])
 
 
 def synchronizations(codec: Codec, audio: "Tensor", lengths: "Tensor") -> int:
@@ -155,7 +175,8 @@ def synchronizations(codec: Codec, audio: "Tensor", lengths: "Tensor") -> int:
         with warnings.catch_warnings(record=True) as caught, ModelRunner("cuda:0", None, to_host=True) as runner:
             warnings.simplefilter("always")
             move = partial(move_rows, codec, shape, "cuda:0")
-            running = runner.run(partial(encode_rows, codec, "fp32"), audio, lengths, frames, prepare=move)
+            encode = partial(encode_rows, codec, "fp32", sys.maxsize)
+            running = runner.run(encode, audio, lengths, frames, prepare=move)
             count = len(caught)
             running.result()
     finally:
@@ -163,15 +184,20 @@ def synchronizations(codec: Codec, audio: "Tensor", lengths: "Tensor") -> int:
     return count
 
 
+def durations_of(bench: Bench) -> "NDArray[np.float64]":
+    """Seconds of the records of the corpus's first hour."""
+    durations = np.array([json.loads(line)["duration"] for line in corpus(bench).read_text().splitlines()])
+    found: NDArray[np.float64] = durations[np.cumsum(durations) <= 3600]
+    return found
+
+
 def codes_alone(bench: Bench, precision: Precision) -> float:
-    """Seconds of true audio per second of the encoder, on the batches of the hour that the command encodes."""
-    codec = load_codec(bench, bench.device)
-    lines = corpus(bench).read_text().splitlines()
-    durations = np.array([json.loads(line)["duration"] for line in lines])
-    frames = np.ceil(durations * codec.sampling_rate / codec.samples_per_frame).astype(np.int64)
-    limit = int((4.0 if bench.is_dry else BATCH_SECONDS) * codec.sampling_rate) // codec.samples_per_frame
-    batches = full_batches(frames, limit)
+    """Seconds of true audio per second of the encoder, on the batches of an hour as the command encodes it."""
+    codec, durations = load_codec(bench, bench.device), durations_of(bench)
     step = codec.samples_per_frame
+    frames = np.ceil(durations * codec.sampling_rate / step).astype(np.int64)
+    limit = int((4.0 if bench.is_dry else BATCH_SECONDS) * codec.sampling_rate) // step
+    batches = full_batches(frames, limit)
     rows = {
         (count, length): batch_of(bench, codec, (length + 0.5) * step / codec.sampling_rate, count)
         for _, count, length in batches
@@ -185,26 +211,38 @@ def codes_alone(bench: Bench, precision: Precision) -> float:
 
 
 def codes_end_to_end(bench: Bench) -> None:
-    """extend-codec-codes over an hour of FLAC against the encoder alone."""
+    """extend-codec-codes over hours of FLAC, half at 44.1 kHz, against the encoder alone; what workers inherit."""
+    forks = bench.work / "forks.txt"
     for precision in ("fp32",) if bench.is_dry else ("fp32", "bf16"):
-        out = bench.out / f"speed_{precision}"
-        extend(bench, out, "--precision", precision, "--batch-duration", 4 if bench.is_dry else BATCH_SECONDS).checked()
+        out = bench.work / ("codes" if bench.is_dry or precision == "bf16" else "codes_fp32")
+        extend(bench, out, "--precision", precision, forks=forks).checked()
         alone = codes_alone(bench, precision)  # type: ignore[arg-type]
-        show_report(bench, out.with_name(out.name + ".prepcli") / "codes_x/report.json", alone, 0.85, precision)
+        state = out.with_name(out.name + ".prepcli") / "codes_x"
+        show_speed(bench, state, ("encoded_seconds",), alone, 0.9, precision)
+        details = json.loads((state / "report.json").read_text())["details"]
+        if precision != "fp32":
+            bench.add(f"{precision}: codes differ from fp32", details["codes_unlike_fp32"])
+    noted = forks.read_text()
+    bench.check("workers that inherit CUDA", "2" not in noted and noted != "", f"{noted.count('2')} of {len(noted)}")
+    bench.add("workers that inherit /dev/nvidia*, opened by NeMo's import", f"{noted.count('1')} of {len(noted)}")
 
 
 def contexts_end_to_end(bench: Bench) -> None:
-    """extend-context-audio over an hour of FLAC against the speaker model alone."""
+    """extend-context-audio over hours of FLAC against the speaker model alone; twice the same contexts."""
     import torch
 
-    model = load_speaker(bench, bench.device)
-    manifest, out = corpus(bench), bench.out / "speed_contexts"
-    devices = "cpu" if bench.is_dry else "1"
-    words = ["--speaker-model", speaker_file(bench), "--devices", devices, "--max-rejects", 0.99]
-    Command(bench, "extend-context-audio", manifest, out, *words, "--context-min-ssim", -1).checked()
-    durations = np.array([json.loads(line)["duration"] for line in manifest.read_text().splitlines()])
+    outs = [bench.work / f"contexts{number}" for number in range(1 if bench.is_dry else 2)]
+    words = ["--speaker-model", speaker_file(bench), "--devices", "cpu" if bench.is_dry else "1", "--max-rejects", 0.99]
+    words += ["--context-min-ssim", -1, "--context-min-duration", 1]
+    for out in outs:
+        Command(bench, "extend-context-audio", corpus(bench), out, *words).checked()
+    manifests = [sorted(out.glob("*.json"))[0].read_bytes() for out in outs]
+    bench.check("records have contexts", manifests[0].count(b"\n") > 0, manifests[0].count(b"\n"), "records")
+    bench.check("two runs are identical", len(set(manifests)) == 1)
+    model, durations = load_speaker(bench, bench.device), durations_of(bench)
     padded = model.padded_lengths((durations * model.sampling_rate).astype(np.int64))
-    batches = equal_length_batches(padded, int(BATCH_SECONDS * model.sampling_rate))
+    seconds = BATCH_SECONDS_OF["cpu" if bench.is_dry else "cuda"]
+    batches = equal_length_batches(padded, int(seconds * model.sampling_rate))
     rows = [torch.randn(len(one), int(padded[one[0]]), device=bench.device) / 10 for one in batches]
 
     def all_batches() -> None:
@@ -212,14 +250,55 @@ def contexts_end_to_end(bench: Bench) -> None:
             model.embed(row, torch.full((len(row),), row.shape[1] - 100, device=row.device))
 
     alone = float(durations.sum()) / timed(bench, all_batches, 1)
-    show_report(bench, out.with_name(out.name + ".prepcli") / "report.json", alone, 0.8, "embeddings")
+    state = outs[0].with_name(outs[0].name + ".prepcli")
+    show_speed(bench, state, ("computed_seconds", "padded_seconds"), alone, 0.8, "embeddings")
 
 
-def show_report(bench: Bench, report: Path, alone: float, at_least: float, what: str) -> None:
-    """What a command reports of itself, beside the model alone."""
-    details = json.loads(report.read_text())["details"]
-    speed = float(details["real_time_factor"])
+def show_speed(bench: Bench, state: Path, keys: tuple[str, ...], alone: float, at_least: float, what: str) -> None:
+    """The speed of a command in all units but the first, against the model alone.
+
+    Args:
+        bench: the figures.
+        state: the folder of the state of its run.
+        keys: the count of seconds computed in each unit, and that of the padding among them.
+        alone: x real time of the model.
+        at_least: the share that is wanted.
+        what: name in the figures.
+    """
+    markers = [json.loads(path.read_text()) for path in sorted((state / "done").iterdir(), key=os.path.getmtime)]
+    units = [marker["extra"] for marker in markers if WALL in marker["extra"]]  # but for what finishes the run
+    counted = units[0 if bench.is_dry else 1 :]
+    computed, *padded = (sum(extra[key] for extra in counted) for key in keys)
+    wall, waited = (sum(extra[key] for extra in counted) for key in (WALL, WAITED))
+    speed = (computed - sum(padded)) / wall
+    bench.add(f"{what}: units counted", f"{len(counted)} of {len(units)}")
     bench.add(f"{what}: the model alone", round(alone), "x real time")
-    bench.add(f"{what}: the command", speed, "x real time")
-    bench.add(f"{what}: waited for audio", float(details["waited_for_audio"]), "of the time")
+    bench.add(f"{what}: the command", round(speed), "x real time")
+    bench.add(f"{what}: waited for audio", round(waited / wall, 3), "of the time")
     bench.judge_speed(f"{what}: share of the model alone", speed / alone, at_least, "")
+
+
+def mels_end_to_end(bench: Bench) -> None:
+    """manifest-to-mels on a GPU against all cores: the same mels, and which is faster."""
+    import torch
+
+    took: dict[str, float] = {}
+    for device in ("cpu",) if bench.is_dry else ("cpu", "1"):
+        begun = time.perf_counter()
+        Command(bench, "manifest-to-mels", corpus(bench), bench.work / f"mels_{device}", "--devices", device).checked()
+        took[device] = time.perf_counter() - begun
+        bench.add(f"--devices {device}", round(took[device], 2), "s")
+    names = [path.name for path in sorted((bench.work / "mels_cpu/mels").iterdir())[::20]]
+    spectrogram = MelSpectrogram(MelsOptions())
+    spectrogram.to(bench.device)
+    clips = [torch.randn(9000 + 700 * row, generator=torch.Generator().manual_seed(row)) / 10 for row in range(32)]
+    batch = torch.nn.utils.rnn.pad_sequence(clips, batch_first=True).to(bench.device)
+    lengths = torch.tensor([len(clip) for clip in clips], device=bench.device)
+    together = timed(bench, lambda: spectrogram.of_batch(batch, lengths))
+    one_by_one = timed(bench, lambda: [spectrogram(row) for row in batch])
+    bench.add("one by one takes", round(one_by_one / together, 2), "x as long as a batch of 32 clips")
+    if not bench.is_dry:
+        pairs = [[torch.load(bench.work / f"mels_{device}/mels" / name) for device in took] for name in names]
+        furthest = max(float((one - other).abs().max()) for one, other in pairs)
+        bench.check("largest difference of a mel", furthest <= 1e-3, furthest, "", "<= 1e-3")
+        bench.judge_speed("all cores take", took["cpu"] / took["1"], 1.1)
