@@ -1335,7 +1335,6 @@ def estimate_batch_sizes(
 def estimate_bins(
     data: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
-    keep: str | Sequence[str] = (),
     num_buckets: int = 30,
     num_examples: int = -1,
     min_duration: float | None = None,
@@ -1343,6 +1342,7 @@ def estimate_bins(
     batch_duration: float = 360.0,
     num_workers: int | None = None,
     progress: bool = False,
+    keep: str | Sequence[str] = (),
     plot: str | PathLike[str] | None = None,
     write_config: str | PathLike[str] | None = None,
     max_rejects: float = 0.05,
@@ -1358,7 +1358,6 @@ def estimate_bins(
         data: Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an
             input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key
             manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg. Or a list of paths.
-        keep: Use only the examples for which this is true, as in filter.
         num_buckets: Number of buckets.
         num_examples: Maximum number of examples, taken from the start of each input in proportion to its weight.
             -1: all.
@@ -1367,6 +1366,7 @@ def estimate_bins(
         batch_duration: Seconds of audio per batch, to compute the share of padding.
         num_workers: Number of local worker processes. Default: available CPU cores.
         progress: Show a progress bar and notes on stderr.
+        keep: Use only the examples for which this is true, as in filter.
         plot: Plot the data with the bins.
         write_config: Write the options into a data loader's config: into model.train_ds, data.train_ds or train_ds
             of an existing file (of a multi_config, into the part that reads INPUT), whose other keys and comments

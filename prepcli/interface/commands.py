@@ -74,7 +74,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         Command("prepare-texts", "prepare_texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
     ),
     "Select records of manifests": (
-        Command("score", "score", "Score", "Measure audio and texts: bandwidth, loudness, noise, speech"),
+        Command("score", "score", "Score", "Measure loudness, noise, speech and texts"),
         Command(
             "filter",
             "filter",

@@ -82,9 +82,9 @@ def test_the_bandwidth_is_that_of_curator_and_sdp(tmp_path: Path) -> None:
 @pytest.mark.parametrize("channels", [1, 5])
 def test_the_loudness_is_that_of_pyloudnorm(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measures, "_EDGES_AT_ONCE", 3)
-    for seed, (rate, seconds) in enumerate([(8000, 0.4), (16000, 0.451), (22050, 2.333), (44100, 1.7)]):
+    for seed, (rate, seconds) in enumerate([(8000, 0.4), (16000, 0.451), (8000, 9.0), (44100, 1.7)]):
         samples = np.stack([noise(rate, seconds, seed + channel) for channel in range(channels)], axis=1)
-        samples[len(samples) // 2 :] *= 1e-3  # below the relative gate
+        samples *= 10 ** -np.linspace(0, 1.5, len(samples), dtype=np.float32)[:, None]  # across the relative gate
         for stored in (samples, in_16_bits(samples), np.rint(samples * 2**31 * 0.99).astype(np.int32)):
             scale = 1.0 if stored.dtype.kind == "f" else -float(np.iinfo(stored.dtype).min)
             reference = pyloudnorm.Meter(rate).integrated_loudness(stored.astype(np.float64) / scale)

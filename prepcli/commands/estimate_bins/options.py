@@ -189,7 +189,6 @@ class BinsOptions:
             "Use only the examples for which this is true, as in filter.",
             metavar="EXPR",
             one_each=True,
-            order=-1,
         ),
     ] = ()
 

@@ -1,6 +1,7 @@
 """Groups of records: by equal keys or joined pairs, and the lines that are written of them."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ class GroupWriter:
         """Write the records of the groups of a kind, and add a row to the report with `more` in it."""
         place = _places(group_of)
         lines = self._lines(kind, numbers, group_of + self._count, place)
-        while block := b"".join(line for line, _ in zip(lines, range(_LINES_AT_ONCE), strict=False)):
+        while block := b"".join(islice(lines, _LINES_AT_ONCE)):
             self._file.write(block)
         groups = int(group_of[-1]) + 1 if len(group_of) else 0
         beyond = float(self._records.index.duration[numbers[place > 0]].sum()) / 3600
