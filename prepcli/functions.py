@@ -2158,7 +2158,7 @@ def inspect(
     """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
     Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
-    but a few records for the page of html.
+    except a few records for the page of html.
 
     Args:
         path: One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory,
@@ -3107,9 +3107,9 @@ def verify(
 ) -> "VerifyReport":
     """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
-    Reads and decodes everything. Of manifests, also those of extend-context-audio, every line is checked: its audio
-    and its context must exist and be long enough, and the context must be of the same voice; only the headers of
-    audio are read then. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
+    Reads and decodes everything. In manifests, also those of extend-context-audio, every line is checked: its audio
+    and its context must exist and be long enough, and the context must be of the same voice; there only the headers
+    of audio are read. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
 
     Args:
         out: Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.

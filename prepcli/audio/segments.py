@@ -38,7 +38,7 @@ class Samples(Enum):
 
 
 class Channels(Enum):
-    """The channels that are taken of a file with several, if `--channel` is not given."""
+    """The channels that are taken from a file with several channels, if `--channel` is not given."""
 
     ALL = "all"
     NAMED = "the record's `channel`, else all"
@@ -238,7 +238,7 @@ class EncodedAudio:
 
 
 class Segment(NamedTuple):
-    """A range of samples that its source has, by the header. Equal segments are the same audio.
+    """A range of samples that lies within its source, by the header of the source. Equal segments are the same audio.
 
     Attributes:
         source: the audio that is decoded.
@@ -410,7 +410,7 @@ def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> t
     length = info.samples_in(duration)
     excess = start + length - total
     if excess > 0:
-        if excess > SAME_SECONDS * rate:  # within it, the segment ends with the file
+        if excess > SAME_SECONDS * rate:  # a smaller excess is cut off at the end of the file
             raise RecordRejected(
                 RejectReason.BEYOND_AUDIO,
                 f"offset {offset:.10g} s + duration {duration:.10g} s ends {excess / rate:.3f} s "

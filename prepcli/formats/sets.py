@@ -430,7 +430,7 @@ class QwenSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "QwenSet | None":
-        """The files in a folder, or that should be there."""
+        """The set whose files are in a folder, or should be there."""
         there = [name for name in listed.files if LINES_FILE.match(name)]
         return cls(folder, Listing(there, [])) if there or any(map(LINES_FILE.match, published)) else None
 

@@ -168,4 +168,4 @@ CORPORA = (
         is_sliced=True,
     ),
 )
-"""In the order of `prepcli download --help`."""
+"""The corpora, in the order of `prepcli download --help`."""

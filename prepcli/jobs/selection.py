@@ -364,7 +364,7 @@ def _part_name(unit: str, number: int) -> str:
 
 
 def each_line(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[int, Item]]:
-    """The lines for which there is a value, each with it; `of_line`: the number of the value of each line."""
+    """The lines that have a value, each with its value; `of_line`: the number of the value of each line."""
     for line in np.flatnonzero(np.array([one is not None for one in values])[of_line]).tolist():
         value = values[of_line[line]]
         if value is not None:
@@ -428,7 +428,7 @@ def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
     if b'"reject_reason"' not in data and (data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None):
         if not base_dir:
             return data
-        has_no_objects = data.count(b"{") == num_lines  # whose fields stay
+        has_no_objects = data.count(b"{") == num_lines  # fields of objects within a record must stay
         if has_no_objects and not is_address(base_dir) and _ODD_PATH.search(data) is None:
             return _RELATIVE.sub(_prefix(base_dir), data)
     return b"".join([_rewritten(line, base_dir) + b"\n" for line in data.split(b"\n")[:-1]])

@@ -90,7 +90,7 @@ class Columns(NamedTuple):
     """The data to keep of each line in addition to its duration."""
 
     spans: bool = True
-    """Keep byte ranges, offsets, and all problems; otherwise only the first problem of a range is kept."""
+    """Whether byte ranges, offsets and all problems are kept; otherwise only the first problem of a range is kept."""
     digest: bool = True
     keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
     """Names, and functions of `audio_filepath` whose 64-bit hashes are kept."""
@@ -101,7 +101,8 @@ class Columns(NamedTuple):
     parquet: ParquetColumns | None = None
     """The files are Parquet; each row is read as a line."""
     seconds_of: Callable[[bytes, str], float] | None = None
-    """For Parquet without durations: a module-level function of encoded audio and its name that returns the seconds."""
+    """A module-level function that returns the seconds of encoded audio, given its name too; for Parquet without
+    durations."""
     numbers: Numbers | None = None
     collector: Callable[[], Collector] | None = None
     """Makes the collector of a range; it can be sent to workers. Not with `field_keys` or `numbers` of fields."""

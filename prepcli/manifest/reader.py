@@ -48,7 +48,7 @@ class LineReader:
         self._index = index
         self._files: dict[int, int] = {}
         self._unpacked: Path | None = None
-        self._states: dict[int, FileState] = {}  # those that differ from the index
+        self._states: dict[int, FileState] = {}  # of sources whose state differs from the index
         self._next = -1  # the record after the last one that was read
         self._block = _NO_BLOCK
 
@@ -125,7 +125,7 @@ class LineReader:
         except FileNotFoundError:
             self._check(source)
             raise
-        if found.plain_path is None:  # it was just unpacked
+        if found.plain_path is None:  # the file was just unpacked
             self._check(source)
         return file
 

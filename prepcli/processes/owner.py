@@ -99,7 +99,7 @@ def start_time(pid: int) -> int | None:
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:  # it has ended, or there is no /proc, or that hides the processes of other users
+    except OSError:  # the process has ended, or /proc does not exist or hides the processes of other users
         return 0 if _answers(pid) else None
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
@@ -117,7 +117,7 @@ def _answers(pid: int) -> bool:
 def clock_of(folder: Path) -> float:
     """The time (seconds since the epoch) on the clock of the file system, which sets the times of files.
 
-    It is that of a server, which may differ from ours. If nothing can be written, it is our own.
+    A file server's clock may differ from the one of this machine, which is used only if nothing can be written.
     """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -189,7 +189,7 @@ class Life:
                 if thread.is_alive():
                     thread.join()
                 self._is_at_work = False
-                with contextlib.suppress(OSError):  # not if other ranks are at work
+                with contextlib.suppress(OSError):  # the folder stays if other ranks are at work
                     self._file(self.owner).unlink(missing_ok=True)
                     self._folder.rmdir()
 

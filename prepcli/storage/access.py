@@ -72,7 +72,7 @@ class _Helper:
 def _serve(pipe: "Connection", other_end: "Connection") -> None:
     begin_worker()
     other_end.close()
-    with contextlib.suppress(ImportError):  # if it is not installed, the first request reports it
+    with contextlib.suppress(ImportError):  # the first request reports a missing package
         importlib.import_module("obstore.store")
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         while True:

@@ -43,7 +43,7 @@ class _Ahead:
 
 
 def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> Iterator[Item]:
-    """`reading_ahead` for items with one file each or a range of one, which may be in an object store."""
+    """The same as `reading_ahead`, for items that each need one file or a range of one."""
 
     def wanted(item: Item) -> list[Wanted]:
         source = source_of(item)

@@ -72,7 +72,8 @@ def _checked(name: str) -> str:
     """The address in an environment variable; without http:// obstore would print a long error of its own."""
     address = os.environ[name]
     if not re.match(r"https?://[^/\s]+(/\S*)?$", address):
-        raise UsageError(f"{name} must be the address of a store, such as http://host:9000")  # it may hold a password
+        # The message leaves out the value, which may hold a password.
+        raise UsageError(f"{name} must be the address of a store, such as http://host:9000")
     return address
 
 

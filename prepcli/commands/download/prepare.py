@@ -221,7 +221,7 @@ def has_audio_come_back(data_set: CorpusPart, data_root: Path) -> bool:
         now = ensure_index(data_set, data_root, Path(scratch))
         if LineIndex(planned).sha256 == _planned_digest(plan):
             return only_audio_came_back(planned, now)
-        return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has noticed it, and replaced the index
+        return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has replaced the index
 
 
 def _mark(data_set: CorpusPart, workspace: Workspace) -> None:
@@ -259,7 +259,8 @@ def exclusive_lock(workspace: Workspace, name: str) -> Iterator[None]:
         try:
             yield
         except UsageError:
-            if workspace.root in made and len(list(workspace.root.iterdir())) == 1:  # only the lock: no work began
+            # if the folder holds only the lock, no work began
+            if workspace.root in made and len(list(workspace.root.iterdir())) == 1:
                 Path(lock.name).unlink()
                 with contextlib.suppress(OSError):
                     for folder in made:

@@ -122,7 +122,7 @@ _RELATIVE = (
     *("callhome-egyptian", "callhome-english", "cmu-kids", "cslu-kids", "eval2000", "fisher-english"),
     *("fisher-spanish", "gale-arabic", "gale-mandarin", "switchboard"),
 )
-"""Recipes that name audio relative to a folder that they do not name, unless `--absolute-paths` is given."""
+"""Recipes that write relative audio paths without their base folder, unless `--absolute-paths` is given."""
 _ALL = [*map(_common, _LANGUAGES.strip().replace("\n", "|").split("|")), *_OTHERS]
 RECIPES = {
     one.name: replace(one, has_absolute_paths=one.name in _RELATIVE) for one in sorted(_ALL, key=lambda one: one.name)

@@ -151,7 +151,7 @@ def _tabulate(keys: Hashes, files: Hashes, stems: Hashes, seconds: NDArray[np.fl
 
 
 def group_records(records: Records, table: SegmentTable | None, seconds: float) -> list[RecordUnit]:
-    """Groups of consecutive records with at least `seconds` of audio to encode; without `table`, only of targets.
+    """Groups of consecutive records with at least `seconds` of audio to encode; without `table`, only targets count.
 
     The groups, and so the batches, depend only on the input and the settings.
     """

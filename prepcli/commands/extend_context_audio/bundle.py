@@ -201,7 +201,7 @@ BEST_NAME = "parts/{}.best.npy"
 EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
 
 REUSED = "embeddings_reused"
-"""Key of a count of each unit: embeddings that an earlier run has kept."""
+"""Key of the count of embeddings that a unit has taken from an earlier run."""
 
 MIN_GPU_ROWS = 1000
 """A voice with fewer utterances is compared on the CPU: launching GPU kernels would take longer."""
@@ -242,7 +242,7 @@ class Bundle(EmbeddingWork[Embedded]):
         self.extra[REUSED] = float(kept.is_kept.sum())
 
     def known(self) -> NDArray[np.float32]:
-        """The array for the embeddings (N, dim), with those that are kept."""
+        """The array for the embeddings (N, dim), which holds the embeddings of earlier runs."""
         return self._kept.load(self._encoder.dim)
 
     def finish(self, advance: Advance) -> Embedded:

@@ -34,11 +34,11 @@ from prepcli.manifest.scan import Range, blocks_of
 from prepcli.storage.paths import relative
 
 OWNER = "filter: "
-"""The beginning of the marks of `filter`; others stay."""
+"""The text with which the marks of `filter` begin; other marks stay."""
 _MARK = re.compile(rb',"_skipme":"%b(?:[^"\\\n]|\\.)*"(?=\}[ \t\r]*$)' % OWNER.encode(), re.MULTILINE)
 _END = re.compile(rb"\}[ \t\r]*\Z")
 Reasons = dict[bytes, str]
-"""The reason by the key of the line (`_key`)."""
+"""The reasons of marks, by the keys of the lines (`_key`)."""
 
 
 def set_to_mark(path: Path) -> TarredSet:
@@ -59,7 +59,7 @@ def set_to_mark(path: Path) -> TarredSet:
 
 
 def manifests_of(one: TarredSet) -> list[Path]:
-    """The manifests that have each record once, of all buckets."""
+    """The manifests of all buckets in which each record occurs once."""
     return [Path(name) for part in one.sets for name in part.record_files()]
 
 
@@ -76,7 +76,7 @@ def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
 
 
 def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
-    """The lines that rules drop."""
+    """The reasons of the lines that rules drop."""
     reasons = {}
     for unit in plan.units:
         lines = Lines(plan.contents.slices.block(unit))
@@ -134,7 +134,7 @@ class _Unit(NamedTuple):
     own: Owned
 
     def marker(self) -> Marker | None:
-        """The record of its files."""
+        """The marker in which the unit has recorded its files."""
         return read_document(self.workspace.done / f"{self.name}.json", Marker)
 
 

@@ -49,8 +49,8 @@ class Sets:
 def equal_keys(keys: NDArray[np.uint64]) -> tuple[Indices, Indices]:
     """The positions with a key that occurs more than once, group by group, and the number of the group of each.
 
-    Groups come in the order of their first positions, positions ascend in a group; a key of zeros is none. `keys` has
-    the shape (n, 2).
+    Groups come in the order of their first positions, positions ascend in a group; positions with a key of zeros are in
+    no group. `keys` has the shape (n, 2).
     """
     there = np.flatnonzero(keys.any(axis=1))
     order = there[np.lexsort((there, keys[there, 1], keys[there, 0]))]
@@ -68,7 +68,7 @@ def equal_keys(keys: NDArray[np.uint64]) -> tuple[Indices, Indices]:
 
 
 def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tuple[Indices, Indices]:
-    """The groups whose records have two values or more of `value_of`, such as inputs; groups are numbered again."""
+    """The groups whose records have at least two values of `value_of`, such as inputs; groups get new numbers."""
     if not len(records):
         return records, group_of
     count = int(group_of[-1]) + 1

@@ -143,7 +143,7 @@ def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
     of the data.
     """
     if isinstance(index, StorePath):
-        call(client.put_object, str(index), content)  # its time is that of the store
+        call(client.put_object, str(index), content)  # the store sets the time of the object
         return
     new = [one for one in (index.parent, *index.parent.parents) if not one.exists()]
     index.parent.mkdir(parents=True, exist_ok=True)

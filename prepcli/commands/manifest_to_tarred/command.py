@@ -84,7 +84,8 @@ def concat_job(
 
 def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
     """Whether a plan is that of the job. A plan follows from settings and inputs, which are faster to compare."""
-    settings = {name: value for name, value in stored.settings.items() if name not in BY_ID}  # which follows from these
+    # the settings of `BY_ID` follow from the others
+    settings = {name: value for name, value in stored.settings.items() if name not in BY_ID}
     if (stored.command, stored.format, settings) != (job.command, PLAN_FORMAT, job.own_settings()):
         return False
     known = [file["sha256"] for file in stored.inputs]

@@ -43,7 +43,7 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
     that is left. Groups come in the order of a seeded hash; a group that is larger than what a part lacks is skipped.
 
     Raises:
-        UsageError: a part cannot be met; the message says what can.
+        UsageError: no choice of groups comes near the size of a part; the message names sizes that can be reached.
     """
     sizes = [_sizes(groups, one) for one in parts]
     targets = [_target(groups, one) for one in parts]

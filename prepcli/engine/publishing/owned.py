@@ -108,7 +108,7 @@ def mark(
 def retire(workspace: Workspace, unit: str) -> None:
     """Remove the marker of a unit, so that the unit is done again; its files remain ours."""
     workspace.owned.mkdir(exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):  # another rank was faster
+    with contextlib.suppress(FileNotFoundError):  # another rank has removed the marker
         os.rename(workspace.done / f"{unit}.json", _retired(workspace, unit))
 
 

@@ -74,7 +74,7 @@ def _file(workspace: Workspace, unit: str) -> Path:
 
 @contextmanager
 def with_notes(workspace: Workspace | None, unit: str, folder: Path | None = None) -> Iterator[None]:
-    """In a worker process: if it has crashed over `unit` before, take notes in `folder` (None: a new one)."""
+    """Take notes in `folder` (None: a new one) if a worker has crashed over `unit` before; called in a worker."""
     crashes = read_document(_file(workspace, unit), Crashes) if workspace else None
     if workspace is None or crashes is None:
         yield

@@ -39,14 +39,15 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     Attributes:
         reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
-        shares_out: whether OUT may hold files of others: no note says so.
+        shares_out: whether OUT may hold files that the run did not write; then no note is printed about them.
         claims_units: whether `execute` claims units, so that ranks can take units of each other.
         shared_notes: the name of the notes about crashes of workers that work on several units at once; empty if
             each has its own unit (`prepcli.engine.run.crashes`).
         rejects_in_order: whether the rejects of each unit, and of the units one after the other, have the order of the
             inputs, and none is planned: they are then joined without sorting, because there may be millions.
         telemetry: names, in the result of `finish`, of figures about the run; the summary has them with `--verbose`.
-        defaults: what settings mean that are not given, for messages (`prepcli.interface.options.shown_defaults`).
+        defaults: the meanings of settings that are not given, for messages
+            (`prepcli.interface.options.shown_defaults`).
     """
 
     reads_audio_files: bool = True
@@ -59,12 +60,12 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     @property
     def kept_by_overwrite(self) -> str:
-        """In words for a message: the results that `--overwrite` keeps; empty if it keeps none."""
+        """The results that `--overwrite` keeps, in words for a message; empty if it keeps none."""
         return ""
 
     @property
     def elsewhere(self) -> str:
-        """In words for a message: the remedy for an output that is in use; empty for another OUT."""
+        """The remedy for an output that is in use, in words for a message; empty if the remedy is another OUT."""
         return ""
 
     @property

@@ -45,7 +45,7 @@ def _lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:
         except RecordRejected:
             fields = None
         if fields is None or "audio_filepath" not in fields or is_skipped(fields):
-            yield text + b"\n"  # its reader says why it cannot be used
+            yield text + b"\n"  # the reader of the line reports why it cannot be used
             _note_skipped(fields, tars, used)
             continue
         tar = tars.get(None) or tars.get(_shard_of(fields))

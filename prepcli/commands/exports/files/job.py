@@ -82,7 +82,7 @@ def stored_audio(index: ManifestIndex, files: Hashes, scratch: Scratch) -> Hashe
 
 
 class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
-    """Writes the audio of records to plain files. A unit is a group of records, those of a file together."""
+    """Writes the audio of records to plain files. A unit is a group of records, with all records of a file."""
 
     command: ClassVar[str] = "convert-audio"
     options: ConvertOptions
