@@ -368,7 +368,7 @@ class ParquetSet(StoredSet):
         yield from map(path_of, self.record_files())
 
     def record_files(self) -> tuple[str, ...]:
-        """The paths of these files, which hold the records."""
+        """The paths of the Parquet files, which hold the records."""
         return tuple(str(self.folder / name) for name in self.listed.files)
 
     def entry(self) -> dict[str, Any]:

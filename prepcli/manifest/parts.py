@@ -60,7 +60,7 @@ class Numbers(NamedTuple):
 
 
 class Collector(Protocol):
-    """Computes what a command needs of the fields of the usable records of a range.
+    """Computes values for a command from the fields of the usable records of a range.
 
     Attributes:
         fields: the fields that it gets.
@@ -76,7 +76,7 @@ class Collector(Protocol):
         """
 
     def result(self) -> Any:
-        """Return what was computed of all added records; it is sent to another process."""
+        """Return the values that were computed from all added records; they are sent to another process."""
 
 
 class ParquetColumns(NamedTuple):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ALLOWED = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 MAX_OPEN_FILES = 16384 if _ALLOWED == resource.RLIM_INFINITY else min(max(_ALLOWED // 2, 64), 16384)
-"""Manifests may be more than the files that a process may open, which are 1,024 on many systems."""
+"""Maximum number of open manifests. On many systems a process may open only 1,024 files."""
 _BLOCK_BYTES = 1 << 16
 """Bytes read at once if lines are read in order: one system call per line takes 5 % of the time of a copied file."""
 

@@ -257,7 +257,7 @@ _ENCODERS: dict[str, Callable[[Any, "Tensor", Rows], "Tensor"]] = {
 MODEL_CLASS = "AudioCodecModel"
 _MAX_FRAMES_TRIED = 64
 _FRAMES_COMPARED = 4
-"""Frames above the minimum for which a codec's codes are compared with NeMo's at loading."""
+"""A codec's codes are compared with NeMo's at loading, for the minimum number of frames and this many more."""
 
 
 class NemoCodec:

@@ -32,7 +32,7 @@ REPEAT_SECONDS = 90.0
 """Silence after which a rank counts as dead if a mistake only repeats its work: six times `BEAT_SECONDS`, because
 network file systems show a change some seconds later, and busy machines wake processes late."""
 DELETE_SECONDS = 3600.0
-"""Silence after which a rank counts as dead if a mistake deletes what it has made: longer than a machine is stopped
+"""Silence after which a rank counts as dead if a mistake deletes the rank's files: longer than a machine is stopped
 (a machine that is moved, a file server that fails over)."""
 EMPTY_SECONDS = 15.0
 """Silence after which a claim without an owner counts as left by a process that was killed before it wrote its name,
@@ -194,7 +194,7 @@ class Life:
                     self._folder.rmdir()
 
     def work_on(self, what: str) -> None:
-        """Say what this rank works on, a word."""
+        """Show the task of this rank, as one word."""
         if self._on != what:
             self._on = what
             if self._is_at_work:
@@ -235,7 +235,7 @@ class Life:
         return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 
     def others(self, silence: float, on: str | None = None) -> bool:
-        """Whether another rank is at work here, on this or, if `on` is None, on anything.
+        """Whether another rank is at work in this folder, on the task `on` or, if that is None, on any task.
 
         The file of a rank that is just writing to it may be empty: then it may work on anything.
         """

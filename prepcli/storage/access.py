@@ -111,7 +111,7 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
 
 
 def start_helper() -> None:
-    """Start the helper, which imports what its requests need while the command imports its own modules."""
+    """Start the helper, which imports the modules for requests while the command imports its own."""
     _helper()
 
 

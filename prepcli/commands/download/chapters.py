@@ -48,7 +48,7 @@ MAX_DIFFERENCE = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Chapters:
-    """A corpus of long recordings, its published manifests, and what is made of them.
+    """A corpus of long recordings, its published manifests, and the files to make.
 
     Attributes:
         command, name: of the run, and of the folder of its output.

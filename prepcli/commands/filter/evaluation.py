@@ -76,7 +76,7 @@ class Values:
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64]:
-        """The values as numbers; NaN if they are missing. They must be numbers."""
+        """The values, which must be numbers, as an array; NaN for a missing value."""
         try:
             return np.array(self.items, np.float64)  # None is NaN
         except OverflowError:

@@ -104,7 +104,7 @@ def _seconds_per_unit(groups: Groups, part: Asked) -> float:
 
 
 def _takes_rest(parts: Sequence[Asked], seconds: Sequence[float]) -> int | None:
-    """The part that takes what the others leave."""
+    """The part that takes all records that the other parts leave."""
     rest = next((number for number, one in enumerate(parts) if one.unit == "rest"), None)
     shares = sum(one.amount for one in parts if one.unit == "share")
     if rest is None and abs(shares - 1) < 1e-9 and all(one.unit == "share" for one in parts):

@@ -46,7 +46,7 @@ class Claims:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Within the context this rank gives signs of life; at its end it gives up what it has claimed."""
+        """Within the context this rank gives signs of life; at its end it gives up its claims."""
         self.begin()
         with self._life.at_work():
             try:

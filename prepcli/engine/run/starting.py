@@ -175,7 +175,7 @@ def _is_without_files(entry: "os.DirEntry[str]") -> bool:
 
 
 def _check_restart(run: "Run") -> None:
-    """Check that a job may remove what earlier runs have written, before anything is.
+    """Check, before any removal, that a job may remove the files that earlier runs have written.
 
     Raises:
         UsageError: an input is among the files, or files remain that readers would take for a part of the new set.
@@ -196,8 +196,8 @@ def _check_restart(run: "Run") -> None:
 def _replace_failed(run: "Run", stored: StoredPlan) -> StoredPlan | None:
     """Clear the output of a run with other settings or inputs in which no record has succeeded.
 
-    Such a run leaves nothing that anybody could want, and most often a wrong setting is the reason. It stays if it is
-    of another command, or at work; several ranks can agree to start again only by their launch id.
+    Such a run leaves no useful output, and most often a wrong setting is the reason. A run of another command, or one
+    that is still at work, is not cleared; several ranks can agree to start again only by their launch id.
 
     Returns:
         The plan that is there now: `stored` if nothing was cleared.

@@ -104,7 +104,7 @@ def do_in_workers(process: Process[UnitT], units: Sequence[UnitT], execution: Ex
 
 
 def _nothing() -> None:
-    """A worker shows no progress."""
+    """Do nothing: a worker shows no progress."""
 
 
 class _Worker:
