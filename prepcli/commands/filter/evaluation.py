@@ -107,7 +107,7 @@ class Values:
 
 
 class NumberColumn(Values):
-    """Return computed numbers as values; NaN stands for a missing number."""
+    """The values of a computed number, such as `chars_per_second`; NaN stands for a missing one."""
 
     kinds = frozenset({"number"})
 
