@@ -83,7 +83,7 @@ class _Decoded(NamedTuple):
 
 
 class _Last:
-    """The last decoded file: a file is probed and then read, often in many segments."""
+    """The last decoded file, which is kept because a file is probed and then read, often in many segments."""
 
     decoded: _Decoded | None = None
 

@@ -150,7 +150,7 @@ def check_inflated(path: str, member: str, num_bytes: int) -> None:
 
 
 class StreamedTar(Container):
-    """A compressed tar, which is read from its start; going back begins again."""
+    """A compressed tar, which is read from its start; for an earlier member, reading starts again."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)

@@ -48,7 +48,7 @@ class LineReader:
         self._index = index
         self._files: dict[int, int] = {}
         self._unpacked: Path | None = None
-        self._states: dict[int, FileState] = {}  # of sources whose state differs from the index
+        self._states: dict[int, FileState] = {}  # current states that differ from those in the index
         self._next = -1  # the record after the last one that was read
         self._block = _NO_BLOCK
 
@@ -140,5 +140,5 @@ class LineReader:
 
 
 def _remove(directory: Path, owner: int) -> None:
-    if os.getpid() == owner:  # not in a forked copy of the reader
+    if os.getpid() == owner:  # a forked copy of the reader removes nothing
         shutil.rmtree(directory, ignore_errors=True)

@@ -85,7 +85,7 @@ def _said_by_catalogue(raw: msgspec.Raw) -> RecordRejected:
 def fields_to_json(
     fields: Mapping[str, msgspec.Raw], changes: Mapping[str, Value], remove: Collection[str] = ()
 ) -> bytes:
-    """See `Record.to_json`; for lines that are not usable records."""
+    """The same as `Record.to_json`, for lines that are not usable records."""
     parts: list[bytes | msgspec.Raw] = []
     for name, raw in fields.items():
         if name in remove:

@@ -404,7 +404,7 @@ def _find(folder: Path, inputs: Sequence[Input], workspace: Workspace) -> Manife
             return None
         source.state = one.state
     if doubtful and workspace.spool is not None:
-        with contextlib.suppress(OSError):  # the next start then need not read them again
+        with contextlib.suppress(OSError):  # so that the next start need not read the manifests again
             save_stored(folder, stored)
     if workspace.spool is not None:
         remove_parts(folder)

@@ -55,7 +55,7 @@ def codec_name(model: str, given: str | None = None) -> str:
     if is_plugin(model):
         entry, argument = parts_of(model)
         model = f"{entry}_{Path(argument).name}" if argument else entry
-    last = Path(model).name or Path(model).absolute().name  # also right for `.`
+    last = Path(model).name or Path(model).absolute().name  # the second works for `.` too
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", last.removesuffix(".nemo")).lstrip("._-")
     return name or "codec"
 

@@ -150,7 +150,7 @@ def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list
         return None  # the shape depends on values or cannot be known without computing, or the operation fails
     results = _tensors(leaves)
     if not all(map(_has_fractions, results)) or not _storages(_tensors(flat)).isdisjoint(_storages(results)):
-        return None  # in the second case, a view that is not marked as one
+        return None  # the second condition finds a view that is not marked as one
     return [_described(one) if isinstance(one, torch.Tensor) else one for one in leaves], structure
 
 

@@ -43,7 +43,7 @@ class _Helper:
         with self.lock, self._for_sure():
             with no_interruption():
                 self.pipe.send((function, arguments))
-            while not self.pipe.poll(TICK):  # a silent store is asked for minutes; this loop lets Ctrl-C end it
+            while not self.pipe.poll(TICK):  # waiting for a silent store takes minutes; this loop lets Ctrl-C end it
                 pass
             with no_interruption():
                 succeeded, value = self.pipe.recv()

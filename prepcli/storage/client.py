@@ -374,7 +374,7 @@ def finish_upload(number: int, num_bytes: int) -> str:
     if file is None:
         data = b"".join(_uploads[number].waiting)
         etag = put_object(str(address), data)
-        import hashlib  # for stores only: loading OpenSSL takes 3 ms
+        import hashlib  # imported for stores only: loading OpenSSL takes 3 ms
 
         if len(data) == num_bytes and etag == hashlib.md5(data, usedforsecurity=False).hexdigest():
             del _uploads[number]

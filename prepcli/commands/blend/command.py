@@ -242,7 +242,7 @@ Size = tuple[int, float]
 
 
 def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
-    """A set for WeNet: the folder with its `shards.list` or `data.list`, or such a list.
+    """A set for WeNet: the folder with its `shards.list` or `data.list`, or one of these lists.
 
     The node's entry has `type` (the `data_type` of WeNet), `list` (the file), and `lines`, with absolute paths.
 
@@ -254,7 +254,7 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
     if here.is_dir():
         found = next((one for one in sets_in(here) if isinstance(one, WenetSet)), None)
         if found is None:
-            finished_reports(here)  # an unfinished set has no list yet
+            finished_reports(here)  # raises for an unfinished set, which has no list yet
             raise UsageError(
                 f"{path} has neither {LIST_NAME} nor {RAW_LIST_NAME}: an OUT.list mixes sets for WeNet; for NeMo, "
                 "write OUT.yaml"

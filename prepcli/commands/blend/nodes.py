@@ -38,7 +38,7 @@ class Node:
     weight: float = 1.0
 
     def total(self) -> None:
-        """Add up the groups below."""
+        """Set the seconds and records of this group, and of the groups in it, to the sums over their members."""
         for child in self.children:
             child.total()
         if self.children:

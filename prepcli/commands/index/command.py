@@ -62,7 +62,7 @@ class IndexReport(msgspec.Struct):
 
     @property
     def exit_code(self) -> int:
-        """1 if there are problems."""
+        """The exit code: 1 if there are problems."""
         return 1 if self.problems else 0
 
     def __str__(self) -> str:

@@ -31,7 +31,7 @@ class _AudioSource(msgspec.Struct, gc=False):
 
 
 class _Recording(msgspec.Struct, gc=False):
-    """A recording; in the table of recordings too."""
+    """A recording, as cuts and the table of recordings have it."""
 
     id: str
     sources: list[_AudioSource]
@@ -283,7 +283,7 @@ class _Reader:
 
 
 class _Join:
-    """Joins supervisions with their recordings; those of one recording that follow each other look it up once."""
+    """Joins supervisions with their recordings; consecutive supervisions of one recording share a look-up."""
 
     def __init__(self, reader: _Reader, recordings: Table) -> None:
         self._reader, self._recordings = reader, recordings

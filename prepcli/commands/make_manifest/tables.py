@@ -127,7 +127,7 @@ def read_table(path: Path, what: str, split: Split) -> Table:
             digest.update(line)
             key, _ = table.split(_decode(line))
             if key:
-                hashes.append(hash(key))  # hashes of this process and its forks; never stored
+                hashes.append(hash(key))  # such hashes hold for this process and its forks, and are never stored
                 places.append(place)
             place += len(line)
     table.sha256 = digest.hexdigest()

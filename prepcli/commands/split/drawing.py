@@ -74,7 +74,7 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
 
 
 def _fill(size: NDArray[np.float64], free: NDArray[np.int64], target: float, may_exceed: bool) -> NDArray[np.int64]:
-    """The groups of `free`, in order, whose sizes add up to the target; `may_exceed`: as nearly as possible."""
+    """Groups of `free`, in order, whose sizes add up to at most the target; with `may_exceed`, to nearly the target."""
     taken: list[NDArray[np.int64]] = []
     gap, left = target, free
     while len(left := left[size[left] <= gap * (1 + 1e-12)]):
@@ -84,7 +84,7 @@ def _fill(size: NDArray[np.float64], free: NDArray[np.int64], target: float, may
         left = left[count:]
     found = np.concatenate([np.empty(0, np.int64), *taken])
     beyond = np.setdiff1d(free, found, assume_unique=True)
-    if may_exceed and gap > 0 and len(beyond):  # one more, if the part is then nearer to its target
+    if may_exceed and gap > 0 and len(beyond):  # take one more group if the part is then nearer to its target
         best = beyond[np.argmin(size[beyond])]
         if size[best] - gap < gap:
             found = np.append(found, best)

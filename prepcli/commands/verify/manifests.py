@@ -142,7 +142,7 @@ class Voices:
 
 
 def _number(segment: Record, base_dir: str) -> int:
-    """64 bits that identify a segment, because a manifest may have millions."""
+    """A number of 64 bits that identifies a segment: a manifest may have millions of segments."""
     return hash((path_in(base_dir, segment.audio_filepath), segment.offset, segment.duration))
 
 

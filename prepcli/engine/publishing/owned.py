@@ -85,7 +85,7 @@ def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Pat
 def mark(
     workspace: Workspace, unit: str, document: object, names: Collection[str], noted: Path | None, folder: Path
 ) -> None:
-    """Write the marker of a unit all of whose files, `names`, have appeared.
+    """Write the marker of a unit after all of its files, `names`, have appeared.
 
     `noted`: its note, if the note has the same content. `folder`: the temporary directory of the unit.
     """
@@ -194,7 +194,8 @@ def write_editable(workspace: Workspace, name: str, data: bytes) -> Path:
     if now not in ("", new, *_written(workspace, name)):
         set_aside(workspace, path, name)
     workspace.owned.mkdir(exist_ok=True)
-    with atomic_file(_digest_file(workspace, name)) as file:  # first, else after a kill it counts as changed by users
+    # The digests are written first: after a kill, the file must not count as changed by users.
+    with atomic_file(_digest_file(workspace, name)) as file:
         file.write("".join(f"{digest}\n" for digest in (now, new)).encode())
     with atomic_file(path) as file:
         file.write(data)

@@ -242,7 +242,7 @@ class InFlight:
 
 
 class _Current:
-    """The notes of the rank that this process is."""
+    """The notes of the rank of this process."""
 
     in_flight = InFlight()
 

@@ -86,7 +86,7 @@ def _clear_if_asked(run: "Run") -> bool:
 
 
 def _refuse_foreign(run: "Run") -> None:
-    """Refuse to begin in an OUT with files of which there is no plan."""
+    """Refuse to begin in an OUT with files of an earlier run whose plan is missing."""
     workspace = run.workspace
     stock = take_stock(workspace, run.job, run.plan)
     if not (stock.ours or stock.mistakable):
@@ -151,7 +151,7 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
 def _note_other_files(run: "Run") -> None:
     """Print a note that files of others in OUT stay; called when a run begins, before anything is written."""
     workspace = run.workspace
-    adds_to_another = workspace.root != workspace.main_root  # a codec's codes, for example
+    adds_to_another = workspace.root != workspace.main_root  # such as the codes of a codec
     if run.job.shares_out or adds_to_another:
         return
     if isinstance(workspace.out, StorePath):
@@ -189,7 +189,7 @@ def _check_restart(run: "Run") -> None:
         _refuse_to_lose_inputs(run, stock)
         check_stock(stock, workspace, run.job)
     except UsageError:
-        if not has_begun_to_clear(workspace, rank):  # else files are already being removed
+        if not has_begun_to_clear(workspace, rank):  # otherwise files are already being removed
             raise
 
 
@@ -217,7 +217,7 @@ def _replace_failed(run: "Run", stored: StoredPlan) -> StoredPlan | None:
 
 
 def _plan_document(run: "Run") -> StoredPlan:
-    """Return what `plan.json` says of the run that begins now, and write its units, which readers of it need."""
+    """Return the content of `plan.json` for the run that begins now, and write its units for readers of the plan."""
     plan, workspace = run.plan, run.workspace
     return StoredPlan(
         command=run.job.command,

@@ -63,14 +63,15 @@ class Workspace:
         self.launches, self.index = self.root / "launches", self.root / "index"
         self.spool = self.root / "spool" if spools else None
         self.rank, self.verify_inputs = Rank(), False  # the run sets both
-        self.rank_id = new_rank_id()  # worker processes inherit it
+        self.rank_id = new_rank_id()  # worker processes inherit the id
         self.life = Life(self.root / "claims", self.rank_id)
         self._store_claim: StoreClaim | None = None
         self.found = OutputSizes(out)  # for a store: listed before anything is written, and again after `prepare`
         self._made: set[Path] = set()  # directories in `tmp/`
         self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
         self._was_there = os.path.exists(self.root)
-        self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and the state of its file then
+        # the digest of our plan, and the state of the plan's file when it was read
+        self._claimed: tuple[str, FileState] | None = None
 
     def prepare(self) -> None:
         """Make the directories, and check at once that files can be published.
