@@ -70,7 +70,7 @@ FORMATS = (
     Format("Speex", "ogg", lambda head: head[:4] == b"OggS" and head[28:36] == b"Speex   "),
     Format("AAC in CAF", "caf", lambda head: head[:4] == b"caff" and head[28:32] == b"aac "),
 )
-"""No demuxer in this list opens another file."""
+"""The formats that ffmpeg may decode: none of their demuxers opens another file."""
 
 
 class _Decoded(NamedTuple):

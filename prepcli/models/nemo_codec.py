@@ -106,7 +106,7 @@ _PADDING_BUFFERS = ("stride", "kernel_size", "padding_total")
 
 
 def fold_weight_norm(model: Any) -> None:
-    """Replace the norm and direction of each layer's weights by the weights, which keep their bits."""
+    """Replace the norm and the direction of each layer's weights by the computed weights, bit for bit."""
     from torch.nn.utils import parametrize
 
     for module in model.modules():

@@ -59,7 +59,7 @@ def set_to_mark(path: Path) -> TarredSet:
 
 
 def manifests_of(one: TarredSet) -> list[Path]:
-    """The manifests of all buckets in which each record occurs once."""
+    """The manifests that together have each record once, from all buckets."""
     return [Path(name) for part in one.sets for name in part.record_files()]
 
 

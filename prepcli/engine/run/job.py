@@ -96,7 +96,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         """
 
     def made_of(self, found: OutputSizes, name: str) -> Iterable[str]:
-        """The names of files that follow from the published file `name` alone, from any program: its indexes.
+        """The possible names of indexes of the published file `name`, which any program may have written.
 
         They are removed with the file. `found` has the files in OUT.
         """

@@ -334,7 +334,7 @@ def with_continuation(error: IncompleteError, command: str, workspace: Workspace
 
 
 def conclude(report: Report, budget: Budget, after: After | None = None) -> Report:
-    """The report of a run, unless it has too many rejects; outside of our ranks, `after` is called first.
+    """The report of a run without too many rejects; `after` is called first, but not in ranks that a command started.
 
     Raises:
         TooManyRejectsError: with the report.
