@@ -544,7 +544,7 @@ def download_hifitts(
     Writes D/hi_fi_tts_v0/audio/{clean,other}_{train,dev,test}.json with audio_filepath, duration, text, speaker
     (reader and quality, such as 9136_other), normalized_text and the other published fields. The recordings (44.1
     kHz FLAC) stay unchanged. Paths are relative to the manifest, as the group_by preset hifitts of extend-context-
-    audio needs them; for a copy, that is data_root DIR extracted DIR. Each reader is in all three parts.
+    audio needs them; of a copy, give the folder to both data_root and extracted. Each reader is in all three parts.
 
     The publisher gives no checksum: length, CRC and the end of the tar are checked; checksums adds your own.
 
@@ -896,7 +896,7 @@ def download_libritts(
 
     Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker,
     gender and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by
-    preset libritts of extend-context-audio needs them; for a copy, that is data_root DIR extracted DIR.
+    preset libritts of extend-context-audio needs them; of a copy, give the folder to both data_root and extracted.
 
     Run the same call again to continue; other data sets can be added later.
 

@@ -70,7 +70,7 @@ FORMATS = (
     Format("Speex", "ogg", lambda head: head[:4] == b"OggS" and head[28:36] == b"Speex   "),
     Format("AAC in CAF", "caf", lambda head: head[:4] == b"caff" and head[28:32] == b"aac "),
 )
-"""No demuxer in this list opens another file."""
+"""The formats that ffmpeg may decode: none of their demuxers opens another file."""
 
 
 class _Decoded(NamedTuple):
@@ -83,7 +83,7 @@ class _Decoded(NamedTuple):
 
 
 class _Last:
-    """The last decoded file: a file is probed and then read, often in many segments."""
+    """The last decoded file, which is kept because a file is probed and then read, often in many segments."""
 
     decoded: _Decoded | None = None
 

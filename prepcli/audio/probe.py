@@ -67,7 +67,7 @@ def plain_wav_seconds(path: str) -> float | None:
     try:
         size = os.lseek(file, 0, os.SEEK_END)
         return riff.plain_seconds(read_at(file, riff.PLAIN_BYTES, 0), size)
-    except OSError:  # such as a folder
+    except OSError:  # the path may be a folder
         return None
     finally:
         os.close(file)

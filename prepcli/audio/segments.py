@@ -283,7 +283,7 @@ def whole(source: AudioSource, info: AudioInfo, name: str = "") -> Segment:
 
 
 def probe(source: AudioSource, name: str = "") -> AudioInfo:
-    """Return the properties of a source, and note that it is in hand; `name` is for messages.
+    """Return the properties of a source, and note that this process is reading it; `name` is for messages.
 
     Raises:
         RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
@@ -454,7 +454,7 @@ def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bo
         segment: the result of `locate`.
         target: format and sampling rate.
         policy: that of the writer.
-        check: decode what is copied with `check_decoded`; otherwise it is checked with `check_copy`.
+        check: check copied audio with `check_decoded`, which decodes it; otherwise with `check_copy`.
 
     Raises:
         RecordRejected: as by `convert`, or UNREADABLE_AUDIO if the check finds damage.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOCAL_HEADER = 30
 _BEGINNING_BYTES = 4096
 _MAX_INFLATED_BYTES = 2 << 30
-"""Larger compressed members are not unpacked into memory: 6 hours of 48 kHz, or a bomb."""
+"""Maximum size of a compressed member that is unpacked into memory: 6 hours at 48 kHz. A larger one may be a bomb."""
 
 
 class Container(ABC):
@@ -150,7 +150,7 @@ def check_inflated(path: str, member: str, num_bytes: int) -> None:
 
 
 class StreamedTar(Container):
-    """A compressed tar, which is read from its start; going back begins again."""
+    """A compressed tar, which is read from its start; for an earlier member, reading starts again."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -188,7 +188,7 @@ def _damage(path: str) -> Iterator[None]:
     """Raise `UsageError` for damage of a compressed tar."""
     import tarfile
 
-    # Named before: when the interpreter ends, a generator that is not finished is closed without these modules.
+    # Evaluated here: if a generator is closed when the interpreter ends, these modules are gone.
     kinds = (tarfile.TarError, EOFError, zlib.error, OSError)
     try:
         yield

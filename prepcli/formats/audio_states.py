@@ -44,7 +44,7 @@ States = dict[str, AudioState]
 
 
 def file_digest(path: str, found: FileState) -> str:
-    """The digest of an audio file in this state; for an object, its ETag, which `found` has as the inode number.
+    """The digest of an audio file in this state; for an object, the ETag, which `found` holds as the inode.
 
     Raises:
         OSError: the file cannot be read.

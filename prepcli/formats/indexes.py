@@ -54,7 +54,7 @@ def mirrored(data: str | AnyPath) -> str:
 
 
 def index_name(folder: AnyPath, cuts: AnyPath, out: AnyPath, data: str) -> str | None:
-    """The name below `out` of the index for `data`, a new file there that belongs to the Shar in `folder` with `cuts`.
+    """The name below `out` of the index for the new file `data`, which belongs to the Shar with `cuts` in `folder`.
 
     None if the set has no indexes.
     """

@@ -165,8 +165,8 @@ class ParquetFile:
 
     Attributes:
         audio: the column with the audio.
-        encoded: the path of its bytes in the schema. They are not compressed: they are compressed already, or should be
-            read fast.
+        encoded: the path of its bytes in the schema. Parquet does not compress these bytes, because audio is compressed
+            already or should be read fast.
         dictionaries: further paths with a dictionary.
         max_group_bytes: maximum bytes of audio per row group.
     """

@@ -35,7 +35,7 @@ from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, read_shard_list
 from prepcli.storage.paths import AnyPath, StorePath, path_of
 
 Shards = dict[int, AnyPath]
-"""One file of each shard, in the order of their numbers."""
+"""One file of each shard, by the number of the shard."""
 
 WHOLE_MANIFEST = re.compile(r"tarred_audio_manifest(_version_\d+)?\.json$")
 _FLAT_FIELD = re.compile(r"(?P<field>.+)\.(?P<number>\d+)\.tar(\.gz)?$")
@@ -65,7 +65,7 @@ class StoredSet(ABC):
 
     @property
     def shards(self) -> Shards:
-        """The file of each shard that readers count: its tar, its cuts, or a Parquet file."""
+        """The file by which readers count a shard, for each shard: its tar, its cuts, or a Parquet file."""
         return {}
 
     def files(self) -> Iterator[AnyPath]:
@@ -368,7 +368,7 @@ class ParquetSet(StoredSet):
         yield from map(path_of, self.record_files())
 
     def record_files(self) -> tuple[str, ...]:
-        """The paths of these files, which hold the records."""
+        """The paths of the Parquet files, which hold the records."""
         return tuple(str(self.folder / name) for name in self.listed.files)
 
     def entry(self) -> dict[str, Any]:

@@ -194,7 +194,7 @@ class _Members:
 
     def __init__(self) -> None:
         self.heads: list[bytes] = []
-        self.before: list[bytes] = []  # PAX and GNU headers with the names of these
+        self.before: list[bytes] = []  # PAX and GNU headers with the names of the files
         self._long_names: dict[int, bytes] = {}
 
     def add(self, head: bytes, long_name: bytes | None) -> None:

@@ -14,7 +14,7 @@ from prepcli.storage.paths import AnyPath, absolute
 
 FILE_NAME = "train_ds.yaml"
 _BEFORE = "train_ds_before.yaml"
-"""A copy of the main file in the folder of a version, from before it named this version; empty if there was none."""
+"""A copy of the main file from before it named a version, in the folder of the version; empty if there was no file."""
 _HEAD = (
     "# Made by prepcli {command}: paste this section into the config of a NeMo model (model.train_ds).\n"
     "# Add what depends on the model and the GPU: sample_rate, and batch_duration (seconds) or batch_size.\n"

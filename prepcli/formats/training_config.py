@@ -10,7 +10,7 @@ from prepcli.storage.addresses import join
 from prepcli.storage.paths import AnyPath
 
 INDEXED_CONFIG = "config_with_indexes"
-"""The key of this text in the details of a report."""
+"""The key of the text to paste in the details of a report."""
 
 
 def tarred_entry(manifests: Any, tars: Any) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:
 
     Args:
         read: reads the state, and returns a function that restores it.
-        arguments: of `read`.
+        arguments: the arguments of `read`.
     """
     call = _current.get()
     if call is not None and (read, arguments) not in call.kept:

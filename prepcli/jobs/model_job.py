@@ -83,7 +83,7 @@ ModelT = TypeVar("ModelT", bound=_Model)
 class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit.
 
-    A unit begins, and is claimed, when its first batches are made, which is some batches before they are computed.
+    A unit begins, and is claimed, when its first batches are made, some batches before these are computed.
     """
 
     claims_units = True

@@ -76,13 +76,14 @@ class Records:
     ) -> None:
         """Read the manifests once, together with the other ranks of `workspace`.
 
-        A compressed manifest is unpacked in the workspace; without one, when its first line is read. `keys` and
-        `looks_for`: as in `prepcli.manifest.index.index_manifests`.
+        A compressed manifest is unpacked in the workspace now, or without a workspace when its first line is read.
+        `keys` and `looks_for`: as in `prepcli.manifest.index.index_manifests`.
 
         Raises:
             UsageError: a manifest is missing or damaged, or has no usable record.
         """
-        if (members := sys.modules.get("prepcli.formats.members")) is not None:  # an earlier run of this process
+        # an earlier run of this process may have opened containers
+        if (members := sys.modules.get("prepcli.formats.members")) is not None:
             members.forget()
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1

@@ -31,7 +31,7 @@ def own_plain_stem(text: str) -> str:
 
 
 def _as_path(text: str) -> str:
-    """The id as the path of a file, whose suffix no name has."""
+    """The id as the path of a file, with a suffix that the functions for names remove."""
     return f"{text}.row"
 
 

@@ -46,7 +46,8 @@ from prepcli.storage.addresses import is_absolute, is_address
 from prepcli.storage.paths import AnyPath, size_of
 
 MAX_UNIT_BYTES = 4 << 20
-"""Larger than that of other jobs over lines: a unit copies lines, which is faster than flushing its files to disk."""
+"""Maximum bytes of a unit. Units are larger than in other jobs over lines: copying lines takes less time than flushing
+files to disk."""
 Item = TypeVar("Item")
 Codes = NDArray[np.unsignedinteger[Any]]
 PATHS = ("audio_filepath", "context_audio_filepath")
@@ -200,7 +201,7 @@ class Selector:
     def _units(
         self, source: int, index: ManifestIndex, problems: Sequence[int], first: int, keeps_empty: bool
     ) -> Iterator[SelectedSlice]:
-        """The units of a manifest; the first begins at its first byte, and the last ends at its last."""
+        """The units of a manifest, from its first byte to its last."""
         inner = self._cuts[source][1:]
         end = index.first[source + 1]
         starts = [(index.first[source], 0, 1), *((record, byte, index.line_number(record)) for record, byte in inner)]

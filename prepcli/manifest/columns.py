@@ -125,7 +125,7 @@ class LineBlocks:
                     list(map(key.of, map(self._getters[key.field], records))) for _, key in self.columns.field_keys
                 ]
             number = self._numbers_of(data, records)
-            if self._collector:  # last: what a collector has got cannot be taken back
+            if self._collector:  # last, because a collector cannot give records back
                 self._collector.add([list(map(getter, records)) for getter in self._value_getters])
         except (RecordRejected, msgspec.DecodeError):
             return None

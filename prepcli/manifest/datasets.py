@@ -32,7 +32,7 @@ class Notes:
     token_equivalent_duration: float | None = None
     """The number of seconds of audio that count as one token."""
     endless: bool = False
-    """The entry has `force_finite: false`: a training run repeats the data set endlessly."""
+    """Whether the entry has `force_finite: false`: then a training run repeats the data set endlessly."""
     loader: LoaderKeys = field(default_factory=LoaderKeys)
     """The keys of the training config that names the data."""
     remarks: tuple[str, ...] = ()
@@ -187,7 +187,7 @@ def _holds_cuts(path: str) -> bool:
         with open_bytes(path) as file, BufferedReader(cast(RawIOBase, file)) as buffered:
             fields = parse_fields(buffered.readline(1 << 20))
     except (OSError, EOFError, RecordRejected):
-        return False  # reading it reports the problem
+        return False  # reading the file reports the problem
     kind = bytes(fields.get("type", msgspec.Raw(b"")))
     return kind.endswith(b'Cut"') and "audio_filepath" not in fields
 

@@ -25,7 +25,7 @@ class Durations:
 
     seconds: Floats = field(default_factory=lambda: np.empty(0))
     numbers: Counts = field(default_factory=lambda: np.empty(0, np.int32))
-    """A number for each of these examples, if requested; else empty."""
+    """A number for each used example, if requested; else empty."""
     num_discarded: int = 0
     """Number of usable examples outside of the duration limits."""
     num_skipped: int = 0

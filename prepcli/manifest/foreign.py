@@ -75,7 +75,7 @@ def _head(path: str) -> bytes | None:
     except (OSError, EOFError):
         return None
     except Exception as error:
-        if type(error).__module__ != "zlib":  # zlib.error: damage, which its reader reports
+        if type(error).__module__ != "zlib":  # zlib.error means damage, which the reader of the file reports
             raise
         return None
 

@@ -46,7 +46,7 @@ class SourceFile:
     state: FileState
     """The state of `path` before it was read."""
     begin: int = 0
-    """The first byte of its uncompressed content in `plain_path`, which may hold several small compressed files."""
+    """The first byte of the manifest in `plain_path`, which may hold several small manifests that were unpacked."""
 
 
 @dataclass

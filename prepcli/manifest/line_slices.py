@@ -42,7 +42,7 @@ class LineSlices:
     inputs: list[InputFile] = field(default_factory=list)
     num_records: int = 0
     plain: list[str] = field(default_factory=list)
-    """For each file, the file with its uncompressed bytes; empty for a file without a name, which is open."""
+    """The path of the uncompressed bytes of each file; empty for an open file without a name."""
     _files: dict[int, BinaryIO] = field(default_factory=dict)
 
     def block(self, unit: LineSlice) -> bytes:

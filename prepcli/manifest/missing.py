@@ -18,7 +18,7 @@ _MAX_ABOVE = 4
 
 def spread_over(count: int) -> list[int]:
     """Up to `SAMPLE_SIZE` of the numbers below `count`, evenly spread from the first to the last."""
-    # Not with NumPy, whose import takes a fifth of the start of `make-manifest`.
+    # NumPy is not used, because its import takes a fifth of the start of `make-manifest`.
     steps = min(SAMPLE_SIZE, count) - 1
     return [number * (count - 1) // steps for number in range(steps + 1)] if steps > 0 else [0] * count
 

@@ -57,7 +57,7 @@ def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple
         )
 
     low, high = 0, sum(sizes)
-    while low < high:  # finds the minimum number of draws that gives enough
+    while low < high:  # finds the minimum number of draws that gives enough examples
         middle = (low + high) // 2
         low, high = (low, middle) if kept_after(middle) >= wanted else (middle + 1, high)
     shares = allot(data, sizes, num_lines, low)

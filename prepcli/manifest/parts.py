@@ -60,7 +60,7 @@ class Numbers(NamedTuple):
 
 
 class Collector(Protocol):
-    """Computes what a command needs of the fields of the usable records of a range.
+    """Computes values for a command from the fields of the usable records of a range.
 
     Attributes:
         fields: the fields that it gets.
@@ -76,7 +76,7 @@ class Collector(Protocol):
         """
 
     def result(self) -> Any:
-        """Return what was computed of all added records; it is sent to another process."""
+        """Return the values that were computed from all added records; they are sent to another process."""
 
 
 class ParquetColumns(NamedTuple):
@@ -95,11 +95,11 @@ class Columns(NamedTuple):
     keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
     """Names, and functions of `audio_filepath` whose 64-bit hashes are kept."""
     field_keys: tuple[tuple[str, FieldKey], ...] = ()
-    """The same for other fields; these functions may reject a line."""
+    """Names, and functions of other fields whose 64-bit hashes are kept; these functions may reject a line."""
     cuts: bool = False
-    """The lines are lhotse cuts, not NeMo records."""
+    """Whether the lines are lhotse cuts, not NeMo records."""
     parquet: ParquetColumns | None = None
-    """The files are Parquet; each row is read as a line."""
+    """Whether the files are Parquet; then each row is read as a line."""
     seconds_of: Callable[[bytes, str], float] | None = None
     """A module-level function that returns the seconds of encoded audio, given its name too; for Parquet without
     durations."""

@@ -13,7 +13,7 @@ from prepcli.manifest.fields import decode_value, parse_fields, shown
 from prepcli.storage.containers import UNUSABLE
 
 MAX_SECONDS = 1e9
-"""32 years: longer durations and offsets are mistakes, and do not fit the integers that count samples."""
+"""Maximum duration and offset, 32 years: longer ones are mistakes, and do not fit the integers that count samples."""
 
 Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
 
@@ -85,7 +85,7 @@ def _said_by_catalogue(raw: msgspec.Raw) -> RecordRejected:
 def fields_to_json(
     fields: Mapping[str, msgspec.Raw], changes: Mapping[str, Value], remove: Collection[str] = ()
 ) -> bytes:
-    """See `Record.to_json`; for lines that are not usable records."""
+    """The same as `Record.to_json`, for lines that are not usable records."""
     parts: list[bytes | msgspec.Raw] = []
     for name, raw in fields.items():
         if name in remove:

@@ -291,7 +291,8 @@ def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], 
 
 
 MIN_SHARED_BYTES = 8 << 20
-"""With less input (compressed bytes count eight times), each rank reads for itself, in a fraction of a second."""
+"""Minimum bytes of input that ranks read together; each rank reads less input alone. Compressed bytes count eight
+times."""
 _FORMAT = 4
 
 
@@ -403,7 +404,7 @@ def _find(folder: Path, inputs: Sequence[Input], workspace: Workspace) -> Manife
             return None
         source.state = one.state
     if doubtful and workspace.spool is not None:
-        with contextlib.suppress(OSError):  # the next start then need not read them again
+        with contextlib.suppress(OSError):  # so that the next start need not read the manifests again
             save_stored(folder, stored)
     if workspace.spool is not None:
         remove_parts(folder)

@@ -20,7 +20,7 @@ _KINDS: Mapping[str, Kind] = {
     "LabelsType": "labels",
     "MaskType": "mask",
 }
-"""The kind for each of NeMo's classes of elements."""
+"""The kinds of tensors by NeMo's classes of batch elements."""
 
 
 _CODES: tuple[str, Kind] = ("audio_codes", "codes")

@@ -34,7 +34,7 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
 
 
 def notes_on_codec_model(name: str) -> list[str]:
-    """Notes for a plan if, as far as is known without network, the codec cannot exist."""
+    """Notes for a plan if the codec cannot exist, as far as this can be known without network."""
     return [] if is_plugin(name) else notes_on_name(name, OPTION, MODEL_CLASS, "tts")
 
 
@@ -55,7 +55,7 @@ def codec_name(model: str, given: str | None = None) -> str:
     if is_plugin(model):
         entry, argument = parts_of(model)
         model = f"{entry}_{Path(argument).name}" if argument else entry
-    last = Path(model).name or Path(model).absolute().name  # also right for `.`
+    last = Path(model).name or Path(model).absolute().name  # the second works for `.` too
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", last.removesuffix(".nemo")).lstrip("._-")
     return name or "codec"
 

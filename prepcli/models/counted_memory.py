@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 NUM_LARGE = 1 << 14
-"""Entries of a large tensor. For smaller tensors, computing takes no longer than finding the shapes of results."""
+"""Minimum number of entries of a large tensor. For smaller ones, computing is as fast as finding the shapes of
+results."""
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)  # new in Python 3.13
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
 """Flags of `mmap`. A tensor may be larger than the memory of this machine, because no memory is reserved for it."""
@@ -149,7 +150,7 @@ def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list
         return None  # the shape depends on values or cannot be known without computing, or the operation fails
     results = _tensors(leaves)
     if not all(map(_has_fractions, results)) or not _storages(_tensors(flat)).isdisjoint(_storages(results)):
-        return None  # in the second case, a view that is not marked as one
+        return None  # the second condition finds a view that is not marked as one
     return [_described(one) if isinstance(one, torch.Tensor) else one for one in leaves], structure
 
 

@@ -26,7 +26,7 @@ from prepcli.storage.transfer import Part, download
 
 _NEMOS_NAME = "maybe_download_from_cloud"
 _FAILURES = 3
-"""Consecutive failures after which the network counts as missing: nodes of a cluster often have none."""
+"""Number of consecutive failures after which the network counts as missing: nodes of a cluster often have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def fetch_model(url: str, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = target.with_name(f".{target.name}.claims")
     do_together([model], _fetch, _is_whole, Claims(folder, 0, Life(folder, new_rank_id())))
-    shutil.rmtree(folder, ignore_errors=True)  # removes files of killed processes; no process waits for them any more
+    shutil.rmtree(folder, ignore_errors=True)  # removes files of killed processes, for which no process waits any more
 
 
 def _fetch(model: _Model) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 QWEN_CODEBOOKS = 16
-"""Codebooks that Qwen3-TTS uses, of the 32 of its tokenizer."""
+"""Number of codebooks that Qwen3-TTS uses; its tokenizer has 32."""
 
 
 @dataclass(frozen=True, slots=True)

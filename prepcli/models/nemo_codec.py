@@ -106,7 +106,7 @@ _PADDING_BUFFERS = ("stride", "kernel_size", "padding_total")
 
 
 def fold_weight_norm(model: Any) -> None:
-    """Replace the norm and direction of each layer's weights by the weights, which keep their bits."""
+    """Replace the norm and the direction of each layer's weights by the computed weights, bit for bit."""
     from torch.nn.utils import parametrize
 
     for module in model.modules():
@@ -257,7 +257,7 @@ _ENCODERS: dict[str, Callable[[Any, "Tensor", Rows], "Tensor"]] = {
 MODEL_CLASS = "AudioCodecModel"
 _MAX_FRAMES_TRIED = 64
 _FRAMES_COMPARED = 4
-"""Frames above the minimum for which a codec's codes are compared with NeMo's at loading."""
+"""A codec's codes are compared with NeMo's at loading, for the minimum number of frames and this many more."""
 
 
 class NemoCodec:

@@ -215,7 +215,7 @@ def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
     for path in spec.tokenizers:
         kind, found = kind_of_tokenizer(path)
         if kind == "hf":
-            if not os.path.exists(found):  # AutoTokenizer would try for half a minute, and its error is less clear
+            if not os.path.exists(found):  # AutoTokenizer would try for half a minute, with a less clear error
                 check_reachable(found, "tokenizer_config.json", "tokenizer.json", "config.json")
             loaded.append(AutoTokenizer(found.removesuffix("/tokenizer.json"), use_fast=True))
             continue

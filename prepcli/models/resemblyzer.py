@@ -33,7 +33,7 @@ MIN_COVERAGE = 0.75
 """A last partial utterance is left out if its share of audio is smaller (the package's default)."""
 HIDDEN, LAYERS, DIM = 256, 3, 256
 GROUP = 16
-"""Partial utterances per call of the network on a CPU: a fixed shape makes matrix products round in the same way."""
+"""Number of partial utterances per call on a CPU: with a fixed shape, matrix products round in the same way."""
 TARGET_DBFS = -30.0
 """Quieter audio is amplified to this level (dB of full scale); the spectra are linear, so the level matters."""
 _INT16_MAX = 32767

@@ -175,7 +175,7 @@ def _run_in_pieces(model: Model, batch: "Sequence[Tensor]") -> Pieces:
         halves = [tensor[:middle] for tensor in batch], [tensor[middle:] for tensor in batch]
         return [piece for half in halves for piece in _run_in_pieces(model, half)]
     if made is None:
-        with _exclusive_lock:  # other threads that failed wait here, and their memory is free
+        with _exclusive_lock:  # other threads that failed wait here, with their memory freed
             made = _try(model, batch)
     return [made]
 

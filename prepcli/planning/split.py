@@ -27,7 +27,7 @@ def shuffled(num_records: int, seed: int, scratch: Scratch | None = None) -> Ind
             keys[chunk] = mix64(np.arange(chunk.start + 1, chunk.stop + 1, dtype=np.uint64) * GOLDEN + added)
     order = scratch.empty(num_records, np.int64)
     done = 0
-    for positions in groups_of(keys):  # in ascending order of their keys
+    for positions in groups_of(keys):  # groups come in ascending order of their keys
         order[done : done + len(positions)] = positions[np.argsort(keys[positions], kind="stable")]
         done += len(positions)
     return order

@@ -32,8 +32,8 @@ REPEAT_SECONDS = 90.0
 """Silence after which a rank counts as dead if a mistake only repeats its work: six times `BEAT_SECONDS`, because
 network file systems show a change some seconds later, and busy machines wake processes late."""
 DELETE_SECONDS = 3600.0
-"""Silence after which a rank counts as dead if a mistake deletes what it has made: longer than a machine is stopped
-(a machine that is moved, a file server that fails over)."""
+"""Silence after which a rank counts as dead if a mistake deletes the rank's files: machines rarely stand still for so
+long (a virtual machine that is moved, a file server that fails over)."""
 EMPTY_SECONDS = 15.0
 """Silence after which a claim without an owner counts as left by a process that was killed before it wrote its name,
 which it does at once; other machines see that some seconds later. A mistake repeats work."""
@@ -81,7 +81,7 @@ class Owner(NamedTuple):
 def this_place() -> str:
     """An identifier of host, boot and PID namespace; two processes with the same one can see each other's PID."""
     parts = [socket.gethostname(), "", ""]
-    with contextlib.suppress(OSError):  # no /proc: no containers either
+    with contextlib.suppress(OSError):  # a system without /proc has no containers either
         parts[1] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         parts[2] = str(Path("/proc/self/ns/pid").stat().st_ino)
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:16]
@@ -134,7 +134,7 @@ def list_anew(folder: Path) -> None:
     A network file system may list a file some seconds late.
     """
     probe = folder / f".list~{uuid.uuid4().hex}"
-    with contextlib.suppress(OSError):  # there is no such folder, or nothing can be written there
+    with contextlib.suppress(OSError):  # the folder does not exist, or cannot be written
         probe.mkdir()
         probe.rmdir()
 
@@ -194,7 +194,7 @@ class Life:
                     self._folder.rmdir()
 
     def work_on(self, what: str) -> None:
-        """Say what this rank works on, a word."""
+        """Show the task of this rank, as one word."""
         if self._on != what:
             self._on = what
             if self._is_at_work:
@@ -235,7 +235,7 @@ class Life:
         return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 
     def others(self, silence: float, on: str | None = None) -> bool:
-        """Whether another rank is at work here, on this or, if `on` is None, on anything.
+        """Whether another rank is at work in this folder, on the task `on` or, if that is None, on any task.
 
         The file of a rank that is just writing to it may be empty: then it may work on anything.
         """
@@ -272,5 +272,5 @@ def last_change(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
-    except OSError:  # such as ESTALE: another machine may be removing it
+    except OSError:  # ESTALE, for example: another machine may be removing the file
         return math.inf

@@ -136,7 +136,7 @@ class WorkerPool:
         for process in processes:
             with contextlib.suppress(ValueError, AssertionError):
                 process.join(timeout=5)
-        if manager is not None:  # when the interpreter ends, waking it would use a closed pipe
+        if manager is not None:  # waking the manager when the interpreter ends would use a closed pipe
             manager.join(timeout=5)
 
     def _what_died(self) -> WorkerDiedError:

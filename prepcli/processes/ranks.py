@@ -94,7 +94,7 @@ class Launcher(NamedTuple):
     launch: Callable[[Environ], _Launch] = lambda _: _Launch()
 
     def is_set(self, environ: Environ, world_size: int | None) -> bool:
-        """Whether both numbers are given."""
+        """Whether the rank and the world size are both given."""
         has_size = environ.get(self.world_size) or (self.takes_world_size and world_size is not None)
         return bool(environ.get(self.rank) and has_size)
 
@@ -170,7 +170,7 @@ LAUNCHERS = (
 """The launchers by precedence. The first whose numbers are set has started this process, unless it is a Slurm step and
 one of the others runs within it."""
 _MAY_BE_ALONE = ("Open MPI", "MPI", "Kubernetes", "SkyPilot")
-"""Launchers that say nothing if they have started one rank: it may start a rank per GPU, as without a launcher."""
+"""Launchers that may have started only one rank: that rank may start one rank per GPU, as without a launcher."""
 
 
 def detect_rank(
@@ -236,7 +236,7 @@ def _alone(environ: Environ, world_size: int | None) -> Rank:
 
 
 def _local_rank_of_any(environ: Environ) -> int | None:
-    """The number on the machine for a rank from the command line: the inner launcher may have started the processes."""
+    """The number on its machine of a rank from the command line, if any launcher gives the number."""
     texts = (environ.get(name, "") for one in reversed(LAUNCHERS) for name in one.local_rank)
     return next((int(text) for text in texts if text.isdecimal()), None)
 

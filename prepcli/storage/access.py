@@ -43,7 +43,7 @@ class _Helper:
         with self.lock, self._for_sure():
             with no_interruption():
                 self.pipe.send((function, arguments))
-            while not self.pipe.poll(TICK):  # a silent store is asked for minutes; this loop lets Ctrl-C end it
+            while not self.pipe.poll(TICK):  # waiting for a silent store takes minutes; this loop lets Ctrl-C end it
                 pass
             with no_interruption():
                 succeeded, value = self.pipe.recv()
@@ -111,7 +111,7 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
 
 
 def start_helper() -> None:
-    """Start the helper, which imports what its requests need while the command imports its own modules."""
+    """Start the helper, which imports the modules for requests while the command imports its own."""
     _helper()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the import takes a fifth of a small run's time
 Item = TypeVar("Item")
 
 AT_ONCE = 64
-"""Requests of a worker that are under way at the same time."""
+"""Maximum number of requests of a worker at the same time."""
 BEGINNING_BYTES = 1 << 20
 """Bytes of an object that are requested ahead; longer objects, such as long recordings, are read in ranges."""
 MAX_BYTES = 32 << 20

@@ -40,7 +40,7 @@ Measured with 1 GB in four tars: 12 MiB take 5 % less time than 8, as each part 
 would take too much memory in a worker that writes two tars at once, as for Lhotse Shar with contexts.
 """
 PARTS_AT_ONCE = 3
-"""Parts of one upload that are sent at the same time; each is in memory until it has arrived."""
+"""Number of parts of one upload that are sent at the same time; each is in memory until it has arrived."""
 _numbers = itertools.count()
 
 
@@ -374,7 +374,7 @@ def finish_upload(number: int, num_bytes: int) -> str:
     if file is None:
         data = b"".join(_uploads[number].waiting)
         etag = put_object(str(address), data)
-        import hashlib  # for stores only: loading OpenSSL takes 3 ms
+        import hashlib  # imported for stores only: loading OpenSSL takes 3 ms
 
         if len(data) == num_bytes and etag == hashlib.md5(data, usedforsecurity=False).hexdigest():
             del _uploads[number]

@@ -53,7 +53,7 @@ def state_of(file: str | AnyPath | int) -> FileState:
 
 
 def _joined(states: list[FileState]) -> FileState:
-    """One state for several files, which differs if any of theirs does."""
+    """One state for several files: it changes if the state of any of them changes."""
     inodes, changes = (
         hashlib.sha256(repr(one).encode()).digest()[:7] for one in zip(*(state[2:] for state in states), strict=True)
     )
@@ -102,7 +102,7 @@ def read_at(file: int, size: int, offset: int) -> bytes:
 def _name_of(file: int) -> str:
     try:
         return os.readlink(f"/proc/self/fd/{file}")
-    except OSError:  # there is no /proc
+    except OSError:  # this system has no /proc
         return f"descriptor {file}"
 
 
@@ -140,7 +140,7 @@ def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str]
     by_path: dict[str, AnyPath] = {}
     for path in outputs:
         found = _stat(path)
-        if found is not None and stat.S_ISREG(found.st_mode):  # not for /dev/null, for instance
+        if found is not None and stat.S_ISREG(found.st_mode):  # a device such as /dev/null is not replaced
             by_identity[found.st_dev, found.st_ino] = path
             by_path[folded(os.path.realpath(str(path)))] = path
     if not by_identity:

@@ -49,7 +49,7 @@ def tokenizer_file(name: str) -> str:
         ) from None
     except RepositoryNotFoundError:
         raise UsageError(f"{_not_here(name)}, and {host} has no public {name}; {_ADVICE}") from None
-    except LocalEntryNotFoundError as error:  # the hub has not answered; a subclass of the next one
+    except LocalEntryNotFoundError as error:  # the hub has not answered; this class derives from the next one
         why = _first_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
         raise UsageError(f"{_not_here(name)}, and downloading it from {host} failed: {why}") from None
     except EntryNotFoundError:

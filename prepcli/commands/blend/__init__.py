@@ -1,1 +1,1 @@
-"""blend: an `input_cfg` that mixes finished data sets by weights, or such a list for WeNet."""
+"""blend: mixes finished data sets by weights, in an `input_cfg` for NeMo or in a list for WeNet."""

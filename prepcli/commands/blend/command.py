@@ -242,7 +242,7 @@ Size = tuple[int, float]
 
 
 def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
-    """A set for WeNet: the folder with its `shards.list` or `data.list`, or such a list.
+    """A set for WeNet: the folder with its `shards.list` or `data.list`, or one of these lists.
 
     The node's entry has `type` (the `data_type` of WeNet), `list` (the file), and `lines`, with absolute paths.
 
@@ -254,7 +254,7 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
     if here.is_dir():
         found = next((one for one in sets_in(here) if isinstance(one, WenetSet)), None)
         if found is None:
-            finished_reports(here)  # an unfinished set has no list yet
+            finished_reports(here)  # raises for an unfinished set, which has no list yet
             raise UsageError(
                 f"{path} has neither {LIST_NAME} nor {RAW_LIST_NAME}: an OUT.list mixes sets for WeNet; for NeMo, "
                 "write OUT.yaml"
@@ -379,7 +379,7 @@ def _absolute_items(listed: AnyPath, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _measure_tar(tar: str) -> Size:
-    """The size of a shard."""
+    """The number of the utterances in a shard, and their duration."""
     problems: list[str] = []
     records, seconds = 0, 0.0
     for member, data in read_members(Path(tar), tar, None, problems):
@@ -393,7 +393,7 @@ def _measure_tar(tar: str) -> Size:
 
 
 def _measure_items(lines: Sequence[str]) -> Size:
-    """The size of lines of a data list."""
+    """The number of the utterances in lines of a data list, and their duration."""
     records, seconds = 0, 0.0
     for item in map(json.loads, lines):
         with contextlib.suppress(RecordRejected):

@@ -21,7 +21,7 @@ class Node:
         is_tarred: NeMo reads it as a stream; None for a group.
         tags: fields to set in all its records.
         children: members of a group.
-        notes: what the user should know of its data.
+        notes: notes on its data for the user.
         weight: its weight in its group; the weights of a group add up to 1.
     """
 
@@ -38,7 +38,7 @@ class Node:
     weight: float = 1.0
 
     def total(self) -> None:
-        """Add up the groups below."""
+        """Set the seconds and records of this group, and of the groups in it, to the sums over their members."""
         for child in self.children:
             child.total()
         if self.children:

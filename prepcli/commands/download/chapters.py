@@ -48,7 +48,7 @@ MAX_DIFFERENCE = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Chapters:
-    """A corpus of long recordings, its published manifests, and what is made of them.
+    """A corpus of long recordings, its published manifests, and the files to make.
 
     Attributes:
         command, name: of the run, and of the folder of its output.
@@ -120,7 +120,7 @@ _Plan = Plan[RecordUnit, ChapterContents]
 
 
 class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
-    """A record is a line of the published manifest; a unit is a few chapters with all their records."""
+    """Cuts chapters. A record is a line of the published manifest; a unit is a few chapters and their records."""
 
     def __init__(self, corpus: Chapters, metadata: Path, chapters: Path | None, num_workers: int) -> None:
         self.corpus, self.num_workers = corpus, num_workers
@@ -142,7 +142,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         return None
 
     def own_settings(self) -> dict[str, Any]:
-        """The name of the corpus, which contains the edition."""
+        """The name of the corpus; the edition is a part of it."""
         return {"corpus": self.corpus.name}
 
     def output_patterns(self, plan: _Plan) -> Sequence[str]:

@@ -32,7 +32,7 @@ from prepcli.storage.transfer import FetchError
 
 _BLOCK = 1 << 20
 _TAR_BLOCK = 64 << 10
-"""At each read tarfile copies the rest of its buffer; with a buffer of 1 MiB, this took half of the time."""
+"""Size of tarfile's buffer. Each read copies the rest of the buffer; with 1 MiB, this took half of the time."""
 _END_OF_TAR = bytes(1024)
 _MALFORMED = (
     *(EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile, ValueError, ArithmeticError, LookupError),

@@ -117,7 +117,7 @@ def only_audio_came_back(before: Path, now: Path) -> bool:
         if sha256(raw).digest() == digest:
             continue
         differ = True
-        is_new_reject = not digest and line.reason is not None  # a recording that no transcript names
+        is_new_reject = not digest and line.reason is not None  # true for a recording that no transcript names
         if not is_new_reject and (text is None or text != line.fields.get("text")):
             return False
     return differ and not known

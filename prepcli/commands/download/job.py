@@ -58,7 +58,7 @@ CorpusPlan = Plan[LineRange, LineIndex]
 
 
 class CorpusJob(LineJob[LineRange, LineIndex]):
-    """Units are batches of utterances. Audio is converted if the data set requires it, or used as published.
+    """Makes manifests, and converts audio if the data set requires it. A unit is a batch of utterances.
 
     Paths in manifests are relative to the manifest's folder, as NeMo, lhotse's reader of NeMo manifests and prepcli
     expect, so the data root can be moved as a whole. Recordings outside of the data root have absolute paths.

@@ -1,4 +1,4 @@
-"""download lhotse: run a recipe of lhotse in a process of its own, then make manifests of what it has written."""
+"""download lhotse: run a recipe of lhotse in a process of its own, then make manifests of its output."""
 
 import contextlib
 import difflib
@@ -182,7 +182,7 @@ def _run(workspace: Workspace, name: str, arguments: list[str]) -> Prepared:
             raise kind(
                 f"the recipe {ended}: {': '.join(said)}; all that it said is in {log}. By hand: {shlex.join(words)}"
             )
-        _parts(folder, arguments[0])  # a recipe that finds nothing fails, and is run again
+        _parts(folder, arguments[0])  # raises if the recipe has found nothing, so that it is run again
         os.sync()
         done = Prepared(arguments, folder.name, os.getcwd())
         write_json(marker, done)

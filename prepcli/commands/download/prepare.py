@@ -26,7 +26,7 @@ from prepcli.storage.input_files import same_file
 from prepcli.storage.transfer import FetchError, part_of, sidecar_of
 
 ARCHIVES = "archives"
-"""Folder in the data root for archives, as long as they are needed or with `--keep-archives`."""
+"""Name of the folder in the data root for archives that are still needed, or kept (`--keep-archives`)."""
 
 
 class UnpackedMarker(msgspec.Struct):
@@ -70,7 +70,7 @@ def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
 
 
 def plan_fetching(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> dict[str, Any]:
-    """Return what `ensure_unpacked` would fetch: name, address, size (None: unknown), and bytes fetched already."""
+    """Return the archive that `ensure_unpacked` would fetch: name, address, size (None: unknown), fetched bytes."""
     assert data_set.archive is not None
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
     given = _given(data_set, fetching)

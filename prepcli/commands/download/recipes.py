@@ -14,7 +14,7 @@ class Recipe:
         languages: their names; empty if the recipe does not say.
         arguments: the arguments before the folder of the output.
         needs: options of lhotse without which it reads nothing.
-        remark: what its manifests lack, or what is rejected.
+        remark: a remark on its manifests, such as missing texts or rejected records.
         has_absolute_paths: whether its option `--absolute-paths` is needed for paths that can be found again.
         refused: why no manifest can be made of it.
     """

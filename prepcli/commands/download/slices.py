@@ -208,7 +208,7 @@ SlicingPlan = Plan[Chunk, None]
 
 
 class SlicingJob(UnitJob[Chunk, None]):
-    """A record is a line of a transcript; several records make one line of a manifest.
+    """Cuts slices. A record is a line of a transcript; several records make one line of a manifest.
 
     Args:
         corpus: finds and reads the conversations.

@@ -162,7 +162,7 @@ class OutputOptions:
             check_plot(self.plot)
 
     def budget(self) -> "Budget":
-        """The maximum of rejects.
+        """The limit for rejects, from `--max-rejects`.
 
         Raises:
             UsageError: the number is negative or not a number.
@@ -351,10 +351,10 @@ def with_prompt_of(tokenizer: "TokenizerSpec", data: "DataSet | Mix") -> "Tokeni
 
 
 def lower_limit(value: float | None) -> float:
-    """The minimum, or minus infinity."""
+    """The lower limit; minus infinity if there is none."""
     return -math.inf if value is None else value
 
 
 def upper_limit(value: float | None) -> float:
-    """The maximum, or infinity."""
+    """The upper limit; infinity if there is none."""
     return math.inf if value is None else value

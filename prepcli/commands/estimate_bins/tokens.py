@@ -221,7 +221,7 @@ class TokenBinsReport(BinsText):
     padding_without_buckets: list[float]
     notes: list[str]
     inputs: Ints = field(repr=False)
-    """Shape (num_examples,). In one dimension with `measure_total_length`, the sum of input and output."""
+    """Lengths, shape (num_examples,): input tokens, or in one dimension with `measure_total_length` the total."""
     outputs: Ints = field(repr=False)
 
     def __repr__(self) -> str:

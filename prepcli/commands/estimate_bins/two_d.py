@@ -91,9 +91,9 @@ class Bins2dReport(BinsText):
     padding_without_buckets: Paddings
     notes: list[str]
     durations: Floats = field(repr=False)
-    """Shape (num_examples,), ascending."""
+    """The durations of the examples, ascending, of shape (num_examples,)."""
     tokens: npt.NDArray[np.int32] = field(repr=False)
-    """Shape (num_examples,)."""
+    """The number of tokens of each example, of shape (num_examples,)."""
 
     def __repr__(self) -> str:
         return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "max_tps", "num_examples", "hours")

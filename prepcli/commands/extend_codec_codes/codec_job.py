@@ -24,7 +24,7 @@ from prepcli.models.protocols import Codec
 from prepcli.storage.paths import AnyPath
 
 MAX_RATE = 48000
-"""Audio up to this rate (Hz) goes to a GPU in batches through shared memory."""
+"""Maximum rate (Hz) of audio that goes to a GPU in batches through shared memory."""
 
 
 class CodecJob(ModelJob[UnitT, Contents, Codec]):

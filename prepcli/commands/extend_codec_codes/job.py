@@ -185,8 +185,8 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
                     index = f"{MIRROR}/{mirrored(path)}"
                     known = self.folder / index
                     writer.add(index, known.read_bytes() if known.is_file() else make_index(path, kind))
-        elif not (out / MIRROR / mirrored(first.cuts)).exists():  # set of another program: `prepcli index` completes it
-            return {}
+        elif not (out / MIRROR / mirrored(first.cuts)).exists():
+            return {}  # a set of another program, whose mirror `prepcli index` completes
         return {INDEXED_CONFIG: indexed_shar_config(fields, out)}
 
 

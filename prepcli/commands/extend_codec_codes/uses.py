@@ -53,7 +53,7 @@ def target_of(records: Records, number: int, record: Record) -> Use:
 
 
 def context_use(records: Records, number: int, record: Record) -> Use | None:
-    """The segment of its context; None if it has none. Raises `RecordRejected` for an invalid context."""
+    """The segment that is the context of a record; None without context. Raises `RecordRejected` for an invalid one."""
     context = context_of(record, required=False)
     if context is None:
         return None

@@ -97,7 +97,7 @@ def _pairs(
 
 
 def _cells(segments: Segments, steps: tuple[int, int]) -> NDArray[np.uint64]:
-    """A number for the file of each row and the cells of its start and end."""
+    """A number for each row, from its file and from the cells of its start and end."""
     start, end = (
         mix64((np.floor(seconds / _TOLERANCE).astype(np.int64) + step).view(np.uint64))
         for seconds, step in zip((segments.start, segments.end), steps, strict=True)
@@ -115,7 +115,7 @@ _PAIRS = 1 << 15
 
 
 class Chosen(NamedTuple):
-    """The chosen row for each row, and their cosine similarity; -1 and NaN if there is no candidate."""
+    """For each row, the number of the chosen row and the cosine similarity; -1 and NaN if there is no candidate."""
 
     best: NDArray[np.int64]
     similarity: NDArray[np.float64]

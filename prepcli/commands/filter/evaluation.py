@@ -72,14 +72,14 @@ class Values:
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The kinds of the values that are there; `object` for a JSON object."""
+        """The kinds of all values that are not missing; `object` for a JSON object."""
         return frozenset(_KINDS.get(one, "object") for one in self._types - {_NONE})
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64]:
-        """The values as numbers; NaN if they are missing. They must be numbers."""
+        """The values, which must be numbers, as an array; NaN for a missing value."""
         try:
-            return np.array(self.items, np.float64)  # None is NaN
+            return np.array(self.items, np.float64)  # None becomes NaN
         except OverflowError:
             return np.array([_finite(one) for one in self.items], np.float64)
 
@@ -113,7 +113,7 @@ class Values:
 
 
 class NumberColumn(Values):
-    """Computed numbers, NaN if they are missing, or the numbers `items` with their digits."""
+    """The values of a computed number, NaN if they are missing, or the numbers `items` of an expression."""
 
     kinds = frozenset({"number"})
 

@@ -254,7 +254,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def _take(self, *texts: str) -> _Token | None:
-        """The next token if it is one of these words or signs."""
+        """The next token if it is one of some words or signs."""
         token = self._here
         if token.kind in ("word", "sign") and token.text in texts:
             self._next += 1

@@ -59,7 +59,7 @@ def set_to_mark(path: Path) -> TarredSet:
 
 
 def manifests_of(one: TarredSet) -> list[Path]:
-    """The manifests of all buckets in which each record occurs once."""
+    """The manifests that together have each record once, from all buckets."""
     return [Path(name) for part in one.sets for name in part.record_files()]
 
 
@@ -89,7 +89,7 @@ def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
 def mark_set(one: TarredSet, reasons: Reasons, facts: Mapping[str, Any]) -> bool:
     """Write the marks into all manifests of all versions; returns whether one of them has changed.
 
-    `facts`: what was marked, which is kept in OUT.prepcli as long as there are marks.
+    `facts`: facts about the marks, which are kept in OUT.prepcli as long as there are marks.
     """
     folder = Path(str(one.folder))
     units, record = _units(folder), Workspace(folder).root / MARKS_FILE
@@ -151,7 +151,7 @@ def _units(folder: Path) -> dict[str, _Unit]:
 
 
 def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) -> bool:
-    """Replace a manifest and its index, and what its unit has recorded of them; returns whether the manifest differs.
+    """Replace a manifest, its index, and the unit's record of both; returns whether the manifest has changed.
 
     A note has the new content before it appears, so the file is known as ours whenever this ends. The old index is
     moved away before the manifest is replaced, because readers do not notice that an index is stale.
@@ -196,7 +196,7 @@ def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) 
 
 @contextlib.contextmanager
 def _recording(unit: _Unit, marker: Marker) -> Iterator[None]:
-    """Note what a unit is about to publish, and record it as done afterwards."""
+    """Note the files that a unit is about to publish; after the context, record them as published."""
     noted = note(unit.workspace, unit.name, marker, unit.workspace.root)
     yield
     mark(unit.workspace, unit.name, marker, marker.files, noted, unit.workspace.root)

@@ -38,7 +38,7 @@ class Planning:
     """Reads the manifests, gives each record a bit per rule that drops it, and adds up what the rules cost.
 
     Bits of expressions come first, then those of `--drop-listed`, `--unique` and `--sample`, which are applied in this
-    order: `--unique` to what the others keep, `--sample` to what is left.
+    order: `--unique` to the records that the others keep, `--sample` to the rest of these.
     """
 
     def __init__(

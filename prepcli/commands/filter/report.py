@@ -75,7 +75,7 @@ class RuleTally:
             known = self._names[number]
             at = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
             sums = self._sums[number]
-            if len(known) > sums.shape[1]:  # twice as many as needed, because it grows with each part
+            if len(known) > sums.shape[1]:  # space for twice as many, because `known` grows with each part
                 sums = self._sums[number] = np.pad(sums, ((0, 0), (0, 2 * len(known) - sums.shape[1])))
             here = group_of[number]
             there = here >= 0

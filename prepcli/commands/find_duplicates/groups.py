@@ -1,4 +1,4 @@
-"""Groups of records: by equal keys or joined pairs, and the lines that are written of them."""
+"""Groups of records with equal keys or with joined pairs, and the lines that are written for these records."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice

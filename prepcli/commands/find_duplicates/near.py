@@ -73,7 +73,7 @@ class Fingerprints:
 
 
 class _Pair(NamedTuple):
-    """Two records that may be aligned: word n + `shift` of the first is about that of n in the second."""
+    """Two records that may be aligned: word n + `shift` of the first is about word n of the second."""
 
     first: int
     second: int

@@ -34,5 +34,5 @@ class DuplicatesReport(Report):
         return "\n".join([super().__str__(), *([as_text(lines)] if lines else [])])
 
     def __format__(self, spec: str) -> str:
-        """The same text for all formats."""
+        """The text that `str` gives, whatever the format is."""
         return str(self)

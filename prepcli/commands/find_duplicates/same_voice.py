@@ -47,7 +47,7 @@ _NAME = "parts/{}.voices"
 _PAIRS_SHOWN = 20
 _VALUES_AT_ONCE = 1 << 24
 _ROUNDING = 1e-4
-"""More than the rounding error of a similarity in float32."""
+"""An upper bound for the rounding error of a similarity in float32."""
 
 
 @dataclass(frozen=True, slots=True)

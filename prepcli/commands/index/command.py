@@ -62,7 +62,7 @@ class IndexReport(msgspec.Struct):
 
     @property
     def exit_code(self) -> int:
-        """1 if there are problems."""
+        """The exit code: 1 if there are problems."""
         return 1 if self.problems else 0
 
     def __str__(self) -> str:
@@ -294,7 +294,7 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 
 
 def _moved(found: IndexedSet) -> Iterator[str]:
-    """A problem for each other folder that the mirror of a set has indexes of, if it has none of the set itself."""
+    """A problem for each folder whose indexes are in the mirror of a set, if the set's own indexes are not there."""
     if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
         rebase = "" if is_address(found.name) else "--rebase "
         for place in old_places(found.mirror, path_of(found.name)):

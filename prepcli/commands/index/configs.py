@@ -86,7 +86,7 @@ def expanded(spec: Any) -> list[AnyPath]:
 
 
 def _names(spec: Any) -> list[str]:
-    """The paths of a spec, unchanged."""
+    """The paths, patterns and names in `spec`, unchanged."""
     items = [spec] if isinstance(spec, str) else spec
     if isinstance(items, list):
         names = [item[0] if isinstance(item, list) and item else item for item in items]

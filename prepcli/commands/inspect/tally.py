@@ -203,5 +203,5 @@ def _extension(path: str) -> str:
 
 
 def column(pieces: Sequence[npt.NDArray[Any]]) -> Floats32:
-    """The pieces of a column in one array."""
+    """Return one array with all pieces of a column."""
     return np.concatenate([np.empty(0, np.float32), *pieces])

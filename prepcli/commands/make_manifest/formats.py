@@ -130,7 +130,7 @@ class Walk:
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself
+    except OSError:  # a link may lead to itself
         return False
 
 

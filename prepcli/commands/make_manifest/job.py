@@ -44,7 +44,7 @@ from prepcli.storage.input_files import state_of
 from prepcli.storage.one_name import OTHER_FORM, other_forms
 
 _SAME_LENGTH = 1e-3
-"""Seconds by which lhotse rounds lengths at most."""
+"""Maximum number of seconds by which lhotse rounds a length."""
 _ODD = re.compile(r"[^\w.-]")
 
 

@@ -65,7 +65,7 @@ def words_of_command(value: str) -> list[str]:
     lexer.whitespace_split = True
     try:
         return list(lexer)
-    except ValueError:  # the shell cannot parse it either
+    except ValueError:  # the shell cannot parse such a command either
         return value.split()
 
 

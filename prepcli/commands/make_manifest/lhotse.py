@@ -31,7 +31,7 @@ class _AudioSource(msgspec.Struct, gc=False):
 
 
 class _Recording(msgspec.Struct, gc=False):
-    """A recording; in the table of recordings too."""
+    """A recording, as cuts and the table of recordings have it."""
 
     id: str
     sources: list[_AudioSource]
@@ -173,7 +173,7 @@ def lhotse_source(files: LhotseFiles, how: str, base: str, run_commands: bool, f
 
 @dataclass
 class _Reader:
-    """Reads the entries of a part, and counts what the user should know."""
+    """Reads the entries of a part, and counts omissions for notes to the user."""
 
     files: LhotseFiles
     run_commands: bool
@@ -204,7 +204,7 @@ class _Reader:
                 yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, _text(line))
 
     def notes(self) -> Iterator[str]:
-        """Notes on what was left out, and on languages without a code."""
+        """Notes on data that were left out, and on languages without a code."""
         if self._recordings is not None:
             import numpy as np
 
@@ -283,7 +283,7 @@ class _Reader:
 
 
 class _Join:
-    """Joins supervisions with their recordings; those of one recording that follow each other look it up once."""
+    """Joins supervisions with their recordings; consecutive supervisions of one recording share a look-up."""
 
     def __init__(self, reader: _Reader, recordings: Table) -> None:
         self._reader, self._recordings = reader, recordings

@@ -14,7 +14,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.storage.input_files import FileState, read_at, state_of
 
-if TYPE_CHECKING:  # a source without tables does not need it
+if TYPE_CHECKING:  # a source without tables does not need NumPy
     import numpy as np
     from numpy.typing import NDArray
 
@@ -127,7 +127,7 @@ def read_table(path: Path, what: str, split: Split) -> Table:
             digest.update(line)
             key, _ = table.split(_decode(line))
             if key:
-                hashes.append(hash(key))  # hashes of this process and its forks; never stored
+                hashes.append(hash(key))  # such hashes hold for this process and its forks, and are never stored
                 places.append(place)
             place += len(line)
     table.sha256 = digest.hexdigest()

@@ -20,7 +20,7 @@ from prepcli.storage.paths import AnyPath
 
 TEXT_KEY = "text"
 TEXT = FieldKey("text", str, is_optional=True)
-"""An index needs this key in addition to the keys of names, to compare its records with those of a set."""
+"""The key that an index needs besides the keys of names, so that its records can be compared with those of a set."""
 
 
 def source_of_member(name: str, sliced: bool) -> str:

@@ -73,7 +73,7 @@ def with_names(
         chosen = ambiguous.copy() if options.slice_with_offset else ambiguous | repeated
         if taken is not None:
             chosen |= taken.hold(stems)
-        if options.channel not in (None, MIX):  # a record with a channel of its own gets such a name
+        if options.channel not in (None, MIX):  # then records with a channel of their own get a marked name
             chosen[:] = True
         ambiguous |= _like_chosen(stems, roots, chosen)
     return TarredLayout(

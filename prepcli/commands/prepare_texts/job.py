@@ -231,7 +231,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
             lines = part.splitlines(keepends=True)
             while lines:
                 while done == bounds[number + 1]:
-                    shard.close()  # a process cannot have thousands of open files
+                    shard.close()  # closed, because a process cannot have thousands of open files
                     number += 1
                     shard = writer.open(self.shard_name(number))
                 some = lines[: bounds[number + 1] - done]

@@ -74,7 +74,7 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
 
 
 def _fill(size: NDArray[np.float64], free: NDArray[np.int64], target: float, may_exceed: bool) -> NDArray[np.int64]:
-    """The groups of `free`, in order, whose sizes add up to the target; `may_exceed`: as nearly as possible."""
+    """Groups of `free`, in order, whose sizes add up to at most the target; with `may_exceed`, to nearly the target."""
     taken: list[NDArray[np.int64]] = []
     gap, left = target, free
     while len(left := left[size[left] <= gap * (1 + 1e-12)]):
@@ -84,7 +84,7 @@ def _fill(size: NDArray[np.float64], free: NDArray[np.int64], target: float, may
         left = left[count:]
     found = np.concatenate([np.empty(0, np.int64), *taken])
     beyond = np.setdiff1d(free, found, assume_unique=True)
-    if may_exceed and gap > 0 and len(beyond):  # one more, if the part is then nearer to its target
+    if may_exceed and gap > 0 and len(beyond):  # take one more group if the part is then nearer to its target
         best = beyond[np.argmin(size[beyond])]
         if size[best] - gap < gap:
             found = np.append(found, best)
@@ -104,7 +104,7 @@ def _seconds_per_unit(groups: Groups, part: Asked) -> float:
 
 
 def _takes_rest(parts: Sequence[Asked], seconds: Sequence[float]) -> int | None:
-    """The part that takes what the others leave."""
+    """The part that takes all records that the other parts leave."""
     rest = next((number for number, one in enumerate(parts) if one.unit == "rest"), None)
     shares = sum(one.amount for one in parts if one.unit == "share")
     if rest is None and abs(shares - 1) < 1e-9 and all(one.unit == "share" for one in parts):

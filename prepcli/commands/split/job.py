@@ -62,7 +62,7 @@ class MakeKeyCollector:
     text: bool
 
     def __call__(self) -> "KeyCollector":
-        """Make one."""
+        """Make a collector."""
         return KeyCollector(self)
 
 

@@ -1,4 +1,4 @@
-"""The report of `split`: what each part holds, against what was asked for."""
+"""The report of `split`: the amount in each part next to the requested amount."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ class SplitReport(Report):
         if self.status == "dry_run":
             return f"split: the plan (nothing is written), {printable(self.out)}\n{table_of(self.details['parts'])}"
         text = super().__str__()
-        is_short = self.status == "nothing_to_do" or "parts" not in self.details  # other ranks are at work
+        is_short = self.status == "nothing_to_do" or "parts" not in self.details  # other ranks still work
         return text if is_short else f"{text}\n{table_of(self.details['parts'])}"
 
     def __format__(self, spec: str) -> str:
-        """The same text for all formats."""
+        """The text that `str` gives, whatever the format is."""
         return str(self)
 
 

@@ -191,7 +191,7 @@ class _Verification:
         self.sizes = OutputSizes(self.out)
         self.is_finished = all(run.is_finished for run in self.runs)
         self.compared: set[str] = set()
-        self.unknown: set[str] = set()  # for example of another command, whose OUT.prepcli was removed
+        self.unknown: set[str] = set()  # files of another command, for example, whose OUT.prepcli was removed
 
     def sha256(self, name: str) -> str | None:
         """The published SHA-256 of a file; the caller compares it."""
@@ -241,7 +241,7 @@ _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
 
 
 def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:
-    """The tarred and the Shar set; else codes or the first export; no kind that only other programs write."""
+    """The sets to check: tarred and Shar sets; without any, codes or the first export that prepcli writes."""
     found = [
         one
         for one in sets_in(out, published)

@@ -35,7 +35,7 @@ class VerifyReport(msgspec.Struct):
 
     @property
     def exit_code(self) -> int:
-        """1 if there are problems."""
+        """The exit code: 1 if there are problems."""
         return 1 if self.problems else 0
 
     def document(self) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
 
 
 def plan_of(name: str, runs: Sequence[PublishedRun]) -> StoredPlan | None:
-    """The plan of the run that published a file, or whose OUT is the file; a single run need not have ended."""
+    """The plan of the run that published a file or whose OUT is the file; if there is only one run, its plan."""
     return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
 
 

@@ -232,7 +232,7 @@ def verify_tarred_set(
     with_tars = bool(numbers)
     in_config = config.get("num_shards") or 0
     expected = max(in_config, len(numbers), len(shard_manifests))
-    has_whole = is_finished or 0 < expected <= in_config  # the last step of a run writes it, after all (further) shards
+    has_whole = is_finished or 0 < expected <= in_config  # the last step of a run writes the whole manifest
     for kind, files in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
         if has_whole and files and files != list(range(expected)):
             missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(files)))

@@ -85,7 +85,7 @@ def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Pat
 def mark(
     workspace: Workspace, unit: str, document: object, names: Collection[str], noted: Path | None, folder: Path
 ) -> None:
-    """Write the marker of a unit all of whose files, `names`, have appeared.
+    """Write the marker of a unit after all of its files, `names`, have appeared.
 
     `noted`: its note, if the note has the same content. `folder`: the temporary directory of the unit.
     """
@@ -136,7 +136,7 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
     for name, state in there.items():
         assert own is not None
         if isinstance(state, os.stat_result) and stat.S_ISDIR(state.st_mode):
-            continue  # publishing reports what is in the way
+            continue  # publishing reports an entry that is in the way
         if name in own.files and own.fits(out / name, name, state, files[name]):
             continue
         if name not in own.files and _has_content(out / name, state, [files[name]]):
@@ -194,7 +194,8 @@ def write_editable(workspace: Workspace, name: str, data: bytes) -> Path:
     if now not in ("", new, *_written(workspace, name)):
         set_aside(workspace, path, name)
     workspace.owned.mkdir(exist_ok=True)
-    with atomic_file(_digest_file(workspace, name)) as file:  # first, else after a kill it counts as changed by users
+    # The digests are written first: after a kill, the file must not count as changed by users.
+    with atomic_file(_digest_file(workspace, name)) as file:
         file.write("".join(f"{digest}\n" for digest in (now, new)).encode())
     with atomic_file(path) as file:
         file.write(data)

@@ -17,7 +17,7 @@ from prepcli.storage.containers import BEGINNING, SEPARATOR, place_of
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
     RejectReason.UNREADABLE_AUDIO.value,
-    RejectReason.BEYOND_AUDIO.value,  # a file that was cut short, and is whole now
+    RejectReason.BEYOND_AUDIO.value,  # the file was cut short, and may be whole now
     RejectReason.OUT_OF_MEMORY.value,  # another device may have enough
 )
 
@@ -61,13 +61,13 @@ def can_append(data: bytes) -> bool:
 
 
 def to_append(rejected: RecordRejected, manifest: str) -> tuple[bytes, bytes]:
-    """The text that makes a reject of a line without its last brace: before the number of the line, and after it."""
+    """The texts that turn a line without its last brace into a reject: before the number of the line, and after it."""
     before = b'"reject_reason":%b,"reject_detail":%b' % (_raw(rejected.reason.value), _raw(rejected.detail))
     return b',%b,"manifest_line":' % before, b',"manifest_filepath":%b}\n' % _raw(manifest)
 
 
 def _add_place(fields: dict[str, msgspec.Raw]) -> None:
-    """Add the container and the member or row of a record in one, unless the record has fields of these names."""
+    """Add the container and the member or row to a record from a container that has no fields of these names."""
     path = fields.get("audio_filepath")
     if path is None or SEPARATOR.encode() not in bytes(path):
         return

@@ -46,7 +46,7 @@ class Claims:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Within the context this rank gives signs of life; at its end it gives up what it has claimed."""
+        """Within the context this rank gives signs of life; at its end it gives up its claims."""
         self.begin()
         with self._life.at_work():
             try:
@@ -75,7 +75,7 @@ class Claims:
                     os.write(file, f"{self.rank} {self._life.owner}".encode())
             finally:
                 os.close(file)
-            if not self._path(name, number + 1).exists():  # else this process was stopped before it wrote its name
+            if not self._path(name, number + 1).exists():  # if it exists, this process was stopped too early
                 return True
         raise AssertionError("unreachable")
 
@@ -218,7 +218,7 @@ def _attempt(task: TaskT, do: Callable[[TaskT], object], is_done: Callable[[Task
     if is_done(task) or not claims.take(task.name):
         return
     try:
-        if not is_done(task):  # the rank that had claimed it before may have done it
+        if not is_done(task):  # the rank that claimed the task before may have done it
             do(task)
     finally:
         claims.release(task.name)

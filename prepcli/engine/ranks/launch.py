@@ -191,7 +191,7 @@ def spawn_ranks(
         processes[rank] = process = subprocess.Popen(
             command, env=environ, pass_fds=[watched], start_new_session=True, stderr=stderr
         )
-        if received:  # a signal has arrived before this rank could get it
+        if received:  # pass on a signal that has arrived before this rank existed
             process.send_signal(received[-1])
 
     in_main_thread = threading.current_thread() is threading.main_thread()

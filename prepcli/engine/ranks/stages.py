@@ -1,4 +1,4 @@
-"""The stages before a run has a plan: the common work of its ranks and its progress; for `status`."""
+"""The stages before a run has a plan: the common work of its ranks, and its progress for `status`."""
 
 import shlex
 from pathlib import Path

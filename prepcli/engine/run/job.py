@@ -33,9 +33,9 @@ class RunOptions:
 class Job(ABC, Generic[UnitT, Contents]):
     """One command's work: `plan` its units, `execute` those of a rank, `finish` when all are done.
 
-    A job object holds options and does not change; what follows from the inputs is in the plan, which the engine hands
-    to all other methods. Units, and what is made of each, must depend on the inputs and the settings only: that is what
-    makes the output the same for any number of ranks and workers. Most jobs are a `UnitJob`.
+    A job object holds options and does not change; data from the inputs are in the plan, which the engine passes to all
+    other methods. Units and their outputs must depend on the inputs and the settings only; then the output is the same
+    for any number of ranks and workers. Most jobs are a `UnitJob`.
 
     Attributes:
         reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
@@ -96,7 +96,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         """
 
     def made_of(self, found: OutputSizes, name: str) -> Iterable[str]:
-        """The names of files that follow from the published file `name` alone, from any program: its indexes.
+        """The possible names of indexes of the published file `name`, which any program may have written.
 
         They are removed with the file. `found` has the files in OUT.
         """
@@ -107,11 +107,11 @@ class Job(ABC, Generic[UnitT, Contents]):
         return [file.path for file in plan.inputs]
 
     def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
-        """Further such files, one or several per record; asked for only if files of this job are to be removed."""
+        """Further input files, one or several per record; asked for only if files of this job are to be removed."""
         return ()
 
     def missing_sample(self, plan: Plan[UnitT, Contents]) -> str | None:
-        """A message if all files of a sample of those that the units read are missing; None otherwise.
+        """A message if all files of a sample of the input are missing; None otherwise.
 
         Called before the work and in a dry run, so that a wrong folder is found at once.
         """

@@ -168,7 +168,7 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
         "dry_run": f"{report.command}: the plan (nothing is written), {report.out}",
     }.get(report.status, f"{report.command}: not complete yet, {report.out}")
     lines = [title, *(f"  {name:<{width}}  {value}" for name, value in rows)]
-    for name, text in blocks:  # such as YAML, whose lines are pasted unchanged
+    for name, text in blocks:  # YAML, for example, whose lines are pasted unchanged
         lines += [f"  {name}", *(f"    {line}" for line in text.splitlines())]
     if report.retry_with:
         lines.append(retry_line(report.retry_with, report.rejects_by_reason))
@@ -188,7 +188,7 @@ def _size_row(report: Report) -> tuple[str, str]:
 
 
 def retry_line(command: str, rejects: Mapping[str, int]) -> str:
-    """The line that says how to try rejects again; it counts them, unless all may succeed then."""
+    """The line with the command that tries rejects again, and the number of these rejects if others remain."""
     again, total = num_retryable(rejects), sum(count for reason, count in rejects.items() if not asked_for(reason))
     if again == rejects.get(RejectReason.OUT_OF_MEMORY.value):
         return f"  when there is more memory, retry with: {printable_command(command)}"

@@ -55,9 +55,9 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     `OUT.prepcli/traceback_<rank>.txt`, and the run can be continued.
 
     Args:
-        job: what to do.
+        job: the job.
         workspace: the output.
-        options: how; none of them shapes the output.
+        options: the options of the run, none of which shapes the output.
         after: called with the report of a finished run, unless this is a rank that a command has started itself.
 
     Raises:
@@ -334,7 +334,7 @@ def with_continuation(error: IncompleteError, command: str, workspace: Workspace
 
 
 def conclude(report: Report, budget: Budget, after: After | None = None) -> Report:
-    """The report of a run, unless it has too many rejects; outside of our ranks, `after` is called first.
+    """The report of a run without too many rejects; `after` is called first, but not in ranks that a command started.
 
     Raises:
         TooManyRejectsError: with the report.
@@ -422,10 +422,10 @@ def dry_run_report(job: AnyJob, out: AnyPath, rank: Rank, budget: Budget | None 
     """The plan as a report, with all of it in `details`; nothing is written.
 
     Args:
-        job: what would be done.
-        out: where.
-        rank: this process, and how many ranks there would be.
-        budget: how many rejects are allowed.
+        job: the job.
+        out: the output.
+        rank: the rank of this process, and the number of ranks.
+        budget: the number of rejects that are allowed.
 
     Raises:
         UsageError: the inputs or the options cannot work, or audio is missing.

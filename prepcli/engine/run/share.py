@@ -117,7 +117,7 @@ def _grow_total(own: RankProgress) -> None:
 
 
 def drop_markers(workspace: Workspace, markers: dict[str, Marker], units: Iterable[str]) -> None:
-    """Take away the markers of these units and of the finishing merge."""
+    """Remove the markers of some units and of the finishing merge."""
     for unit in [FINISH_UNIT.id, *units]:
         markers.pop(unit, None)
         retire(workspace, unit)

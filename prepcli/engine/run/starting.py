@@ -86,7 +86,7 @@ def _clear_if_asked(run: "Run") -> bool:
 
 
 def _refuse_foreign(run: "Run") -> None:
-    """Refuse to begin in an OUT with files of which there is no plan."""
+    """Refuse to begin in an OUT with files of an earlier run whose plan is missing."""
     workspace = run.workspace
     stock = take_stock(workspace, run.job, run.plan)
     if not (stock.ours or stock.mistakable):
@@ -151,7 +151,7 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
 def _note_other_files(run: "Run") -> None:
     """Print a note that files of others in OUT stay; called when a run begins, before anything is written."""
     workspace = run.workspace
-    adds_to_another = workspace.root != workspace.main_root  # a codec's codes, for example
+    adds_to_another = workspace.root != workspace.main_root  # such as the codes of a codec
     if run.job.shares_out or adds_to_another:
         return
     if isinstance(workspace.out, StorePath):
@@ -175,7 +175,7 @@ def _is_without_files(entry: "os.DirEntry[str]") -> bool:
 
 
 def _check_restart(run: "Run") -> None:
-    """Check that a job may remove what earlier runs have written, before anything is.
+    """Check, before any removal, that a job may remove the files that earlier runs have written.
 
     Raises:
         UsageError: an input is among the files, or files remain that readers would take for a part of the new set.
@@ -189,15 +189,15 @@ def _check_restart(run: "Run") -> None:
         _refuse_to_lose_inputs(run, stock)
         check_stock(stock, workspace, run.job)
     except UsageError:
-        if not has_begun_to_clear(workspace, rank):  # else files are already being removed
+        if not has_begun_to_clear(workspace, rank):  # otherwise files are already being removed
             raise
 
 
 def _replace_failed(run: "Run", stored: StoredPlan) -> StoredPlan | None:
     """Clear the output of a run with other settings or inputs in which no record has succeeded.
 
-    Such a run leaves nothing that anybody could want, and most often a wrong setting is the reason. It stays if it is
-    of another command, or at work; several ranks can agree to start again only by their launch id.
+    Such a run leaves no useful output, and most often a wrong setting is the reason. A run of another command, or one
+    that is still at work, is not cleared; several ranks can agree to start again only by their launch id.
 
     Returns:
         The plan that is there now: `stored` if nothing was cleared.
@@ -217,7 +217,7 @@ def _replace_failed(run: "Run", stored: StoredPlan) -> StoredPlan | None:
 
 
 def _plan_document(run: "Run") -> StoredPlan:
-    """Return what `plan.json` says of the run that begins now, and write its units, which readers of it need."""
+    """Return the content of `plan.json` for the run that begins now, and write its units for readers of the plan."""
     plan, workspace = run.plan, run.workspace
     return StoredPlan(
         command=run.job.command,

@@ -139,7 +139,7 @@ def read_status(workspace: Workspace) -> Status:
     else:
         state = "stopped"
     run_again = plan.run_again(workspace.named)
-    retryable = num_retryable(rejects)  # including those of the plan: audio that was missing during indexing
+    retryable = num_retryable(rejects)  # including the rejects of the plan, for audio that was missing during indexing
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
         out=str(workspace.named),

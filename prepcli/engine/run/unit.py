@@ -43,7 +43,7 @@ class Execution:
         self.tick()
 
     def is_left(self, unit: Unit) -> bool:
-        """Whether no other rank does the unit, or has done it; without claims it is this rank's."""
+        """Whether the unit is free for this rank: no other rank has claimed or done it, or there are no claims."""
         return self.claims is None or (
             self.claims.is_free(unit.id) and read_marker(self.workspace, unit, self.digest) is None
         )
@@ -104,7 +104,7 @@ def do_in_workers(process: Process[UnitT], units: Sequence[UnitT], execution: Ex
 
 
 def _nothing() -> None:
-    """A worker shows no progress."""
+    """Do nothing: a worker shows no progress."""
 
 
 class _Worker:

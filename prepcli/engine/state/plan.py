@@ -98,8 +98,8 @@ class StoredPlan(msgspec.Struct):
 
     `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
     the folder, `out` the absolute path of OUT at that time. `knows_seconds` is that of the plan. `writes_file`: OUT is
-    a file (`prepcli.engine.state.file_output`). The units are in a file of `units_bytes`
-    (`prepcli.engine.state.stored_units`). `revisions`: the commits of data sets on the hub, by their addresses.
+    a file (`prepcli.engine.state.file_output`). The file with the units (`prepcli.engine.state.stored_units`) has
+    `units_bytes` bytes. `revisions`: the commits of data sets on the hub, by their addresses.
     """
 
     command: str
@@ -171,7 +171,7 @@ def differences(
         if file.sha256 not in digests:
             found = True
             is_other = len(paths) == len(plan.inputs) == 1 and os.path.abspath(file.path) != paths[0]
-            if is_other and file.state is not None:  # not a file that the run itself made
+            if is_other and file.state is not None:  # files that the run itself made have no state
                 yield f"the input was {paths[0]}, now {file.path}"
             else:
                 yield f"{file.path} has another content"

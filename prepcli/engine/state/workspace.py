@@ -63,14 +63,15 @@ class Workspace:
         self.launches, self.index = self.root / "launches", self.root / "index"
         self.spool = self.root / "spool" if spools else None
         self.rank, self.verify_inputs = Rank(), False  # the run sets both
-        self.rank_id = new_rank_id()  # worker processes inherit it
+        self.rank_id = new_rank_id()  # worker processes inherit the id
         self.life = Life(self.root / "claims", self.rank_id)
         self._store_claim: StoreClaim | None = None
         self.found = OutputSizes(out)  # for a store: listed before anything is written, and again after `prepare`
         self._made: set[Path] = set()  # directories in `tmp/`
         self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
         self._was_there = os.path.exists(self.root)
-        self._claimed: tuple[str, FileState] | None = None  # the digest of our plan, and the state of its file then
+        # the digest of our plan, and the state of the plan's file when it was read
+        self._claimed: tuple[str, FileState] | None = None
 
     def prepare(self) -> None:
         """Make the directories, and check at once that files can be published.
@@ -150,7 +151,7 @@ class Workspace:
             self.remove_tmp(made)
 
     def remove_stale_tmp(self) -> None:
-        """Remove what dead processes have left in `tmp/`, their drafts, and their signs of life."""
+        """Remove the files of dead processes in `tmp/`, their drafts, and their signs of life."""
         drafts = [entry for entry in folders_in(self.root) if entry.name.startswith(".") and owner_of(entry)]
         for entry in (*folders_in(self.tmp), *drafts):
             if self.life.has_ended(owner_of(entry), DELETE_SECONDS, entry):
@@ -164,7 +165,7 @@ class Workspace:
             base = self.root if self.root in (folder, *folder.parents) else self.out
             above = base.parent
             if isinstance(self.out, Path) and self.out.parent in self.root.parents:
-                above = self.out.parent  # the state of a data set lies deeper, in OUT.prepcli/sets
+                above = self.out.parent  # the state of a data set is deeper, in OUT.prepcli/sets
             folders.update(one for one in folder.parents if above in (one, *one.parents))
         flush_folders(sorted(folders))
         self._lasting |= folders

@@ -1,4 +1,4 @@
-"""The lines of a catalogue, and what all kinds of containers have in common."""
+"""The lines of a catalogue, and functions for all kinds of containers."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -77,7 +77,7 @@ def line(
 
 
 def unusable(name: str, rejected: RecordRejected, fields: Mapping[str, Any] | None = None) -> bytes:
-    """A line whose record is rejected for this reason."""
+    """A line whose record is rejected for a reason."""
     return line(name, None, {**(fields or {}), UNUSABLE: f"{rejected.reason.value}: {_text(rejected.detail)}"})
 
 

@@ -132,7 +132,7 @@ def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], c
         try:
             if not audio:
                 if all(extension.endswith(("tsv", "csv", "yaml", "md", "list")) for extension, _ in members):
-                    continue  # a file about the set
+                    continue  # this file is about the whole set
                 raise RecordRejected(RejectReason.MISSING_AUDIO, f"the sample {key} has no audio")
             if len(audio) > 1:
                 raise RecordRejected(RejectReason.BAD_FIELD, f"several samples in {path} have the key {key}")

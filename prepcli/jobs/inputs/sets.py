@@ -1,4 +1,4 @@
-"""Finds what an input is: manifests, or containers whose records are read through a catalogue."""
+"""Recognizes an input: manifests, or containers whose records are read through a catalogue."""
 
 import os
 import re
@@ -135,7 +135,7 @@ def _of_tarred(one: TarredSet) -> list[str]:
         check_complete(one.manifests, one.shards, one.folder)
         return [_tarred(str(one.manifests[number]), {None: str(tar)}) for number, tar in one.shards.items()]
     if not one.whole.is_file():
-        return []  # tars of another kind with such names
+        return []  # tars of another kind may have such names
     return [_tarred(str(one.whole), {number: str(tar) for number, tar in one.shards.items()})]
 
 

@@ -21,7 +21,7 @@ from prepcli.storage.containers import BEGINNING, name_in
 
 _SUB = re.compile(r"^(.+)(-sub\d+)(\.\w+)?$")
 _WHOLE_SECONDS = 0.2
-"""NeMo's loader takes a member as a whole, whatever the offset, if it is no longer than this beyond the duration."""
+"""If a member is longer than its line by at most this, NeMo's loader takes it as a whole, whatever the offset is."""
 
 
 def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:

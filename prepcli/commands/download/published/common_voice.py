@@ -1,4 +1,4 @@
-"""Common Voice: sentences read by volunteers in 290 languages, MP3; handed out by Mozilla after a login."""
+"""Common Voice: sentences read by volunteers in 290 languages, MP3; available from Mozilla after a login."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def data_set(language: str, release: str, names: str) -> CorpusPart:
     """A language of a release, with a manifest for each of the data sets in `names`.
 
     Raises:
-        UsageError: the data set does not exist, or language or release are not parts of a name.
+        UsageError: the data set does not exist, or the language or the release cannot be a part of a name.
     """
     for value, name in ((language, "--language"), (release, "--release")):
         if not re.fullmatch(r"[\w.-]+", value):
@@ -86,7 +86,7 @@ def _durations(table: Path) -> Callable[[str], float | None]:
     if not table.exists():
         return lambda clip: None
     rows = ((hash(row.get("clip")), _number(row.get("duration[ms]", ""))) for _, row in _rows(table))
-    known = np.fromiter(rows, np.dtype([("clip", np.int64), ("ms", np.float32)]))  # 12 bytes for each of two million
+    known = np.fromiter(rows, np.dtype([("clip", np.int64), ("ms", np.float32)]))  # 12 bytes per clip
     known.sort(order="clip")
     clips = known["clip"].copy()
 

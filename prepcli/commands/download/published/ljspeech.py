@@ -104,7 +104,7 @@ def _derive(records: Iterator[tuple[str, dict[str, Any]]], seed: int) -> Iterato
     lines: dict[str, dict[str, str]] = {part: {} for part in _LISTS}
     for manifest, record in records:
         part = Path(manifest).stem.removesuffix("_manifest")
-        path = os.path.join(_TREE, record["audio_filepath"])  # absolute for a copy elsewhere
+        path = os.path.join(_TREE, record["audio_filepath"])  # a copy in another folder has absolute paths
         lines[part][Path(path).stem] = f"{path}|{record['normalized_text']}"
     for part, name in _LISTS.items():
         yield name, lines[part].values()

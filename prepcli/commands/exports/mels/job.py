@@ -366,7 +366,7 @@ def _to_device(device: str, *tensors: "Tensor") -> "tuple[Tensor, ...]":
 
 
 class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], MelsJob):
-    """The job of `MelsJob`, on the device of this rank."""
+    """Turns manifests into mels as `MelsJob` does, but on the device of this rank."""
 
     def __init__(self, manifests: Sequence[str], options: MelsOptions, device: str, num_workers: int = 1) -> None:
         MelsJob.__init__(self, manifests, options)

@@ -56,7 +56,7 @@ class ParquetOptions(ShardOptions):
     ] = None
 
     def check(self) -> None:
-        """Check the values for omnilingual-asr too."""
+        """Check the options of all exports, and the values for omnilingual-asr."""
         super().check()
         if self.form == "hf":
             return

@@ -41,7 +41,7 @@ class WenetOptions(ShardOptions):
         return 50_000 if self.raw else self.shard_size
 
     def check(self) -> None:
-        """Check the prefix too."""
+        """Check the options of all exports, and the prefix."""
         super().check()
         if not _PREFIX.fullmatch(self.prefix):
             raise UsageError(f"{option('--prefix')} {self.prefix!r} must be of letters, digits, '.', '_', '+' and '-'")
