@@ -63,7 +63,7 @@ def endpoint() -> str:
     try:
         parts = urlsplit(text)
         is_wrong = parts.scheme not in ("http", "https") or "@" in text or not parts.hostname or parts.port == 0
-    except ValueError:  # the port is no number, or a bracket is missing
+    except ValueError:  # the port is not a number, or a bracket is missing
         is_wrong = True
     if is_wrong:
         raise UsageError("HF_ENDPOINT must be the address of a hub, such as https://huggingface.co")
