@@ -101,7 +101,7 @@ class PluginCodec:
         entry = check_plugin(name, flag)
         try:
             self._codec: Any = entry.load()(parts_of(name)[1])
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UsageError(f"{self._where} cannot be loaded: {type(error).__name__}: {first_line(error)}") from error
         for attribute in _NUMBERS:
             value = getattr(self._codec, attribute, None)
@@ -141,12 +141,10 @@ class PluginCodec:
         use_tf32() if precision == "tf32" else use_full_float32()
         step = len(audio) if getattr(self._codec, "takes_batches", False) else 1
         with torch.inference_mode():
-            parts = [
-                self._codec.encode(audio[at : at + step], lengths[at : at + step]) for at in range(0, len(audio), step)
-            ]
+            parts = [self._encoded(audio[at : at + step], lengths[at : at + step]) for at in range(0, len(audio), step)]
             codes = torch.cat([torch.as_tensor(part) for part in parts])
         wanted = (len(audio), self.num_codebooks, audio.shape[1] // self.samples_per_frame)
-        if codes.shape != wanted or codes.is_floating_point():
+        if codes.shape != wanted or codes.is_floating_point() or codes.dtype == torch.bool:
             raise PrepcliError(
                 f"{self._where} gives {codes.dtype} of shape {tuple(codes.shape)}, not codes of {wanted}"
             )
@@ -155,3 +153,12 @@ class PluginCodec:
                 f"{self._where} gives codes from {codes.min()} to {codes.max()}, not below its codebook_size"
             )
         return codes, -(-lengths // self.samples_per_frame)
+
+    def _encoded(self, audio: "Tensor", lengths: "Tensor") -> Any:
+        """Call the codec; a fault of its own code names the codec, and one of the device stays as it is."""
+        try:
+            return self._codec.encode(audio, lengths)
+        except (RuntimeError, MemoryError):
+            raise
+        except Exception as error:
+            raise PrepcliError(f"{self._where} has failed: {type(error).__name__}: {first_line(error)}") from error

@@ -12,7 +12,8 @@ _BEGINNINGS = tuple(f"{scheme}://" for scheme in SCHEMES)
 _ROOTS = ("/", *_BEGINNINGS)
 _ADDRESS = re.compile(r"(s3|ais)://([^/]*)(?:/(.*))?", re.DOTALL)
 _OF_HUB = re.compile(
-    r"hf://datasets/([\w.-]+/[\w.-]+)(?:@(refs/(?:convert/[\w.-]+|pr/\d+)|[^/@]+))?(?:/(.*))?", re.DOTALL | re.ASCII
+    r"hf://datasets/((?!\.\.?/)[\w.-]+/(?!\.\.?(?:[/@]|$))[\w.-]+)(?:@(refs/(?:convert/[\w.-]+|pr/\d+)|[^/@]+))?(?:/(.*))?",
+    re.DOTALL | re.ASCII,
 )
 """An address on the hub: owner and name, revision, path. The slashes in other revisions are written `%2F`."""
 _CONVERTED = ("~parquet", "refs/convert/parquet")
@@ -176,8 +177,9 @@ def join(folder: str, name: str) -> str:
 
 def _resolved(folder: str, name: str) -> str:
     parts = folder.split("/")
+    fixed = 5 if on_hub(folder) else 3  # `s3:`, an empty part and the bucket stay; the rest is refused when read
     for part in name.split("/"):
-        if part == ".." and len(parts) > 3:  # `s3:`, an empty part and the bucket stay; the rest is refused when read
+        if part == ".." and len(parts) > fixed and parts[-1] != "..":
             parts.pop()
         elif part != ".":
             parts.append(part)

@@ -60,7 +60,12 @@ def endpoint() -> str:
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise UsageError("hf:// needs the hub, but HF_HUB_OFFLINE is set: unset it, or download the data set first")
     text = (os.environ.get("HF_ENDPOINT") or _PUBLIC).rstrip("/")
-    if urlsplit(text).scheme not in ("http", "https") or "@" in text or not urlsplit(text).hostname:
+    try:
+        parts = urlsplit(text)
+        is_wrong = parts.scheme not in ("http", "https") or "@" in text or not parts.hostname or parts.port == 0
+    except ValueError:  # the port is not a number, or a bracket is missing
+        is_wrong = True
+    if is_wrong:
         raise UsageError("HF_ENDPOINT must be the address of a hub, such as https://huggingface.co")
     return text
 

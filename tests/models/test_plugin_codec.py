@@ -91,6 +91,10 @@ def test_what_a_codec_must_have(site: Path) -> None:
         ("{'num_codebooks': 3}", r"gives torch.int64 of shape \(1, 2, 4\), not codes of \(1, 3, 4\)"),
         ("{'codebook_size': 69000}", "gives codes from 0 to 69000, not below its codebook_size"),
         ("{'encode': lambda s, l: torch.ones(1, 2, s.shape[1] // 160)}", "gives torch.float32 of shape"),
+        ("{'encode': lambda s, l: torch.ones(1, 2, s.shape[1] // 160, dtype=torch.bool)}", "gives torch.bool of shape"),
+        ("{'encode': lambda s, l: {}['x']}", "cannot encode 4 frames of silence: .* has failed: KeyError: 'x'"),
+        ("{'encode': None}", "has failed: TypeError: 'NoneType' object is not callable"),
+        ("exit(0)", "cannot be loaded: SystemExit: 0"),
     ):
         with pytest.raises((UsageError, PrepcliError), match=message):
             load_codec(f"other:{argument}")

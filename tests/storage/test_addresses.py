@@ -20,7 +20,9 @@ def test_addresses(text: str, parsed: Address) -> None:
     assert parse_address(str(parsed)) == parsed
 
 
-@pytest.mark.parametrize("text", ["s3://", "s3:///a", "s3://a", "gs://bucket/a"])
+@pytest.mark.parametrize(
+    "text", ["s3://", "s3:///a", "s3://a", "gs://bucket/a", "hf://datasets/../n", "hf://datasets/o/../x"]
+)
 def test_no_addresses(text: str) -> None:
     with pytest.raises(UsageError, match="address"):
         parse_address(text)
@@ -47,6 +49,9 @@ def test_addresses_within_a_text() -> None:
         ("s3://b/m", "a//b", "s3://b/m/a//b"),
         ("s3://b", "../a", "s3://b/../a"),
         ("s3://b/m", "..a/.b", "s3://b/m/..a/.b"),
+        ("s3://b/m", "../../../a", "s3://b/../../a"),
+        ("hf://datasets/o/n@v/m", "../x", "hf://datasets/o/n@v/x"),
+        ("hf://datasets/o/n/m", "../../../secret/n/x", "hf://datasets/o/n/../../secret/n/x"),
         ("/x/", "../a", "/x/../a"),
         ("/", "a", "/a"),
         ("s3://b/m", "s3://c/d//e", "s3://c/d//e"),

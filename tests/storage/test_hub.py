@@ -167,6 +167,8 @@ def test_a_listing_that_continues_elsewhere(site: Hub, monkeypatch: pytest.Monke
     ("name", "value", "message"),
     [
         ("HF_ENDPOINT", "hub.example", "HF_ENDPOINT must be the address of a hub"),
+        ("HF_ENDPOINT", "http://[::1", "HF_ENDPOINT must be the address of a hub"),
+        ("HF_ENDPOINT", "http://hub.example:port", "HF_ENDPOINT must be the address of a hub"),
         ("HF_HUB_OFFLINE", "1", "HF_HUB_OFFLINE is set"),
     ],
 )

@@ -47,6 +47,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 _NONE = type(None)
+_LARGE = 2**53
 _KINDS: dict[type, Kind] = {int: "number", float: "number", str: "text", bool: "flag", list: "list"}
 _WORDS = {"number": "a number", "text": "a text", "flag": "true or false", "list": "a list"}
 
@@ -83,6 +84,11 @@ class Values:
             return np.array([_finite(one) for one in self.items], np.float64)
 
     @cached_property
+    def has_large(self) -> bool:
+        """Whether one of the numbers is so large that float64 has not each integer of its size."""
+        return bool(np.any(np.abs(self.numbers) >= _LARGE))
+
+    @cached_property
     def there(self) -> Flags:
         """Whether each value is there."""
         if self.kinds <= {"number"}:
@@ -107,12 +113,12 @@ class Values:
 
 
 class NumberColumn(Values):
-    """The values of a computed number, such as `chars_per_second`; NaN stands for a missing one."""
+    """The values of a computed number, NaN if they are missing, or the numbers `items` of an expression."""
 
     kinds = frozenset({"number"})
 
-    def __init__(self, name: str, numbers: npt.NDArray[np.float64]) -> None:
-        super().__init__(name, ())
+    def __init__(self, name: str, numbers: npt.NDArray[np.float64], items: Sequence[float] | None = None) -> None:
+        super().__init__(name, numbers.tolist() if items is None else items)
         self.numbers = numbers
 
 
@@ -122,6 +128,13 @@ def _finite(value: int | float | None) -> float:
         return np.nan if value is None else float(value)
     except OverflowError:
         return np.inf if value is not None and value > 0 else -np.inf
+
+
+def _without_nan(items: Sequence[Any]) -> Sequence[Any]:
+    """The values of a field, with None for NaN, which tables write for a text that is missing too."""
+    if float not in set(map(type, items)) or not any(map(operator.ne, items, items)):
+        return items
+    return [one if one == one else None for one in items]
 
 
 _TEXTS, _FLAGS, _LISTS = (frozenset({kind}) for kind in ("text", "flag", "list"))
@@ -180,14 +193,14 @@ class Block:
         match operand:
             case Literals(value):
                 if static_kind(operand) == "number" and isinstance(value, int | float):
-                    return NumberColumn("", np.full(self._size, value, np.float64))
+                    return NumberColumn("", np.full(self._size, value, np.float64), [value] * self._size)
                 return Values("", [value] * self._size)
             case Quantile():
                 return NumberColumn("quantile", np.full(self._size, self._quantiles[operand]))
             case Field(name) if name in DERIVED:
                 return self._rate(name)
             case Field(name):
-                return Values(name, self._fields[name])
+                return Values(name, _without_nan(self._fields[name]))
             case FunctionCall("lower", argument):
                 values = self.values(argument)
                 values.check(_TEXTS, "lower")
@@ -198,7 +211,7 @@ class Block:
                 return Values(values.name, [None if one is None else len(one) for one in values.items])
 
     def _rate(self, name: str) -> Values:
-        texts, durations = Values("text", self._fields["text"]), self._fields["duration"]
+        texts, durations = self.values(Field("text", 0)), self._fields["duration"]
         texts.check(_TEXTS, name)
         if name == "chars_per_second":
             counts = [None if text is None else len(text) for text in texts.items]
@@ -216,7 +229,7 @@ class Block:
         for values in (one, other):
             values.check(kinds, f"the comparison by {sign}")
         compare, there = _COMPARE[sign], one.there & other.there
-        if wanted == "number":
+        if wanted == "number" and not (one.has_large and other.has_large):
             with np.errstate(invalid="ignore"):
                 return _logical(there, compare(one.numbers, other.numbers))
         pairs = zip(one.items, other.items, strict=True)

@@ -17,6 +17,8 @@ RECORDS: dict[str, list[Any]] = {
     "flag": [True, False, None, True],
     "tags": [["x", "y"], [], None, ["x"]],
     "lang": ["en", "de", "en", "fr"],
+    "accent": ["us", NAN, None, "uk"],
+    "mixed": [[1, "a"], [2.0], None, [4]],
 }
 CASES = {
     "n < 2": "10??",
@@ -45,6 +47,16 @@ CASES = {
     "words_per_second == 0.5": "01?0",
     "text == lang": "00?0",
     "n in [1, 2.5]": "11??",
+    "big == 9007199254740993": "0100",
+    "big > 9007199254740992": "0110",
+    "accent == 'us'": "1??0",
+    "accent in ['us']": "1??0",
+    "missing(accent)": "0110",
+    "len(accent) == 2": "1??1",
+    "matches(lower(accent), 'k')": "0??1",
+    "1 in mixed": "10?0",
+    "chars_per_second in mixed": "00?0",
+    "chars_per_second in [4, 0.5]": "11?0",
 }
 
 
