@@ -14,7 +14,7 @@ def leave_out_current_folder() -> None:
 
 def main() -> None:
     """Handle signals first, then import and run the commands."""
-    # Imports leave no garbage; the command enables it again (`prepcli.cli.building`). Saves 5 % of the start.
+    # Imports leave no garbage, so this saves 5 % of the start. The command enables collection (`prepcli.cli.building`).
     gc.disable()
     from prepcli.cli.startup import exit_on_signals, open_closed_streams
 

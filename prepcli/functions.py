@@ -544,7 +544,7 @@ def download_hifitts(
     Writes D/hi_fi_tts_v0/audio/{clean,other}_{train,dev,test}.json with audio_filepath, duration, text, speaker
     (reader and quality, such as 9136_other), normalized_text and the other published fields. The recordings (44.1
     kHz FLAC) stay unchanged. Paths are relative to the manifest, as the group_by preset hifitts of extend-context-
-    audio needs them; for a copy, that is data_root DIR extracted DIR. Each reader is in all three parts.
+    audio needs them; of a copy, give the folder to both data_root and extracted. Each reader is in all three parts.
 
     The publisher gives no checksum: length, CRC and the end of the tar are checked; checksums adds your own.
 
@@ -896,7 +896,7 @@ def download_libritts(
 
     Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker,
     gender and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by
-    preset libritts of extend-context-audio needs them; for a copy, that is data_root DIR extracted DIR.
+    preset libritts of extend-context-audio needs them; of a copy, give the folder to both data_root and extracted.
 
     Run the same call again to continue; other data sets can be added later.
 
@@ -2158,7 +2158,7 @@ def inspect(
     """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
     Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
-    but a few records for the page of html.
+    except a few records for the page of html.
 
     Args:
         path: One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory,
@@ -3107,9 +3107,9 @@ def verify(
 ) -> "VerifyReport":
     """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
-    Reads and decodes everything. Of manifests, also those of extend-context-audio, every line is checked: its audio
-    and its context must exist and be long enough, and the context must be of the same voice; only the headers of
-    audio are read then. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
+    Reads and decodes everything. In manifests, also those of extend-context-audio, every line is checked: its audio
+    and its context must exist and be long enough, and the context must be of the same voice; there only the headers
+    of audio are read. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
 
     Args:
         out: Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.

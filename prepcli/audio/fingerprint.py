@@ -14,20 +14,20 @@ Words = NDArray[np.uint32]
 
 SAMPLING_RATE = 5000
 FRAME = 2048
-"""Samples of a frame."""
+"""Number of samples in a frame."""
 HOP = 58
-"""Samples from one frame to the next."""
+"""Number of samples from the start of a frame to the start of the next one."""
 WORDS_PER_SECOND = SAMPLING_RATE / HOP
 _BANDS = np.rint(np.geomspace(300, 2000, 34) * (FRAME / SAMPLING_RATE)).astype(np.int64)
-"""The first bin of the spectrum in each band, and the first after the last band."""
+"""The first bin of the spectrum in each band; at the end, the first bin after the last band."""
 _WINDOW = np.hanning(FRAME + 1)[:-1].astype(np.float32)
 _SILENCE = 10**-7.5 * 0.1875 * FRAME**2
-"""The energy in all bands of noise with a level of -75 dB of full scale within them (0.1875: half the window's)."""
+"""The energy of noise at -75 dB of full scale; a frame with less is silent. 0.1875 is half the energy of the window."""
 _FRAMES_AT_ONCE = 64
 
 
 def fingerprint(samples: NDArray[np.int16], sampling_rate: int) -> Words:
-    """Return the words of the mean of all channels, of shape (words,); a word is 0 if its frame is silent.
+    """Return the fingerprint of the mean of all channels, of shape (words,); the word of a silent frame is 0.
 
     There is a word for each frame but the first, so audio shorter than 0.43 s has none.
 

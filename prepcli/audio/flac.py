@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Usual encoders do not write longer frames. This part of the end is searched if STREAMINFO has no maximum.
+# Usual encoders do not write longer frames. If STREAMINFO has no maximum, this many bytes at the end are searched.
 _TAIL_BYTES = 1 << 17
 _STREAMINFO_END = 42
 # In typical audio, one byte in 32,768 looks like the start of a frame, and hardly any passes the CRC-8 of the header.

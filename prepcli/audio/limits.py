@@ -7,15 +7,17 @@ from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.errors import UsageError, option
 
 MIN_SAMPLING_RATE, MAX_SAMPLING_RATE = 1_000, 768_000
-"""In Hz, for files and for options. Together they limit the ratio of any resampling."""
+"""Limits of sampling rates (Hz), for files and options. Together they limit the ratio of any resampling."""
 MAX_CHANNELS = 1024
-"""The limit of libsndfile (SF_MAX_CHANNELS), by which trainers read audio."""
+"""The limit of libsndfile (SF_MAX_CHANNELS), the library with which trainers read audio."""
 MAX_SAMPLES_PER_BYTE = 8192
-"""Maximum per channel. The densest audio is silence in FLAC: 65,535 samples in a frame of 11 bytes."""
+"""Maximum number of samples per channel and byte of a file. The densest audio is silence in FLAC: 65,535 samples in a
+frame of 11 bytes."""
 SAME_SECONDS = 0.02
-"""Times that differ by at most this may be equal: the program that wrote the manifest may have rounded."""
+"""Maximum difference of times that may be equal: the program that wrote the manifest may have rounded."""
 MAX_FLOAT = 2.0**31
-"""Floating-point audio is in [-1, 1), in some files in the range of integers. Larger values are damage."""
+"""Maximum of floating-point samples, which are in [-1, 1), or in some files in the range of integers. Larger ones are
+damage."""
 
 
 def check_claims(info: AudioInfo, size: int, name: str) -> AudioInfo:

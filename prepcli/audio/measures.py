@@ -24,14 +24,14 @@ _EDGES_AT_ONCE = 16
 _MAX_LOUDNESS_CHANNELS = 5
 _CLIP_SHARE, _CLIP_RUN = 0.999, 3
 _LARGEST = {"PCM_U8": 0x7F00, "PCM_S8": 0x7F00, "ULAW": 32124, "ALAW": 32256}
-"""The largest int16 that an encoding has, if it is not 32767."""
+"""The largest int16 value of each encoding that does not reach 32767."""
 _SILENCE = 1e-5
-"""Power of a silent frame at most, as a share of that of loud frames: -50 dB."""
+"""Maximum power of a silent frame, as a share of the power of loud frames: -50 dB."""
 _SNR_MIN_SECONDS, _SNR_MIN_FRAMES = 0.5, 5
 
 
 class Levels(NamedTuple):
-    """The largest absolute sample (dB of full scale; None: all are zero), the mean, and the share that is clipped."""
+    """The largest absolute sample (dB of full scale; None: all are 0), the mean, and the share of clipped samples."""
 
     peak_db: float | None
     dc: float
@@ -39,7 +39,7 @@ class Levels(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """The share of silent frames, and the seconds before the first and after the last other one; None: all silent."""
+    """The share of silent frames, and the seconds before and after all sound; None if all frames are silent."""
 
     share: float
     start: float | None
@@ -55,7 +55,7 @@ class Frames(NamedTuple):
 
 
 def levels(samples: NDArray[Any], subtype: str) -> Levels:
-    """Return the levels of samples in a type of `read_segment`, over all channels; at least one sample.
+    """Return the levels over all channels of at least one sample, in a type of `read_segment`.
 
     A sample is clipped if it is one of three or more in a row, in its channel, that reach 99.9 % of the largest value
     that its encoding has.
@@ -106,10 +106,10 @@ def bandwidth(mono: Mono, rate: int) -> int | None:
 
 
 def bandwidth_sdp(mono: Mono, rate: int) -> int | None:
-    """Return the bandwidth in Hz as NeMo SDP defines it: as `bandwidth`, of the first 30 s at 44.1 kHz.
+    """Return the bandwidth in Hz as NeMo SDP defines it: the `bandwidth` of the first 30 s, resampled to 44.1 kHz.
 
-    SDP resamples with librosa, whose result ends more abruptly than that of `prepcli.audio.resample`: this adds high
-    frequencies, so it is done here as there.
+    SDP resamples with librosa, whose result ends more abruptly than that of `prepcli.audio.resample`. An abrupt end
+    adds high frequencies, so this function keeps it.
     """
     first = mono[: SDP_SECONDS * rate]
     if rate != SDP_RATE:
@@ -153,7 +153,7 @@ def loudness(samples: NDArray[Any], rate: int) -> float | None:
 
     Args:
         samples: shape (n, channels), in a type of `read_segment`.
-        rate: of the samples, in Hz.
+        rate: the sampling rate in Hz.
 
     Returns:
         None for less than 0.4 s, silence, and more than five channels.
@@ -184,7 +184,7 @@ def _block_powers(channel: NDArray[Any], rate: int) -> NDArray[np.float64]:
     count = int(np.round((len(channel) / rate - 0.4) / (0.4 * 0.25)) + 1)
     starts = [int(0.4 * (number * 0.25) * rate) for number in range(count)]
     ends = [min(int(0.4 * (number * 0.25 + 1) * rate), len(channel)) for number in range(count)]
-    edges = np.unique(starts + ends)  # the samples between two edges are added once, for all blocks that have them
+    edges = np.unique(starts + ends)  # the samples between two edges are added once, for all blocks that contain them
     sums = np.zeros(len(edges))
     sections = _k_weighting(rate)
     state = np.zeros((len(sections), 2))

@@ -47,7 +47,7 @@ def resolved(source: AudioSource) -> AudioSource:
 
 
 def in_store(path: str) -> list[str | ByteRange]:
-    """Return what must be requested from an object store for the audio at `path`; nothing for a local file.
+    """Return the objects or ranges to request from an object store for the audio at `path`; none for a local file.
 
     Rows of a Parquet file are read with their row group, not ahead.
     """
@@ -55,7 +55,7 @@ def in_store(path: str) -> list[str | ByteRange]:
         return []
     try:
         source = resolved(path)
-    except RecordRejected:  # raised again when it is read
+    except RecordRejected:  # raised again when the audio is read
         return []
     return [source] if isinstance(source, (str, ByteRange)) else []
 
@@ -117,7 +117,7 @@ def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
 
 
 def read_whole(source: AudioSource, name: str) -> bytes:
-    """Return the bytes of a source, as `open_source` reads them; a context manager would add 10 % for short files.
+    """Return all bytes of a source. For a short file, the context manager `open_source` takes 10 % more time.
 
     Raises:
         RecordRejected: as by `open_source`; UNREADABLE_AUDIO if reading fails.
@@ -151,7 +151,7 @@ def _read_part(source: ByteRange, name: str) -> bytes:
 
 @contextmanager
 def _stored(address: str, name: str) -> Iterator[Source]:
-    """Open an object; an error of the store is raised at the end at the latest, and is not taken for damaged audio."""
+    """Open an object. An error of the store is not taken for damage: the end of the context raises it."""
     from prepcli.audio.stored import ObjectSource, open_stored
 
     try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 def no_notes() -> Iterator[None]:
     """Discard the output of this process to stderr within the context; takes 10 us.
 
-    The reject has the reason why a file cannot be used.
+    Nothing is lost: the reject of a file has the reason why it cannot be used.
     """
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 _ALL, _LOW = "with_a_rate", "low_rate/"
 _MUCH_LOWER = 0.75
-"""Audio counts if its rate, divided by the wanted rate, is below this; 22,050 Hz for 24,000 Hz does not count."""
+"""A rate is much lower if its ratio to the wanted rate is below this; 22,050 Hz is not much lower than 24,000 Hz."""
 
 
 def rate_counts(rate: int, wanted: float) -> list[str]:

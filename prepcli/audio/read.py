@@ -1,4 +1,4 @@
-"""Exactly the samples of a segment of an audio source.
+"""Reads exactly the samples of a segment of an audio source.
 
 dr_flac is faster for FLAC, because libsndfile converts each sample to 32 bits and back. dr_flac has no wheel for some
 machines. If it is missing, or does not decode all samples, libsndfile decodes the file or reports the error.
@@ -47,7 +47,7 @@ def decode_flac(source: Source, info: AudioInfo, start: int, num_samples: int) -
     data = source.everything()
     try:
         decoded = dr_flac(data)
-    except Exception:  # its own errors, and arithmetic errors on damaged headers
+    except Exception:  # errors of dr_flac, and arithmetic errors on damaged headers
         return None
     # dr_flac drops frames with a wrong checksum, so damage shows in the number of samples.
     samples = np.frombuffer(decoded.samples, np.int16)

@@ -38,7 +38,7 @@ class Samples(Enum):
 
 
 class Channels(Enum):
-    """The channels that are taken of a file with several, if `--channel` is not given."""
+    """The channels that are taken from a file with several channels, if `--channel` is not given."""
 
     ALL = "all"
     NAMED = "the record's `channel`, else all"
@@ -238,7 +238,7 @@ class EncodedAudio:
 
 
 class Segment(NamedTuple):
-    """A range of samples that its source has, by the header. Equal segments are the same audio.
+    """A range of samples that lies within its source, by the header of the source. Equal segments are the same audio.
 
     Attributes:
         source: the audio that is decoded.
@@ -283,7 +283,7 @@ def whole(source: AudioSource, info: AudioInfo, name: str = "") -> Segment:
 
 
 def probe(source: AudioSource, name: str = "") -> AudioInfo:
-    """Return the properties of a source, and note that it is in hand; `name` is for messages.
+    """Return the properties of a source, and note that this process is reading it; `name` is for messages.
 
     Raises:
         RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
@@ -410,7 +410,7 @@ def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> t
     length = info.samples_in(duration)
     excess = start + length - total
     if excess > 0:
-        if excess > SAME_SECONDS * rate:  # within it, the segment ends with the file
+        if excess > SAME_SECONDS * rate:  # a smaller excess is cut off at the end of the file
             raise RecordRejected(
                 RejectReason.BEYOND_AUDIO,
                 f"offset {offset:.10g} s + duration {duration:.10g} s ends {excess / rate:.3f} s "
@@ -454,7 +454,7 @@ def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bo
         segment: the result of `locate`.
         target: format and sampling rate.
         policy: that of the writer.
-        check: decode what is copied with `check_decoded`; otherwise it is checked with `check_copy`.
+        check: check copied audio with `check_decoded`, which decodes it; otherwise with `check_copy`.
 
     Raises:
         RecordRejected: as by `convert`, or UNREADABLE_AUDIO if the check finds damage.

@@ -38,7 +38,7 @@ class Source(Protocol):
 
 
 class _Bytes(io.BytesIO):
-    """A file object that ignores seeks to before its start, which libsndfile does in damaged files.
+    """A file object that ignores seeks to before its start; libsndfile makes such seeks in damaged files.
 
     An exception in the callback could not be caught: Python would print it with its traceback.
     """

@@ -88,7 +88,7 @@ def _sox() -> ModuleType | None:
         return None
     import sox
 
-    # It warns of names without an extension and of unknown lengths; only the reason of the reject matters.
+    # The package warns of names without an extension and of unknown lengths; only the reason of the reject matters.
     log_less("sox", logging.CRITICAL + 1)
     return sox  # type: ignore[no-any-return]
 

@@ -97,7 +97,7 @@ class CorpusGroup(TyperGroup):
         """
         if args[0].startswith("-") or args[0] in self.commands:
             return super().resolve_command(ctx, args)
-        import difflib  # only for a mistake: it takes milliseconds of every start
+        import difflib  # imported only after a mistake: the import takes milliseconds
 
         from prepcli.commands.download.corpora import list_corpora
 

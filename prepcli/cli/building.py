@@ -87,7 +87,7 @@ def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
 def build_command(
     words: Sequence[str], options: type[Options], function: Callable[[], Callable[[Options], Any]]
 ) -> Callable[..., None]:
-    """Build the function that typer makes a command of.
+    """Build the function from which typer makes a command.
 
     Args:
         words: the name of the command, e.g. `download an4`.

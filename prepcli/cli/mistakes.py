@@ -186,7 +186,7 @@ class ExplainingCommand(TyperCommand):
         renamed = _RENAMED.get(plain)
         if renamed in known:
             return f"did you mean {renamed}?"
-        import difflib  # only for a mistake: it takes milliseconds of every start
+        import difflib  # imported only after a mistake: the import takes milliseconds
 
         close = difflib.get_close_matches(f"--{plain}", [one for one in known if one.startswith("--")], 1, 0.75)
         return f"did you mean {close[0]}?" if close else None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LOCAL_HEADER = 30
 _BEGINNING_BYTES = 4096
 _MAX_INFLATED_BYTES = 2 << 30
-"""Larger compressed members are not unpacked into memory: 6 hours of 48 kHz, or a bomb."""
+"""Maximum size of a compressed member that is unpacked into memory: 6 hours at 48 kHz. A larger one may be a bomb."""
 
 
 class Container(ABC):
@@ -48,7 +48,7 @@ class Container(ABC):
 
     def check(self) -> None:
         """Raise `InputChangedError` if the file has changed since it was opened."""
-        if is_address(self.path):  # its ETag is compared when a range is read
+        if is_address(self.path):  # the ETag of an object is compared when a range is read
             return
         now = os.stat(self.path)
         if (now.st_size, now.st_mtime_ns) != self.state[:2]:
@@ -188,7 +188,7 @@ def _damage(path: str) -> Iterator[None]:
     """Raise `UsageError` for damage of a compressed tar."""
     import tarfile
 
-    # Named before: when the interpreter ends, a generator that is not finished is closed without these modules.
+    # Evaluated here: if a generator is closed when the interpreter ends, these modules are gone.
     kinds = (tarfile.TarError, EOFError, zlib.error, OSError)
     try:
         yield
@@ -229,7 +229,7 @@ class ArkEntries(Container):
             length = int.from_bytes(head[6 : 6 + width], "little")
             return ByteRange(self.path, start + 6 + width, min(length, size - start - 6 - width))
         if head[:4] in (b"RIFF", b"RF64"):
-            length = int.from_bytes(head[4:8], "little")  # 0 or the largest number if a pipe was written
+            length = int.from_bytes(head[4:8], "little")  # 0 or the largest number if the audio was written to a pipe
             return ByteRange(self.path, start, min(length + 8, size - start) if length else size - start)
         if head[:4] == b"fLaC":
             return ByteRange(self.path, start, size - start)
@@ -237,7 +237,7 @@ class ArkEntries(Container):
 
 
 def checksum(audio: ByteRange | bytes) -> int | None:
-    """A checksum of the first bytes of audio in a container, or of all, if the container states it.
+    """A checksum of audio in a container: that of all bytes if the container states one, else that of the first bytes.
 
     None in an object store: the ETag identifies the content there.
     """

@@ -1,4 +1,4 @@
-"""Finds the audio of a record in a container: bytes of the file if they lie there as they are, else bytes in memory.
+"""Finds the audio of a record in a container: a range of the file, or bytes in memory if they are compressed.
 
 Each process keeps what it has read of the last containers: the places of a tar's members, and the audio of one row
 group of a Parquet file.
@@ -14,7 +14,7 @@ from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, Place
 
 _MAX_CONTAINERS = 512
-"""Containers whose places a process keeps; 10,000 members take about 2 MB."""
+"""Maximum number of containers whose places a process keeps; 10,000 members take about 2 MB."""
 
 
 @lru_cache(maxsize=_MAX_CONTAINERS)

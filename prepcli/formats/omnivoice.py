@@ -17,7 +17,7 @@ LABELS_NAME = "txts/shard-{:06d}.jsonl"
 LIST_NAME = "data.lst"
 NUM_CODEBOOKS = 8
 MIN_SHARDS, SHARD_SIZE = 32, 1000
-"""The reader divides the shards between the workers of all GPUs, so there should be enough of them."""
+"""Minimum number of shards and maximum number of records per shard, by default. All workers of all GPUs need shards."""
 PEAK = 0.9
 """The peak to which OmniVoice's program scales audio before it is encoded."""
 

@@ -242,8 +242,8 @@ class OmnilingualFile(ParquetFile):
 
     audio: ClassVar[str] = AUDIO
     encoded: ClassVar[str] = f"{AUDIO}.list.element"
-    dictionaries: ClassVar[tuple[str, ...]] = (f"{AUDIO}.list.element",)  # without it, a byte would take four
-    max_group_bytes: ClassVar[int] = 32 << 20  # Arrow needs 13 bytes for each while it writes
+    dictionaries: ClassVar[tuple[str, ...]] = (f"{AUDIO}.list.element",)  # a byte without a dictionary would take four
+    max_group_bytes: ClassVar[int] = 32 << 20  # Arrow needs 13 bytes for each of these while it writes
 
     def audio_array(self) -> "pyarrow.Array":
         """Return the audio of the row group as lists."""

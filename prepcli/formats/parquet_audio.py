@@ -63,7 +63,7 @@ class ParquetRows(Container):
         return values
 
     def _places_of(self, group: int, values: "pyarrow.Array") -> list[ByteRange | None]:
-        """The bytes of each row of a group in the file; None if they do not lie there as they are.
+        """The bytes of each row of a group in the file; None if the file does not hold them unchanged.
 
         A plain page holds the length of each value in four bytes, then the value; between pages are headers.
         """
@@ -91,7 +91,7 @@ class ParquetRows(Container):
 
 
 class RowGroup:
-    """The row group that this process holds; one, because it may have more than 100 MB."""
+    """The row group that this process holds: only one, because a row group may have more than 100 MB."""
 
     place: tuple[str, int] | None = None
     values: "pyarrow.Array | None" = None

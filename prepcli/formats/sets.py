@@ -368,7 +368,7 @@ class ParquetSet(StoredSet):
         yield from map(path_of, self.record_files())
 
     def record_files(self) -> tuple[str, ...]:
-        """The paths of these files, which hold the records."""
+        """The paths of the Parquet files, which hold the records."""
         return tuple(str(self.folder / name) for name in self.listed.files)
 
     def entry(self) -> dict[str, Any]:
@@ -430,7 +430,7 @@ class QwenSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "QwenSet | None":
-        """The files in a folder, or that should be there."""
+        """The set whose files are in a folder, or should be there."""
         there = [name for name in listed.files if LINES_FILE.match(name)]
         return cls(folder, Listing(there, [])) if there or any(map(LINES_FILE.match, published)) else None
 

@@ -25,7 +25,7 @@ Undo = Callable[[], object]
 
 @dataclass(frozen=True)
 class Call:
-    """One call.
+    """One call of prepcli, from the command line or from Python.
 
     Attributes:
         words: the arguments of the equivalent command line, without `prepcli`.

@@ -12,9 +12,9 @@ class Corpus(NamedTuple):
         speech: the kind of speech and the sampling rate, for the summary.
         licence: the publisher's.
         hours: hours of speech; None if the publisher does not count them.
-        archives: the size of what is fetched, for the summary.
+        archives: the size of the archives, for the summary.
         publisher: the server that it is fetched from; None if it is read from the user's copy.
-        copy: what the user's copy consists of, for the summary.
+        copy: the content of the user's copy, for the summary.
         is_sliced: whether its recordings are cut into slices, which makes the report that of one job.
     """
 
@@ -168,4 +168,4 @@ CORPORA = (
         is_sliced=True,
     ),
 )
-"""In the order of `prepcli download --help`."""
+"""The corpora, in the order of `prepcli download --help`."""

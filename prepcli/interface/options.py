@@ -174,7 +174,7 @@ def _json_value(value: Any) -> Any:
 
 
 def shown_defaults(options: type) -> dict[str, str]:
-    """The meaning of options that shape the output if they are not given, by their names with dashes; see `Option`."""
+    """The meaning of each missing option that shapes the output, by its name with dashes; see `Option`."""
     return {
         f"--{one.name.replace('_', '-')}": one.option.shown_default
         for one in declared(options)

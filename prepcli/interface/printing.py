@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 _ESCAPED = ("Cc", "Cs", "Zl", "Zp")
-"""Control characters, lone surrogates (which UTF-8 cannot encode), line and paragraph separators."""
+"""The categories of control characters, of lone surrogates (which UTF-8 cannot encode), and of separators of lines and
+paragraphs."""
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that reverse the order of the following ones, so that a name looks like another name."""
 _BYTE_ORDER_MARK = "\ufeff"
-"""Invisible; programs that write it at the beginning of a file leave it in names."""
+"""This character is invisible, and in names by mistake, from programs that begin a file with it."""
 
 
 def printable(text: str) -> str:

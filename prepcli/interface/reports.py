@@ -20,5 +20,5 @@ def percentiles(ascending: "NDArray[Any]") -> dict[str, float]:
     if not len(ascending):
         return {}
     ranks = [math.ceil(share / 100 * (len(ascending) - 1)) for share in PERCENTILES]
-    # Through text, which gives the shortest form of a 32-bit number: 2.8, not 2.799999952316284.
+    # Conversion through text gives the shortest form of a 32-bit number: 2.8, not 2.799999952316284.
     return {f"p{share}": float(str(ascending[rank])) for share, rank in zip(PERCENTILES, ranks, strict=True)}

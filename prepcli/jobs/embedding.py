@@ -27,7 +27,7 @@ COMPUTED, PADDED, BATCHES = "computed_seconds", "padded_seconds", "batches"
 
 
 class EmbeddingWork(UnitWork[int, Computed]):
-    """Computes the embeddings of records; a subclass makes the results of a unit of them.
+    """Computes the embeddings of records; a subclass makes the results of a unit from them.
 
     Attributes:
         numbers: the records.
@@ -68,7 +68,7 @@ class EmbeddingWork(UnitWork[int, Computed]):
         self._embeddings: Tensor
 
     def known(self) -> NDArray[np.float32]:
-        """An array for the embeddings (N, dim), with those that are known; the others are NaN."""
+        """An array for the embeddings (N, dim), which holds the known embeddings; the others are NaN."""
         return np.full((len(self.numbers), self._encoder.dim), np.nan, np.float32)
 
     def batches(self) -> Iterator[Batch[int]]:

@@ -15,7 +15,7 @@ from prepcli.manifest.columns import key_bytes
 from prepcli.planning.hashing import Hashes
 
 Segment = tuple[str, float, float]
-"""Absolute path, offset and duration."""
+"""A segment: absolute path, offset and duration."""
 
 
 class Listed(msgspec.Struct):

@@ -50,7 +50,7 @@ class UnitWork(ABC, Generic[Item, Computed]):
 
     @abstractmethod
     def begin(self, device: str, advance: Advance) -> None:
-        """Prepare for the first batch. This method and the next two are called in the main thread."""
+        """Prepare for the first batch. Called in the main thread, as `start` and `finish` are."""
 
     @abstractmethod
     def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
@@ -58,7 +58,7 @@ class UnitWork(ABC, Generic[Item, Computed]):
 
     @abstractmethod
     def finish(self, advance: Advance) -> Computed:
-        """Return the results of the unit; those of all batches are taken."""
+        """Return the results of the unit; called after the results of all its batches have been taken."""
 
     @abstractmethod
     def write(self, computed: Computed, writer: UnitWriter) -> None:
@@ -251,7 +251,7 @@ class _Begun:
 
 
 class _UnderWay:
-    """Batches that are started, in order, and after those of each unit its end."""
+    """Batches that are being computed, in order; the last batch of each unit is followed by a mark."""
 
     def __init__(self) -> None:
         self._queue: deque[tuple[_Begun, Take | None]] = deque()

@@ -125,7 +125,7 @@ class OverRecords(Job[UnitT, ContentsT]):
         """Index the manifests; `keys` and `looks_for` as in `prepcli.manifest.index.index_manifests`.
 
         Raises:
-            UsageError: as by `Records`, or the records shall be shuffled, and a container can only be read in order.
+            UsageError: as by `Records`, or the records must be shuffled and a container can only be read in order.
         """
         if getattr(getattr(self, "options", None), "shuffle", False):
             refuse_one_pass(self.manifests)
@@ -148,8 +148,8 @@ class OverRecords(Job[UnitT, ContentsT]):
         """Divide the records into units, in their order or shuffled with `seed`.
 
         Returns:
-            The units, of nearly the same number of records, at most `size`; the order of the records; and what `more`
-            gives.
+            The units, of nearly the same number of records, at most `size`; the order of the records; and the result of
+            `more`.
         """
         bounds = even_bounds(len(records), size)
 
@@ -162,7 +162,7 @@ class OverRecords(Job[UnitT, ContentsT]):
         return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
 
     def missing_sample(self, plan: Plan[UnitT, ContentsT]) -> str | None:
-        """Look for a few audio files of the manifests."""
+        """Check that a few audio files of the manifests exist."""
         return plan.contents.records.missing_sample()
 
     def planned_rejects(self, plan: Plan[UnitT, ContentsT]) -> Iterator[bytes]:

@@ -46,7 +46,8 @@ from prepcli.storage.addresses import is_absolute, is_address
 from prepcli.storage.paths import AnyPath, size_of
 
 MAX_UNIT_BYTES = 4 << 20
-"""Larger than that of other jobs over lines: a unit copies lines, which is faster than flushing its files to disk."""
+"""Maximum bytes of a unit. Units are larger than in other jobs over lines: copying lines takes less time than flushing
+files to disk."""
 Item = TypeVar("Item")
 Codes = NDArray[np.unsignedinteger[Any]]
 PATHS = ("audio_filepath", "context_audio_filepath")
@@ -200,7 +201,7 @@ class Selector:
     def _units(
         self, source: int, index: ManifestIndex, problems: Sequence[int], first: int, keeps_empty: bool
     ) -> Iterator[SelectedSlice]:
-        """The units of a manifest; the first begins at its first byte, and the last ends at its last."""
+        """The units of a manifest, from its first byte to its last."""
         inner = self._cuts[source][1:]
         end = index.first[source + 1]
         starts = [(index.first[source], 0, 1), *((record, byte, index.line_number(record)) for record, byte in inner)]
@@ -364,7 +365,7 @@ def _part_name(unit: str, number: int) -> str:
 
 
 def each_line(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[int, Item]]:
-    """The lines for which there is a value, each with it; `of_line`: the number of the value of each line."""
+    """The lines that have a value, each with its value; `of_line`: the number of the value of each line."""
     for line in np.flatnonzero(np.array([one is not None for one in values])[of_line]).tolist():
         value = values[of_line[line]]
         if value is not None:
@@ -428,7 +429,7 @@ def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
     if b'"reject_reason"' not in data and (data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None):
         if not base_dir:
             return data
-        has_no_objects = data.count(b"{") == num_lines  # whose fields stay
+        has_no_objects = data.count(b"{") == num_lines  # fields of objects within a record must stay
         if has_no_objects and not is_address(base_dir) and _ODD_PATH.search(data) is None:
             return _RELATIVE.sub(_prefix(base_dir), data)
     return b"".join([_rewritten(line, base_dir) + b"\n" for line in data.split(b"\n")[:-1]])

@@ -55,7 +55,7 @@ class LineBlocks:
         self._hashes: dict[str, list[bytes]] = {name: [] for name, _ in (*columns.keys, *columns.field_keys)}
         fields = tuple(dict.fromkeys(key.field for _, key in columns.field_keys))
         of_numbers = columns.numbers.fields if columns.numbers else ()
-        # The text of a field is requested that is decoded as another type, so every line takes the slow path.
+        # If a field is wanted as text that is decoded as another type, every line takes the slow path.
         self._never_fast = bool(_OWN_FIELDS.intersection(of_numbers))
         wanted = () if self._never_fast else of_numbers
         self._collector = columns.collector() if columns.collector else None
@@ -125,7 +125,7 @@ class LineBlocks:
                     list(map(key.of, map(self._getters[key.field], records))) for _, key in self.columns.field_keys
                 ]
             number = self._numbers_of(data, records)
-            if self._collector:  # last, because it keeps what it gets
+            if self._collector:  # last: what a collector has got cannot be taken back
                 self._collector.add([list(map(getter, records)) for getter in self._value_getters])
         except (RecordRejected, msgspec.DecodeError):
             return None

@@ -46,7 +46,7 @@ class SourceFile:
     state: FileState
     """The state of `path` before it was read."""
     begin: int = 0
-    """The first byte of its uncompressed content in `plain_path`, which may hold several small compressed files."""
+    """The first byte of the manifest in `plain_path`, which may hold several small manifests that were unpacked."""
 
 
 @dataclass
@@ -148,7 +148,7 @@ def _read(
     num_workers: int,
     spool_dir: Path | None,
 ) -> None:
-    """Add manifests to an index; their parts go through `through`."""
+    """Add manifests to an index. The parts of each manifest are added as `through` returns them."""
     for path in paths:
         check_file(path)
         if spool_dir and is_copied(path):
@@ -323,7 +323,7 @@ def check_is_manifest(path: str, part: Part, num_bytes: int) -> None:
     """
     first_range = num_bytes == part.num_bytes
     if first_range and not len(part.duration) and part.num_problems >= _MIN_PROBLEM_LINES:
-        problem = part.problems[0]  # its line counts from 0, within the part
+        problem = part.problems[0]  # `line` counts from 0 within the part
         raise UsageError(
             f"{path} does not look like a NeMo manifest: none of its first {part.num_lines} lines can be "
             f"used (line {problem.line + 1}: {problem.detail})"

@@ -51,7 +51,7 @@ class LineSlices:
         if unit.source not in self._files:
             self._files[unit.source] = open_bytes(plain)
         file = self._files[unit.source]
-        if is_copied(plain):  # it has no copy: without a spool, lines are read only for a sample, in order
+        if is_copied(plain):  # a file without a copy: without a spool, lines are read only for a sample, in order
             file.seek(unit.offset)
             data = Reader(plain, file).read_all(unit.length)
         else:

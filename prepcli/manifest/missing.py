@@ -71,7 +71,7 @@ def _folder_with(path: str, near: str) -> Path | None:
 
 
 def _is_there(path: str) -> bool:
-    """Whether the file exists, or cannot be reached: its own reject says more then."""
+    """Whether a file exists, or cannot be reached; then the reject of its record has the reason."""
     place = place_of(path)
     path = path if place is None else place.path
     try:

@@ -60,7 +60,7 @@ class Numbers(NamedTuple):
 
 
 class Collector(Protocol):
-    """Computes what a command needs of the fields of the usable records of a range.
+    """Computes values for a command from the fields of the usable records of a range.
 
     Attributes:
         fields: the fields that it gets.
@@ -76,7 +76,7 @@ class Collector(Protocol):
         """
 
     def result(self) -> Any:
-        """Return what was computed of all added records; it is sent to another process."""
+        """Return the values that were computed from all added records; they are sent to another process."""
 
 
 class ParquetColumns(NamedTuple):
@@ -90,7 +90,7 @@ class Columns(NamedTuple):
     """The data to keep of each line in addition to its duration."""
 
     spans: bool = True
-    """Keep byte ranges, offsets, and all problems; otherwise only the first problem of a range is kept."""
+    """Whether byte ranges, offsets and all problems are kept; otherwise only the first problem of a range is kept."""
     digest: bool = True
     keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
     """Names, and functions of `audio_filepath` whose 64-bit hashes are kept."""
@@ -101,7 +101,8 @@ class Columns(NamedTuple):
     parquet: ParquetColumns | None = None
     """The files are Parquet; each row is read as a line."""
     seconds_of: Callable[[bytes, str], float] | None = None
-    """For Parquet without durations: a module-level function of encoded audio and its name that returns the seconds."""
+    """A module-level function that returns the seconds of encoded audio, given its name too; for Parquet without
+    durations."""
     numbers: Numbers | None = None
     collector: Callable[[], Collector] | None = None
     """Makes the collector of a range; it can be sent to workers. Not with `field_keys` or `numbers` of fields."""

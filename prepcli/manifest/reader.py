@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ALLOWED = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 MAX_OPEN_FILES = 16384 if _ALLOWED == resource.RLIM_INFINITY else min(max(_ALLOWED // 2, 64), 16384)
-"""Manifests may be more than the files that a process may open, which are 1,024 on many systems."""
+"""Maximum number of open manifests. On many systems a process may open only 1,024 files."""
 _BLOCK_BYTES = 1 << 16
 """Bytes read at once if lines are read in order: one system call per line takes 5 % of the time of a copied file."""
 
@@ -48,7 +48,7 @@ class LineReader:
         self._index = index
         self._files: dict[int, int] = {}
         self._unpacked: Path | None = None
-        self._states: dict[int, FileState] = {}  # those that differ from the index
+        self._states: dict[int, FileState] = {}  # of sources whose state differs from the index
         self._next = -1  # the record after the last one that was read
         self._block = _NO_BLOCK
 
@@ -125,7 +125,7 @@ class LineReader:
         except FileNotFoundError:
             self._check(source)
             raise
-        if found.plain_path is None:  # it was just unpacked
+        if found.plain_path is None:  # the file was just unpacked
             self._check(source)
         return file
 

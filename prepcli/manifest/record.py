@@ -13,7 +13,7 @@ from prepcli.manifest.fields import decode_value, parse_fields, shown
 from prepcli.storage.containers import UNUSABLE
 
 MAX_SECONDS = 1e9
-"""32 years: longer durations and offsets are mistakes, and do not fit the integers that count samples."""
+"""Maximum duration and offset, 32 years: longer ones are mistakes, and do not fit the integers that count samples."""
 
 Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
 

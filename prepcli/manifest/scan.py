@@ -18,7 +18,8 @@ from prepcli.manifest.sources import Reader, is_gzip, open_bytes
 RANGE_BYTES = 16 << 20
 MAX_LINE_BYTES = 64 << 20
 INLINE_BYTES = 8 << 20
-"""For fewer bytes than this, starting workers takes longer than reading; compressed files count eight times."""
+"""Minimum bytes for worker processes: with fewer, starting them takes longer than reading. Compressed files count eight
+times."""
 _BLOCK_BYTES = 256 << 10
 _BOM = b"\xef\xbb\xbf"
 
@@ -92,7 +93,7 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
 def lines_of(part: Range) -> Iterator[bytes]:
     """The lines that begin in one range (of a compressed file: all), without newlines; raises as `scan` does.
 
-    Blank lines are included, so that a caller can count. `manifest.lines.read_line` makes a record of a line.
+    Blank lines are included, so that a caller can count lines. `manifest.lines.read_line` makes a record of a line.
     """
     for block in blocks_of(part):
         yield from block.removesuffix(b"\n").split(b"\n")

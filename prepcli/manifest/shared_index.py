@@ -291,7 +291,8 @@ def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], 
 
 
 MIN_SHARED_BYTES = 8 << 20
-"""With less input (compressed bytes count eight times), each rank reads for itself, in a fraction of a second."""
+"""Minimum bytes of input that ranks read together; each rank reads less input alone. Compressed bytes count eight
+times."""
 _FORMAT = 4
 
 

@@ -34,7 +34,7 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
 
 
 def notes_on_codec_model(name: str) -> list[str]:
-    """Notes for a plan if, as far as is known without network, the codec cannot exist."""
+    """Notes for a plan if the codec cannot exist, as far as this can be known without network."""
     return [] if is_plugin(name) else notes_on_name(name, OPTION, MODEL_CLASS, "tts")
 
 

@@ -18,10 +18,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 NUM_LARGE = 1 << 14
-"""Entries of a large tensor. For smaller tensors, computing takes no longer than finding the shapes of results."""
+"""Minimum number of entries of a large tensor. For smaller ones, computing is as fast as finding the shapes of
+results."""
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)  # new in Python 3.13
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-"""Without a reserve, a tensor may be larger than the memory of this machine: the GPU in question may have more."""
+"""Flags of `mmap`. A tensor may be larger than the memory of this machine, because no memory is reserved for it."""
 _RESHAPING = frozenset({"resize_", "resize_as_", "set_"})
 """Operations in place that change shapes but do not have PyTorch's tag for that."""
 

@@ -157,7 +157,7 @@ def use_device(device: str) -> None:
 def _device() -> Undo:
     import torch
 
-    is_in_use = torch.cuda.is_initialized  # here by the program; in `undo` by the call
+    is_in_use = torch.cuda.is_initialized  # here this shows a use by the program, in `undo` a use by the call
     device = torch.cuda.current_device() if is_in_use() else 0  # type: ignore[no-untyped-call]
 
     def undo() -> None:
@@ -261,7 +261,7 @@ def computing_in(precision: Precision, device: str) -> Iterator[None]:
     onednn: Any = torch.backends.mkldnn
     was_enabled = onednn.enabled
     if torch.device(device).type == "cpu":
-        onednn.enabled = False  # its convolutions for AMX return wrong numbers (PyTorch 2.11)
+        onednn.enabled = False  # oneDNN's convolutions for AMX return wrong numbers (PyTorch 2.11)
     try:
         with torch.autocast(torch.device(device).type, torch.bfloat16):
             yield

@@ -26,7 +26,7 @@ from prepcli.storage.transfer import Part, download
 
 _NEMOS_NAME = "maybe_download_from_cloud"
 _FAILURES = 3
-"""Consecutive failures after which the network counts as missing: nodes of a cluster often have none."""
+"""Number of consecutive failures after which the network counts as missing: nodes of a cluster often have none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,8 @@ class HfCodec:
 
     Audio is zero-padded to whole frames, as in the programs of Mimi and DAC. The layers of EnCodec would mirror the end
     instead: here the codes of its last frame are those of the zero-padded audio. X-codec, X-codec2, Higgs audio and
-    NeuCodec look at the whole audio, so other programs, which leave out or pad a last part of a frame in their own
-    ways, may give it other codes.
+    NeuCodec look at the whole audio, so other programs, which treat an incomplete last frame in other ways, may give
+    other codes for all frames.
     """
 
     rows_on_cpu: int | None = 1  # rounding depends neither on batches nor on threads

@@ -27,7 +27,8 @@ class HfKind:
         quantize: the name of the quantizer's method that turns vectors into codes.
         sampling_rate: the rate of the audio to encode (Hz).
         codebook_size: the number of entries of a codebook.
-        inner: the name of the encoder's configuration in the model's, if the encoder is a model of `model_class`.
+        inner: the name of the encoder's part in the model's configuration, if `model_class` is the class of the
+            encoder.
     """
 
     title: str

@@ -34,7 +34,7 @@ class Rows:
         self._places: dict[tuple[int, int, str], tuple[Tensor, Tensor]] = {}
 
     def divided(self, by: int) -> "Rows":
-        """The rows in the output of a layer with this stride, which must divide the length of every row."""
+        """Return the rows after a layer with the stride `by`, which must divide the length of every row."""
         return self if by == 1 or self.lengths is None else Rows(self.lengths // by)
 
     def pad(self, values: "Tensor", left: int, right: int, mode: str) -> "Tensor":
@@ -257,7 +257,7 @@ _ENCODERS: dict[str, Callable[[Any, "Tensor", Rows], "Tensor"]] = {
 MODEL_CLASS = "AudioCodecModel"
 _MAX_FRAMES_TRIED = 64
 _FRAMES_COMPARED = 4
-"""Frames above the minimum for which a codec's codes are compared with NeMo's at loading."""
+"""A codec's codes are compared with NeMo's at loading, for the minimum number of frames and this many more."""
 
 
 class NemoCodec:
@@ -333,7 +333,7 @@ class NemoCodec:
         return torch.equal(self.encode(audio, lengths, "fp32")[0], wanted)
 
     def _find_reach(self) -> int | None:
-        """Return how far a frame depends on samples; the paths through parallel layers are added, which is too far."""
+        """Return how far a frame depends on samples; too large for parallel layers, whose reaches are added."""
         import torch
 
         if self._encoder is None:
@@ -346,7 +346,7 @@ class NemoCodec:
 
     @cached_property
     def _encoder_in_bfloat16(self) -> Encode:
-        """The encoder with weights in bfloat16, as autocast would make them again for each batch."""
+        """The encoder with weights in bfloat16, so that autocast need not convert them for each batch."""
         import torch
 
         assert isinstance(self._encoder, partial)

@@ -57,7 +57,7 @@ def _mask_of_nemo() -> Undo:
 
 @contextlib.contextmanager
 def asking_nothing_of_the_gpu() -> Iterator[None]:
-    """Within the context NeMo does not search for rows of one frame, which `min_samples` rules out, nor check types.
+    """Within the context NeMo neither checks types nor searches for rows of one frame, which `min_samples` rules out.
 
     The search would wait for the GPU. NeMo itself skips it while a CUDA graph is captured.
     """
@@ -74,7 +74,7 @@ def asking_nothing_of_the_gpu() -> Iterator[None]:
 
 
 def fold_batch_norm(model: Any) -> None:
-    """Replace each batch norm that follows a convolution in NeMo's convolutional encoder by other weights of this.
+    """Fold each batch norm of NeMo's convolutional encoder into the weights of the convolution before it.
 
     Embeddings change by rounding only.
     """

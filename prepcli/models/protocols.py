@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from prepcli.manifest.parts import Ints
 
 Precision = Literal["fp32", "tf32", "bf16"]
-"""fp32: float32. tf32: float32 with products in TF32 on GPUs that support it. bf16: bfloat16 up to the quantizer."""
+"""A precision: float32; float32 with products in TF32 on GPUs that support it; or bfloat16 up to the quantizer."""
 
 
 class SpeakerEncoder(Protocol):

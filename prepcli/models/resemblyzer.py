@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 SAMPLING_RATE = 16000
 WINDOW = 400
-"""Samples of an STFT window: 25 ms."""
+"""Number of samples in an STFT window: 25 ms."""
 HOP = 160
-"""Samples from one frame to the next: 10 ms."""
+"""Number of samples from one frame to the next: 10 ms."""
 NUM_MELS = 40
 PARTIAL_FRAMES = 160
-"""Frames of one input of the network (a partial utterance): 1.6 s."""
+"""Number of frames in one input of the network (a partial utterance): 1.6 s."""
 PARTIAL_STEP = 77
-"""Frames from one partial utterance to the next: the package's default rate of 1.3 per second, rounded."""
+"""Number of frames from one partial utterance to the next: the package's default of 1.3 per second, rounded."""
 MIN_COVERAGE = 0.75
 """A last partial utterance is left out if its share of audio is smaller (the package's default)."""
 HIDDEN, LAYERS, DIM = 256, 3, 256
 GROUP = 16
-"""Partial utterances per call of the network on a CPU: a fixed shape makes matrix products round in the same way."""
+"""Number of partial utterances per call on a CPU: with a fixed shape, matrix products round in the same way."""
 TARGET_DBFS = -30.0
 """Quieter audio is amplified to this level (dB of full scale); the spectra are linear, so the level matters."""
 _INT16_MAX = 32767

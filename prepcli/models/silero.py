@@ -16,11 +16,11 @@ from prepcli.errors import UsageError
 
 SAMPLING_RATE = 16000
 FRAME, CONTEXT = 512, 64
-"""Samples of a frame, and those of the frame before that the model gets as well."""
+"""Number of samples in a frame, and number of samples before it that the model also gets."""
 _FRAMES_AT_ONCE = 512
 _HIDDEN = (1, 1, 128)
 THRESHOLD, END_THRESHOLD = 0.5, 0.35
-"""Speech begins with a frame of this probability, and ends when it stays below the second one (package defaults)."""
+"""Speech begins at the first probability, and ends when it stays below the second one (defaults of the package)."""
 _MIN_SPEECH, _MIN_SILENCE, _PAD = 4000, 1600, 480
 """The defaults of the package in samples: 250 ms, 100 ms and 30 ms."""
 Segments = list[tuple[int, int]]
@@ -77,8 +77,8 @@ def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Seg
     left out. The others get 30 ms at each end, or half of the pause between them.
 
     Args:
-        probabilities: of each frame.
-        num_samples: of the audio at 16 kHz.
+        probabilities: the probability of speech in each frame.
+        num_samples: the length of the audio at 16 kHz.
     """
     found: Segments = []
     start = silent_from = -1

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 MAX_KERNEL_SIZE = 1 << 24
-"""Numbers in a kernel, of 8 bytes each. 44,100 to 22,050 Hz needs 28 numbers, 44,101 to 22,050 Hz a billion."""
+"""Maximum number of values in a kernel, of 8 bytes each. 44,100 to 22,050 Hz needs 28 numbers, 44,101 to 22,050 Hz a
+billion."""
 # torchaudio's defaults (`lowpass_filter_width`, `rolloff`).
 _ZERO_CROSSINGS, _ROLL_OFF = 6, 0.99
 

@@ -22,7 +22,7 @@ def check_speaker_model(name: str) -> None:
 
 
 def notes_on_speaker_model(name: str) -> list[str]:
-    """Notes for a plan if, as far as is known without network, the model cannot exist."""
+    """Notes for a plan if the model cannot exist, as far as this can be known without network."""
     return [] if name == RESEMBLYZER else notes_on_name(name, OPTION, MODEL_CLASS, "asr")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NEVER = 10**9
-"""Steps between two logs. In NeMo 3.0 steps divide by this number, which is 0 in an incomplete trainer."""
+"""Number of steps between two logs. NeMo 3.0 divides by this number, which is 0 in an incomplete trainer."""
 DATA_KEYS = ("train_ds", "validation_ds", "test_ds")
 """The sections of a model's config that describe data."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from prepcli.errors import RecordRejected, RejectReason, naming
 
 _END = b"\0"
-"""Ends a note; no path contains it. Bytes after it are left from an earlier, longer note."""
+"""The byte at the end of a note; no path contains this byte. Bytes after it are left from an earlier, longer note."""
 
 
 class NoteFile:

@@ -32,7 +32,7 @@ REPEAT_SECONDS = 90.0
 """Silence after which a rank counts as dead if a mistake only repeats its work: six times `BEAT_SECONDS`, because
 network file systems show a change some seconds later, and busy machines wake processes late."""
 DELETE_SECONDS = 3600.0
-"""Silence after which a rank counts as dead if a mistake deletes what it has made: longer than a machine is stopped
+"""Silence after which a rank counts as dead if a mistake deletes the rank's files: longer than a machine is stopped
 (a machine that is moved, a file server that fails over)."""
 EMPTY_SECONDS = 15.0
 """Silence after which a claim without an owner counts as left by a process that was killed before it wrote its name,
@@ -99,7 +99,7 @@ def start_time(pid: int) -> int | None:
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:  # it has ended, or there is no /proc, or that hides the processes of other users
+    except OSError:  # the process has ended, or /proc does not exist or hides the processes of other users
         return 0 if _answers(pid) else None
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
@@ -117,7 +117,7 @@ def _answers(pid: int) -> bool:
 def clock_of(folder: Path) -> float:
     """The time (seconds since the epoch) on the clock of the file system, which sets the times of files.
 
-    It is that of a server, which may differ from ours. If nothing can be written, it is our own.
+    A file server's clock may differ from the one of this machine, which is used only if nothing can be written.
     """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -189,12 +189,12 @@ class Life:
                 if thread.is_alive():
                     thread.join()
                 self._is_at_work = False
-                with contextlib.suppress(OSError):  # not if other ranks are at work
+                with contextlib.suppress(OSError):  # the folder stays if other ranks are at work
                     self._file(self.owner).unlink(missing_ok=True)
                     self._folder.rmdir()
 
     def work_on(self, what: str) -> None:
-        """Say what this rank works on, a word."""
+        """Show the task of this rank, as one word."""
         if self._on != what:
             self._on = what
             if self._is_at_work:
@@ -235,7 +235,7 @@ class Life:
         return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 
     def others(self, silence: float, on: str | None = None) -> bool:
-        """Whether another rank is at work here, on this or, if `on` is None, on anything.
+        """Whether another rank is at work in this folder, on the task `on` or, if that is None, on any task.
 
         The file of a rank that is just writing to it may be empty: then it may work on anything.
         """

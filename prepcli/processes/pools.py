@@ -87,7 +87,7 @@ class WorkerPool:
     ) -> None:
         from concurrent.futures import ProcessPoolExecutor
 
-        with naming("/dev/shm"):  # its locks lie there
+        with naming("/dev/shm"):  # the locks of the pool lie there
             self._pool = ProcessPoolExecutor(num_workers, context, initializer, arguments)
         self._in_hand = in_hand
         self._processes: list[BaseProcess] = []

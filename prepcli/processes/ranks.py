@@ -170,7 +170,7 @@ LAUNCHERS = (
 """The launchers by precedence. The first whose numbers are set has started this process, unless it is a Slurm step and
 one of the others runs within it."""
 _MAY_BE_ALONE = ("Open MPI", "MPI", "Kubernetes", "SkyPilot")
-"""Launchers that say nothing if they have started one rank: it may start a rank per GPU, as without a launcher."""
+"""Launchers that may have started only one rank: that rank may start one rank per GPU, as without a launcher."""
 
 
 def detect_rank(

@@ -72,7 +72,7 @@ class _Helper:
 def _serve(pipe: "Connection", other_end: "Connection") -> None:
     begin_worker()
     other_end.close()
-    with contextlib.suppress(ImportError):  # if it is not installed, the first request reports it
+    with contextlib.suppress(ImportError):  # the first request reports a missing package
         importlib.import_module("obstore.store")
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
@@ -111,7 +111,7 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
 
 
 def start_helper() -> None:
-    """Start the helper, which imports what its requests need while the command imports its own modules."""
+    """Start the helper, which imports the modules for requests while the command imports its own."""
     _helper()
 
 

@@ -14,7 +14,7 @@ _ADDRESS = re.compile(r"(s3|ais)://([^/]*)(?:/(.*))?", re.DOTALL)
 _OF_HUB = re.compile(
     r"hf://datasets/([\w.-]+/[\w.-]+)(?:@(refs/(?:convert/[\w.-]+|pr/\d+)|[^/@]+))?(?:/(.*))?", re.DOTALL | re.ASCII
 )
-"""Owner and name, revision, path. The slashes in other revisions are written `%2F`."""
+"""An address on the hub: owner and name, revision, path. The slashes in other revisions are written `%2F`."""
 _CONVERTED = ("~parquet", "refs/convert/parquet")
 _AS_PATH = re.compile(r"(s3|ais|hf):/+")
 _WITHIN_TEXT = re.compile(r"(?:^|[\s,\[\](){}<>=\"'])(?:s3|ais|hf)://")

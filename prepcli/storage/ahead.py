@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the import takes a fifth of a small run's time
 Item = TypeVar("Item")
 
 AT_ONCE = 64
-"""Requests of a worker that are under way at the same time."""
+"""Maximum number of requests of a worker at the same time."""
 BEGINNING_BYTES = 1 << 20
 """Bytes of an object that are requested ahead; longer objects, such as long recordings, are read in ranges."""
 MAX_BYTES = 32 << 20
@@ -43,7 +43,7 @@ class _Ahead:
 
 
 def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> Iterator[Item]:
-    """`reading_ahead` for items with one file each or a range of one, which may be in an object store."""
+    """The same as `reading_ahead`, for items that each need one file or a range of one."""
 
     def wanted(item: Item) -> list[Wanted]:
         source = source_of(item)

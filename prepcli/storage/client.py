@@ -40,7 +40,7 @@ Measured with 1 GB in four tars: 12 MiB take 5 % less time than 8, as each part 
 would take too much memory in a worker that writes two tars at once, as for Lhotse Shar with contexts.
 """
 PARTS_AT_ONCE = 3
-"""Parts of one upload that are sent at the same time; each is in memory until it has arrived."""
+"""Number of parts of one upload that are sent at the same time; each is in memory until it has arrived."""
 _numbers = itertools.count()
 
 
@@ -72,7 +72,8 @@ def _checked(name: str) -> str:
     """The address in an environment variable; without http:// obstore would print a long error of its own."""
     address = os.environ[name]
     if not re.match(r"https?://[^/\s]+(/\S*)?$", address):
-        raise UsageError(f"{name} must be the address of a store, such as http://host:9000")  # it may hold a password
+        # The message leaves out the value, which may hold a password.
+        raise UsageError(f"{name} must be the address of a store, such as http://host:9000")
     return address
 
 

@@ -29,7 +29,7 @@ _MAX_REASON = 200
 
 
 class StoreError(IncompleteError):
-    """For longer than requests are retried, a store did not answer or answered with an error.
+    """A store did not answer, or answered with errors, for longer than requests are retried.
 
     `retry_after`: the seconds that it asks to wait, if it does.
     """

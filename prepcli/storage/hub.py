@@ -41,7 +41,7 @@ class HubFile(NamedTuple):
 
 
 _known: dict[tuple[str, Address], HubFile] = {}
-"""Files of commits, by the endpoint and their address; a data set may have thousands, and requests are limited."""
+"""The known files of commits, by endpoint and address: a data set may have thousands, and requests are limited."""
 
 
 class _Sessions:

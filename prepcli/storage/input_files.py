@@ -53,7 +53,7 @@ def state_of(file: str | AnyPath | int) -> FileState:
 
 
 def _joined(states: list[FileState]) -> FileState:
-    """One state for several files, which differs if any of theirs does."""
+    """One state for several files: it changes if the state of any of them changes."""
     inodes, changes = (
         hashlib.sha256(repr(one).encode()).digest()[:7] for one in zip(*(state[2:] for state in states), strict=True)
     )

@@ -22,7 +22,7 @@ NUMBER = "[0-9]*"
 
 @total_ordering
 class StorePath:
-    """The path of an object or a prefix, with what a store can do: read, list and remove.
+    """The path of an object or a prefix, with the operations of a store: read, list and remove.
 
     A prefix is a folder if an object is below it. `str` gives the address. Functions of `os` do not take it.
     """

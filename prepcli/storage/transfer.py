@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from requests import Response
 
 MAX_FAILURES = 6
-"""Consecutive failures of one mirror, without a new byte, after which the next mirror is used."""
+"""Number of consecutive failures of one mirror, without a new byte, after which the next mirror is used."""
 BACKOFF, MAX_WAIT = 0.5, 60.0
 """Seconds before the second attempt, which double for each later attempt, and their maximum."""
 MAX_RETRY_AFTER = 600.0

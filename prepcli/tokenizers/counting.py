@@ -184,7 +184,7 @@ Keys = npt.NDArray[np.uint64]
 
 _MAX_WORDS = 1_000_000
 _MIN_TEXTS = 16
-"""With fewer texts, adding one by one is faster."""
+"""Number of texts below which adding one by one is faster."""
 _SLOT_BITS = 18
 _BLANK, _LINE_END = b" \n"
 _MAX_WORD_BYTES = 16
@@ -293,7 +293,7 @@ class SentencePieceCounter:
         """
         try:
             return self._by_word(texts) if self.by_word else self._whole(texts)
-        except (UnicodeEncodeError, RuntimeError, TypeError):  # it depends on the version
+        except (UnicodeEncodeError, RuntimeError, TypeError):  # the class depends on the version of the package
             refuse_surrogates(texts)
             raise
 

@@ -379,7 +379,7 @@ def _absolute_items(listed: AnyPath, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _measure_tar(tar: str) -> Size:
-    """The size of a shard."""
+    """The number of the utterances in a shard, and their duration."""
     problems: list[str] = []
     records, seconds = 0, 0.0
     for member, data in read_members(Path(tar), tar, None, problems):
@@ -393,7 +393,7 @@ def _measure_tar(tar: str) -> Size:
 
 
 def _measure_items(lines: Sequence[str]) -> Size:
-    """The size of lines of a data list."""
+    """The number of the utterances in lines of a data list, and their duration."""
     records, seconds = 0, 0.0
     for item in map(json.loads, lines):
         with contextlib.suppress(RecordRejected):

@@ -21,7 +21,7 @@ class Node:
         is_tarred: NeMo reads it as a stream; None for a group.
         tags: fields to set in all its records.
         children: members of a group.
-        notes: what the user should know of its data.
+        notes: notes on its data for the user.
         weight: its weight in its group; the weights of a group add up to 1.
     """
 

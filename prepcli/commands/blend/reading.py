@@ -234,7 +234,7 @@ def finished_reports(path: Path) -> list[Report]:
         if root == own.root and len(roots) == 1 and read_marker(workspace, FINISH_UNIT, plan.digest) is None:
             return []  # the files have changed since the run
     if (own.root / MARKS_FILE).is_file():
-        return []  # trainers do not read all that was written
+        return []  # trainers skip the marked records, which the reports count
     return reports
 
 

@@ -48,7 +48,7 @@ MAX_DIFFERENCE = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Chapters:
-    """A corpus of long recordings, its published manifests, and what is made of them.
+    """A corpus of long recordings, its published manifests, and the files to make.
 
     Attributes:
         command, name: of the run, and of the folder of its output.
@@ -142,7 +142,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         return None
 
     def own_settings(self) -> dict[str, Any]:
-        """The edition."""
+        """The name of the corpus, which contains the edition."""
         return {"corpus": self.corpus.name}
 
     def output_patterns(self, plan: _Plan) -> Sequence[str]:
@@ -173,7 +173,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         with Path(self.list).open("rb") as file:
             for line in file:
                 digest.update(line)
-                with contextlib.suppress(msgspec.DecodeError):  # its records have no chapter, then
+                with contextlib.suppress(msgspec.DecodeError):  # then the records of this chapter have none
                     for utterance in decoder.decode(line).utterances:
                         hashes += key_bytes(normal_path(utterance.audio_filepath or "."))
                         owners.append(len(lines))

@@ -32,7 +32,7 @@ from prepcli.storage.transfer import FetchError
 
 _BLOCK = 1 << 20
 _TAR_BLOCK = 64 << 10
-"""At each read tarfile copies the rest of its buffer; with a buffer of 1 MiB, this took half of the time."""
+"""Size of tarfile's buffer. Each read copies the rest of the buffer; with 1 MiB, this took half of the time."""
 _END_OF_TAR = bytes(1024)
 _MALFORMED = (
     *(EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile, ValueError, ArithmeticError, LookupError),
@@ -43,8 +43,8 @@ checks."""
 _BAD_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Errors due to the archive, not the disk: a name is too long, or belongs to a file and to a folder."""
 MAX_RATIO, MAX_SMALL = 100, 1 << 30
-"""Limits of unpacked bytes: this multiple of the archive's size, or this number. A small archive could hold
-petabytes."""
+"""Maximum unpacked bytes: this multiple of the archive's size, or this number if it is larger. A small archive could
+hold petabytes."""
 _MAGIC: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
 _ZIP = b"PK"
 
@@ -162,7 +162,8 @@ def _unpack_zip(raw: IO[bytes], into: Path, name: str, limit: int) -> None:
     into.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(raw) as archive:
         members = archive.infolist()
-        if sum(member.file_size for member in members) > limit:  # no member gives more bytes than it says
+        # zipfile unpacks no more bytes of a member than its `file_size`
+        if sum(member.file_size for member in members) > limit:
             raise _far_too_large(name)
         for member in members:
             kind = stat.S_IFMT(member.external_attr >> 16)
@@ -357,7 +358,7 @@ def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
         elif not os.path.lexists(target):
             os.rename(path, target)
             moved.append(target)
-    workspace.flush(moved)  # before the folder that the next process would move again is removed
+    workspace.flush(moved)  # before `staging` is removed, from which another process could move the files again
     if left_out:
         note(f"{left_out:,} files of the archive are not part of {data_set.name}, and were left out")
     shutil.rmtree(staging, ignore_errors=True)

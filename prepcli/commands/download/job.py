@@ -182,7 +182,7 @@ def prepare_data_sets(
     report = DownloadReport()
     for data_set in data_sets:
         try:
-            with stop_on_signals():  # stops between fetching and converting too; both have their own handlers
+            with stop_on_signals():  # for signals between fetching and converting, which have own handlers
                 if alone:
                     ensure_unpacked(data_set, data_root, fetching)
                 report.data_sets[data_set.name] = _convert(data_set, data_root, fetch.fetch_only, engine)
@@ -199,7 +199,7 @@ def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: Ru
         return Report(data_set.command, "fetched", str(data_root))
     workspace = workspace_of(data_set, data_root)
     if engine.retry_rejects and has_audio_come_back(data_set, data_root):
-        engine = replace(engine, overwrite=True)  # for a corpus on disk, it replaces manifests only
+        engine = replace(engine, overwrite=True)  # for a corpus on disk, only manifests are replaced
     index = ensure_index(data_set, data_root, workspace.root, replace=engine.overwrite)
     try:
         return run_job(CorpusJob(data_set, data_root, index), workspace, engine)

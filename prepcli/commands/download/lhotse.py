@@ -1,4 +1,4 @@
-"""download lhotse: run a recipe of lhotse in a process of its own, then make manifests of what it has written."""
+"""download lhotse: run a recipe of lhotse in a process of its own, then make manifests of its output."""
 
 import contextlib
 import difflib

@@ -82,7 +82,7 @@ class FetchOptions(JobOptions):
             archives=self.archive,
             checksums=read_checksums(self.checksums) if self.checksums else {},
             keep_archives=self.keep_archives,
-            overwrite=engine.overwrite,  # true for a requeued job too: fetched files are not fetched again
+            overwrite=engine.overwrite,  # also for a requeued job, which does not fetch files again
             num_workers=engine.num_workers,
         )
 
@@ -188,7 +188,7 @@ class DownloadLibritts(FetchOptions):
 
     Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker, gender
     and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by preset
-    libritts of extend-context-audio needs them; for a copy, that is --data-root DIR --extracted DIR.
+    libritts of extend-context-audio needs them; of a copy, give the folder to both --data-root and --extracted.
 
     Run the same command again to continue; other data sets can be added later.
 
@@ -222,7 +222,7 @@ class DownloadHifitts(FetchOptions):
     Writes D/hi_fi_tts_v0/audio/{clean,other}_{train,dev,test}.json with audio_filepath, duration, text, speaker (reader
     and quality, such as 9136_other), normalized_text and the other published fields. The recordings (44.1 kHz FLAC)
     stay unchanged. Paths are relative to the manifest, as the group_by preset hifitts of extend-context-audio needs
-    them; for a copy, that is --data-root DIR --extracted DIR. Each reader is in all three parts.
+    them; of a copy, give the folder to both --data-root and --extracted. Each reader is in all three parts.
 
     The publisher gives no checksum: length, CRC and the end of the tar are checked; --checksums adds your own.
 

@@ -26,7 +26,7 @@ from prepcli.storage.input_files import same_file
 from prepcli.storage.transfer import FetchError, part_of, sidecar_of
 
 ARCHIVES = "archives"
-"""Folder in the data root for archives, as long as they are needed or with `--keep-archives`."""
+"""Name of the folder in the data root for archives that are still needed, or kept (`--keep-archives`)."""
 
 
 class UnpackedMarker(msgspec.Struct):
@@ -70,7 +70,7 @@ def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
 
 
 def plan_fetching(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> dict[str, Any]:
-    """Return what `ensure_unpacked` would fetch: name, address, size (None: unknown), and bytes fetched already."""
+    """Return the archive that `ensure_unpacked` would fetch: name, address, size (None: unknown), fetched bytes."""
     assert data_set.archive is not None
     archive = data_set.archive.at(fetching.base_url, fetching.checksums)
     given = _given(data_set, fetching)
@@ -221,7 +221,7 @@ def has_audio_come_back(data_set: CorpusPart, data_root: Path) -> bool:
         now = ensure_index(data_set, data_root, Path(scratch))
         if LineIndex(planned).sha256 == _planned_digest(plan):
             return only_audio_came_back(planned, now)
-        return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has noticed it, and replaced the index
+        return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has replaced the index
 
 
 def _mark(data_set: CorpusPart, workspace: Workspace) -> None:
@@ -259,7 +259,8 @@ def exclusive_lock(workspace: Workspace, name: str) -> Iterator[None]:
         try:
             yield
         except UsageError:
-            if workspace.root in made and len(list(workspace.root.iterdir())) == 1:  # only the lock: no work began
+            # if the folder holds only the lock, no work began
+            if workspace.root in made and len(list(workspace.root.iterdir())) == 1:
                 Path(lock.name).unlink()
                 with contextlib.suppress(OSError):
                     for folder in made:

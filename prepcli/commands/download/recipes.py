@@ -14,7 +14,7 @@ class Recipe:
         languages: their names; empty if the recipe does not say.
         arguments: the arguments before the folder of the output.
         needs: options of lhotse without which it reads nothing.
-        remark: what its manifests lack, or what is rejected.
+        remark: a remark on its manifests, such as missing texts or rejected records.
         has_absolute_paths: whether its option `--absolute-paths` is needed for paths that can be found again.
         refused: why no manifest can be made of it.
     """
@@ -122,7 +122,7 @@ _RELATIVE = (
     *("callhome-egyptian", "callhome-english", "cmu-kids", "cslu-kids", "eval2000", "fisher-english"),
     *("fisher-spanish", "gale-arabic", "gale-mandarin", "switchboard"),
 )
-"""Recipes that name audio relative to a folder that they do not name, unless `--absolute-paths` is given."""
+"""Recipes that write relative audio paths without their base folder, unless `--absolute-paths` is given."""
 _ALL = [*map(_common, _LANGUAGES.strip().replace("\n", "|").split("|")), *_OTHERS]
 RECIPES = {
     one.name: replace(one, has_absolute_paths=one.name in _RELATIVE) for one in sorted(_ALL, key=lambda one: one.name)

@@ -151,7 +151,7 @@ def _survey_one(corpus: SlicedCorpus, conversation: Conversation) -> Surveyed:
             start_seconds, end_seconds = parse_span(start, end)
             seconds += end_seconds - start_seconds
     undecodable = None
-    with contextlib.suppress(RecordRejected):  # its lines are rejected later
+    with contextlib.suppress(RecordRejected):  # the lines of the conversation are rejected later
         undecodable = undecodable_coding(conversation.audio)
     return Surveyed(conversation, num_lines, seconds, transcript, undecodable)
 

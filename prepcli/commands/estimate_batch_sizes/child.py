@@ -140,7 +140,7 @@ class Child:
                 self._wait(seconds)
                 made = self._pipe.recv()
                 break
-            except (EOFError, ConnectionError) as error:  # ConnectionError: it has not read the message
+            except (EOFError, ConnectionError) as error:  # ConnectionError: the process has not read the message
                 code = self._process.wait()
                 self.close()
                 if is_last or isinstance(error, EOFError):

@@ -93,7 +93,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     @property
     def elsewhere(self) -> str:
-        """Another folder of results."""
+        """The remedy for results of other settings, in words for a message."""
         return f"another directory with {option('--work')}"
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:

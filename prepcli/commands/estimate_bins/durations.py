@@ -60,7 +60,7 @@ class BinsReport(BinsText):
     """Share of padding by the requested number of buckets."""
     notes: list[str]
     durations: Floats = field(repr=False)
-    """Sorted, shape (num_examples,)."""
+    """The durations of the examples, sorted, of shape (num_examples,)."""
 
     def __repr__(self) -> str:
         return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "num_examples", "hours", "padding")

@@ -162,7 +162,7 @@ class OutputOptions:
             check_plot(self.plot)
 
     def budget(self) -> "Budget":
-        """The maximum of rejects.
+        """The limit for rejects, from `--max-rejects`.
 
         Raises:
             UsageError: the number is negative or not a number.

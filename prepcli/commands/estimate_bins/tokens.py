@@ -320,7 +320,7 @@ def _measure(options: TokenBinsOptions) -> _Measure:
     found = _Measure(
         options.sub_buckets is None if total is None else total, _SECONDS_PER_TOKEN if seconds is None else seconds
     )
-    if not found.seconds > 0:  # it may be a key of the input
+    if not found.seconds > 0:  # the value may be a key of the input
         raise UsageError(f"the token equivalent duration must be above 0, not {found.seconds:g}")
     return found
 
@@ -475,7 +475,7 @@ def _report(
 
 
 def _ratios(lengths: FileLengths, inputs: Ints) -> Floats:
-    """Output tokens per input token of the texts, which `max_tpt` limits; of audio, if there are no texts."""
+    """The ratios that `max_tpt` limits, of output to input tokens: those of texts or, without texts, of audio."""
     of_texts = lengths.ratios[~np.isnan(lengths.ratios)]
     return of_texts if len(of_texts) else lengths.outputs / np.maximum(inputs, 1)
 

@@ -1,4 +1,4 @@
-"""The bases of jobs with a codec: the codec, its settings, and the device; and of those over records."""
+"""Base classes of jobs with a codec: `CodecJob`, and `RecordCodesJob` for jobs over records."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from prepcli.models.protocols import Codec
 from prepcli.storage.paths import AnyPath
 
 MAX_RATE = 48000
-"""Audio up to this rate (Hz) goes to a GPU in batches through shared memory."""
+"""Maximum rate (Hz) of audio that goes to a GPU in batches through shared memory."""
 
 
 class CodecJob(ModelJob[UnitT, Contents, Codec]):
@@ -125,7 +125,7 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
         return self._audio_base_dir
 
     def own_settings(self) -> dict[str, Any]:
-        """The options, the model, and the folders of audio and codes: the output has the absolute paths of codes."""
+        """The options, the model, and the folders of audio and codes (the output has absolute paths of codes)."""
         bases = base_directories(self.manifests, self._audio_base_dir)
         return self.codec_settings() | {AUDIO_BASE_DIRS: list(dict.fromkeys(bases)), "folder of codes": self.folder}
 

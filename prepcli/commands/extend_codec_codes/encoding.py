@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """The shape of a batch on the device, and of its rows before.
+    """The shape of a batch on the device, and the properties of the rows that are copied to it.
 
     Attributes:
         sampling_rate: rate of the decoded rows (Hz); the codec's own if they need no resampling.
@@ -66,7 +66,7 @@ class BatchShape:
 
 
 _SILENCE = 1e-7
-"""Is added to the largest sample before scaling, as in OmniVoice's programs, so that silence stays silence."""
+"""This is added to the largest sample before scaling, as in OmniVoice's programs, so that silence stays silent."""
 
 
 def move_rows(
@@ -215,7 +215,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
 
     @property
     def _max_frames(self) -> int:
-        """Maximum frames of a batch."""
+        """The maximum number of frames in a batch."""
         rate, step = self._codec.sampling_rate, self._codec.samples_per_frame
         return min(int(self._options.batch_duration * rate), self._max_samples) // step
 

@@ -35,12 +35,12 @@ class UsedSegment(NamedTuple):
 
     @property
     def num_samples(self) -> int:
-        """Its length, at its own `sampling_rate`."""
+        """The number of samples of the segment, at its own `sampling_rate`."""
         return self.segment.num_samples
 
     @property
     def sampling_rate(self) -> int:
-        """The rate of its source, in Hz."""
+        """The sampling rate of the segment's source, in Hz."""
         return self.segment.info.sampling_rate
 
 

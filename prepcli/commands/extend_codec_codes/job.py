@@ -64,7 +64,7 @@ CodesPlan = Plan[ShardGroup, CodesContents]
 class CodesJob(CodecJob[ShardGroup, CodesContents]):
     """Adds codes to the Shar set in `folder`. A unit is a few consecutive shards."""
 
-    reads_audio_files = False  # it reads tars
+    reads_audio_files = False  # the audio is in tars
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
     out = options.output_dir or path_of(options.shar_dir)
     workspace = codes_workspace(out, name, options.work_dir)
     form = options.form
-    if form in ("shar", "files"):  # the settings of these are older than the option
+    if form in ("shar", "files"):  # for these forms, the settings of older runs lack the option
         options = replace(options, output_form=None)
     if form != "shar":
         note_unused(options.work_dir, out)

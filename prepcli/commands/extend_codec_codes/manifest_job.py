@@ -59,7 +59,7 @@ class NamedSegments:
     def __init__(
         self, records: Records, unit: RecordUnit, workers: DecodingPool[UsedSegment], *, contexts: bool = True
     ) -> None:
-        """`contexts`: whether contexts are looked at."""
+        """`contexts`: whether the contexts of the records are included."""
         self._targets: list[Use | RecordRejected | None] = []
         self._contexts: list[Use | RecordRejected | None] = []
         for number in range(unit.lo, unit.hi):

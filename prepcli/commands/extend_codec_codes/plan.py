@@ -27,7 +27,7 @@ class InputShard:
 
     @property
     def cuts_file(self) -> CutsFile:
-        """The file of its cuts."""
+        """The file with the cuts of the shard."""
         return CutsFile(self.cuts, self.state)
 
 

@@ -45,7 +45,7 @@ from prepcli.storage.paths import NUMBER, AnyPath
 
 
 class Entry(NamedTuple):
-    """The output of a record: the name of its codes (empty if the line has them), the codes, and its line."""
+    """The output of a record: the name of its codes (empty if the codes are in the line), the codes, and the line."""
 
     name: str
     codes: Codes
@@ -83,7 +83,7 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
         """Write the entries of a unit, whose audio lasts `seconds`."""
 
     def load_model(self) -> Codec:
-        """Load the codec; of residual codebooks, the first ones are used.
+        """Load the codec; if it has more residual codebooks than the trainer reads, the first ones are used.
 
         Raises:
             UsageError: it cannot be loaded, or the trainer reads another number of codebooks.
@@ -122,7 +122,7 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
 
 
 class TargetEncoder(UnitEncoder):
-    """The targets of a unit of records, which are written for another trainer."""
+    """Encodes the targets of a unit of records, and writes them for another trainer."""
 
     def __init__(self, job: TrainerCodesJob, contents: TrainerContents, unit: RecordUnit, index: ShardIndex) -> None:
         self._job = job
@@ -184,7 +184,7 @@ class OmnivoiceJob(TrainerCodesJob):
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """For the arguments see `RecordCodesJob`."""
+        """See `RecordCodesJob` for the arguments."""
         options = replace(options, peak=omnivoice.PEAK) if options.peak is None else options
         super().__init__(manifests, audio_base_dir, out, options, device=device, num_workers=num_workers)
         check_folder(self.folder)
@@ -274,7 +274,7 @@ class QwenJob(TrainerCodesJob):
         return records.plan(units, TrainerContents(records), notes=notes_on_codec_model(self.options.codec_model))
 
     def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> Entry:
-        """The line, which has the codes."""
+        """Return the line of a record, with its codes in it."""
         records = contents.records
         changes, left_out = self.fields_of(contents, number, record)
         reference = self._reference(records, number, record)

@@ -53,7 +53,7 @@ def target_of(records: Records, number: int, record: Record) -> Use:
 
 
 def context_use(records: Records, number: int, record: Record) -> Use | None:
-    """The segment of its context; None if it has none. Raises `RecordRejected` for an invalid context."""
+    """The segment that is the context of a record; None without context. Raises `RecordRejected` for an invalid one."""
     context = context_of(record, required=False)
     if context is None:
         return None
@@ -151,7 +151,7 @@ def _tabulate(keys: Hashes, files: Hashes, stems: Hashes, seconds: NDArray[np.fl
 
 
 def group_records(records: Records, table: SegmentTable | None, seconds: float) -> list[RecordUnit]:
-    """Groups of consecutive records with at least `seconds` of audio to encode; without `table`, only of targets.
+    """Groups of consecutive records with at least `seconds` of audio to encode; without `table`, only targets count.
 
     The groups, and so the batches, depend only on the input and the settings.
     """

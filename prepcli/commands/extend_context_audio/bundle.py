@@ -97,7 +97,7 @@ def _pairs(
 
 
 def _cells(segments: Segments, steps: tuple[int, int]) -> NDArray[np.uint64]:
-    """A number for the file of each row and the cells of its start and end."""
+    """A number for each row, from its file and from the cells of its start and end."""
     start, end = (
         mix64((np.floor(seconds / _TOLERANCE).astype(np.int64) + step).view(np.uint64))
         for seconds, step in zip((segments.start, segments.end), steps, strict=True)
@@ -115,7 +115,7 @@ _PAIRS = 1 << 15
 
 
 class Chosen(NamedTuple):
-    """The chosen row for each row, and their cosine similarity; -1 and NaN if there is no candidate."""
+    """For each row, the number of the chosen row and the cosine similarity; -1 and NaN if there is no candidate."""
 
     best: NDArray[np.int64]
     similarity: NDArray[np.float64]
@@ -201,7 +201,7 @@ BEST_NAME = "parts/{}.best.npy"
 EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
 
 REUSED = "embeddings_reused"
-"""Key of a count of each unit: embeddings that an earlier run has kept."""
+"""Key of the count of embeddings that a unit has taken from an earlier run."""
 
 MIN_GPU_ROWS = 1000
 """A voice with fewer utterances is compared on the CPU: launching GPU kernels would take longer."""
@@ -242,7 +242,7 @@ class Bundle(EmbeddingWork[Embedded]):
         self.extra[REUSED] = float(kept.is_kept.sum())
 
     def known(self) -> NDArray[np.float32]:
-        """The array for the embeddings (N, dim), with those that are kept."""
+        """The array for the embeddings (N, dim), which holds the embeddings of earlier runs."""
         return self._kept.load(self._encoder.dim)
 
     def finish(self, advance: Advance) -> Embedded:

@@ -76,7 +76,7 @@ class Values:
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64]:
-        """The values as numbers; NaN if they are missing. They must be numbers."""
+        """The values, which must be numbers, as an array; NaN for a missing value."""
         try:
             return np.array(self.items, np.float64)  # None is NaN
         except OverflowError:
@@ -95,7 +95,7 @@ class Values:
         """Check that the values are of these kinds.
 
         Raises:
-            RecordRejected: one is not; the detail has its value if there is only one record.
+            RecordRejected: a value is of another kind; the detail has the value if there is only one record.
         """
         if self.kinds <= set(kinds):
             return
@@ -130,7 +130,7 @@ _EQUAL = _ORDERED | _FLAGS
 
 
 class Block:
-    """The values of some records, and what is computed of them."""
+    """The values of some records, and the values that are computed from them."""
 
     def __init__(self, fields: Mapping[str, Sequence[Any]], quantiles: Quantiles) -> None:
         """`fields`: for each field that is read, the values of the records; None if it is missing or null."""

@@ -171,7 +171,7 @@ def read_fields(tree: Node) -> set[str]:
 
 
 def needed_fields(tree: Node) -> list[Field]:
-    """The fields that some record must have: all but those that occur in nothing but `missing(x)`."""
+    """The fields that at least one record must have: all of the expression, except those only in `missing(x)`."""
     only_asked = {id(one.argument) for one in nodes(tree) if isinstance(one, Missing)}
     return [one for one in fields_of(tree) if id(one) not in only_asked]
 
@@ -186,7 +186,7 @@ def kind_of(value: object) -> Kind:
 
 
 def static_kind(operand: Operand) -> Kind | None:
-    """The kind of an operand that is the same for all records; None for a field."""
+    """The kind of an operand whose value is the same for all records; None for a field."""
     match operand:
         case Literals(value):
             return kind_of(value)
@@ -205,7 +205,7 @@ class _Token(NamedTuple):
 
 
 class _Parser:
-    """Recursive descent; `or` binds less than `and`, and that less than `not`."""
+    """Parses an expression by recursive descent; `not` binds most closely, then `and`, then `or`."""
 
     def __init__(self, text: str, named: str) -> None:
         self._text, self._named = text, named
@@ -254,7 +254,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def _take(self, *texts: str) -> _Token | None:
-        """The next token if it is one of these words or signs."""
+        """The next token if it is one of some words or signs."""
         token = self._here
         if token.kind in ("word", "sign") and token.text in texts:
             self._next += 1

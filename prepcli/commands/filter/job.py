@@ -77,7 +77,7 @@ class FilterJob(SelectionJob):
         return Selected(0, changes={"_skipme": f"{OWNER}{why}"} if why else None)
 
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
-        """The manifest, and what the rules cost."""
+        """The manifest, and the records and hours that the rules cost."""
         facts = {name: value for name, value in contents.facts.items() if name != "labels"}
         return {"manifest": self.out, **facts}
 

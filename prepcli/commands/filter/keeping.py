@@ -1,4 +1,4 @@
-"""`--keep` of commands that only count: the hours and records for which expressions are true."""
+"""The option `--keep` of commands that only count: it selects the records for which expressions are true."""
 
 from collections.abc import Callable, Sequence
 

@@ -34,11 +34,11 @@ from prepcli.manifest.scan import Range, blocks_of
 from prepcli.storage.paths import relative
 
 OWNER = "filter: "
-"""The beginning of the marks of `filter`; others stay."""
+"""The text with which the marks of `filter` begin; other marks stay."""
 _MARK = re.compile(rb',"_skipme":"%b(?:[^"\\\n]|\\.)*"(?=\}[ \t\r]*$)' % OWNER.encode(), re.MULTILINE)
 _END = re.compile(rb"\}[ \t\r]*\Z")
 Reasons = dict[bytes, str]
-"""The reason by the key of the line (`_key`)."""
+"""The reasons of marks, by the keys of the lines (`_key`)."""
 
 
 def set_to_mark(path: Path) -> TarredSet:
@@ -59,7 +59,7 @@ def set_to_mark(path: Path) -> TarredSet:
 
 
 def manifests_of(one: TarredSet) -> list[Path]:
-    """The manifests that have each record once, of all buckets."""
+    """The manifests of all buckets in which each record occurs once."""
     return [Path(name) for part in one.sets for name in part.record_files()]
 
 
@@ -76,7 +76,7 @@ def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
 
 
 def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
-    """The lines that rules drop."""
+    """The reasons of the lines that rules drop."""
     reasons = {}
     for unit in plan.units:
         lines = Lines(plan.contents.slices.block(unit))
@@ -89,7 +89,7 @@ def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
 def mark_set(one: TarredSet, reasons: Reasons, facts: Mapping[str, Any]) -> bool:
     """Write the marks into all manifests of all versions; returns whether one of them has changed.
 
-    `facts`: what was marked, which is kept in OUT.prepcli as long as there are marks.
+    `facts`: facts about the marks, which are kept in OUT.prepcli as long as there are marks.
     """
     folder = Path(str(one.folder))
     units, record = _units(folder), Workspace(folder).root / MARKS_FILE
@@ -134,7 +134,7 @@ class _Unit(NamedTuple):
     own: Owned
 
     def marker(self) -> Marker | None:
-        """The record of its files."""
+        """The marker in which the unit has recorded its files."""
         return read_document(self.workspace.done / f"{self.name}.json", Marker)
 
 
@@ -151,7 +151,7 @@ def _units(folder: Path) -> dict[str, _Unit]:
 
 
 def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) -> bool:
-    """Replace a manifest and its index, and what its unit has recorded of them; returns whether the manifest differs.
+    """Replace a manifest, its index, and the unit's record of both; returns whether the manifest has changed.
 
     A note has the new content before it appears, so the file is known as ours whenever this ends. The old index is
     moved away before the manifest is replaced, because readers do not notice that an index is stale.
@@ -196,7 +196,7 @@ def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) 
 
 @contextlib.contextmanager
 def _recording(unit: _Unit, marker: Marker) -> Iterator[None]:
-    """Note what a unit is about to publish, and record it as done afterwards."""
+    """Note the files that a unit is about to publish; after the context, record them as published."""
     noted = note(unit.workspace, unit.name, marker, unit.workspace.root)
     yield
     mark(unit.workspace, unit.name, marker, marker.files, noted, unit.workspace.root)

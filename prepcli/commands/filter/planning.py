@@ -38,7 +38,7 @@ class Planning:
     """Reads the manifests, gives each record a bit per rule that drops it, and adds up what the rules cost.
 
     Bits of expressions come first, then those of `--drop-listed`, `--unique` and `--sample`, which are applied in this
-    order: `--unique` to what the others keep, `--sample` to what is left.
+    order: `--unique` to the records that the others keep, `--sample` to the rest of these.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Planning:
             self._tally.alone[:, number] = np.count_nonzero(which), duration[which].sum()
 
     def _not_drawn(self, keys: Hashes) -> NDArray[np.bool_]:
-        """Whether each record is outside of the sample: those with the smallest keys are in it."""
+        """Whether each record is outside of the sample, which consists of the records with the smallest keys."""
         sample = self._options.sample
         assert sample is not None
         count = int(sample) if sample >= 1 else round(sample * len(keys))

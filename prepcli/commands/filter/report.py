@@ -47,7 +47,7 @@ class RuleTally:
 
     Attributes:
         alone: for each rule the records, and the seconds, that it drops if it is the only one; shape (2, rules).
-        last: what it drops of the records that all others keep.
+        last: the same for the records that all other rules keep.
     """
 
     def __init__(self, num_rules: int) -> None:

@@ -31,7 +31,7 @@ from prepcli.manifest.parts import Part
 
 MAX_RULES = 64
 GROUPS = ("lang", "speaker")
-"""The fields by which the report divides what is dropped."""
+"""The fields by which the report divides the dropped hours and records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class MakeRuleCollector:
     wanted: tuple[Operand, ...] = ()
 
     def __call__(self) -> "RuleCollector":
-        """Make one."""
+        """Make a collector."""
         return RuleCollector(self)
 
 

@@ -1,6 +1,7 @@
-"""Groups of records: by equal keys or joined pairs, and the lines that are written of them."""
+"""Groups of records with equal keys or with joined pairs, and the lines that are written for these records."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ class Sets:
 def equal_keys(keys: NDArray[np.uint64]) -> tuple[Indices, Indices]:
     """The positions with a key that occurs more than once, group by group, and the number of the group of each.
 
-    Groups come in the order of their first positions, positions ascend in a group; a key of zeros is none. `keys` has
-    the shape (n, 2).
+    Groups come in the order of their first positions, positions ascend in a group; positions with a key of zeros are in
+    no group. `keys` has the shape (n, 2).
     """
     there = np.flatnonzero(keys.any(axis=1))
     order = there[np.lexsort((there, keys[there, 1], keys[there, 0]))]
@@ -67,7 +68,7 @@ def equal_keys(keys: NDArray[np.uint64]) -> tuple[Indices, Indices]:
 
 
 def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tuple[Indices, Indices]:
-    """The groups whose records have two values or more of `value_of`, such as inputs; groups are numbered again."""
+    """The groups whose records have at least two values of `value_of`, such as inputs; groups get new numbers."""
     if not len(records):
         return records, group_of
     count = int(group_of[-1]) + 1
@@ -98,7 +99,7 @@ class GroupWriter:
         """Write the records of the groups of a kind, and add a row to the report with `more` in it."""
         place = _places(group_of)
         lines = self._lines(kind, numbers, group_of + self._count, place)
-        while block := b"".join(line for line, _ in zip(lines, range(_LINES_AT_ONCE), strict=False)):
+        while block := b"".join(islice(lines, _LINES_AT_ONCE)):
             self._file.write(block)
         groups = int(group_of[-1]) + 1 if len(group_of) else 0
         beyond = float(self._records.index.duration[numbers[place > 0]].sum()) / 3600

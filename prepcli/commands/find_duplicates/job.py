@@ -78,7 +78,7 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
         return self.own_settings() | {"inputs": self._input_of}
 
     def missing_sample(self, plan: DuplicatesPlan) -> str | None:
-        """Look for a few audio files, if audio is compared."""
+        """Check that a few audio files exist, if audio is compared."""
         return super().missing_sample(plan) if self.reads_audio_files else None
 
     def output_patterns(self, plan: DuplicatesPlan) -> Sequence[str]:
@@ -103,7 +103,7 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
             numbers, group_of = equal_keys(of_kind)
             if self.options.between or kind == "speaker":
                 numbers, group_of = with_several(numbers, group_of, groups.input_of)
-            if kind == NEAR_AUDIO:  # the longest of an input first
+            if kind == NEAR_AUDIO:  # within an input, the longest record comes first
                 durations = records.index.duration[numbers]
                 numbers = numbers[np.lexsort((numbers, -durations, groups.input_of[numbers], group_of))]
             groups.write(kind, numbers, group_of, **more)
@@ -111,7 +111,7 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
 
 
 class _Keys(RecordWriter):
-    """Computes the keys of a unit's records; zeros for what is missing, and for rejected records.
+    """Computes the keys of a unit's records. A key is zero if its value is missing, or the record is rejected.
 
     The words of fingerprints are in a file of their own, because a unit may have hundreds of long recordings.
     """
@@ -133,7 +133,7 @@ class _Keys(RecordWriter):
         return record.duration
 
     def _of_audio(self, number: int, record: Record) -> dict[str, bytes]:
-        """Decode a record, once for both kinds; returns their keys, of which that of fingerprints is found later."""
+        """Decode a record once for both kinds; returns the key of `audio`, and a zero key for `near-audio`."""
         path = self._records.audio_path(number, record.audio_filepath)
         info = self._probes(path)
         segment = locate(path, info, record.offset, record.duration, record.get("channel"), DUPLICATES, path)
@@ -168,7 +168,7 @@ def _key(kind: str, value: object) -> bytes:
 
 
 def _near(markers: Sequence[Marker], root: Path, folder: Path) -> tuple[NDArray[np.uint64], int]:
-    """A key for each record, equal for those with nearly the same audio, and how many are too short or silent."""
+    """Keys that are equal for records with nearly the same audio, and the number of records with too little sound."""
     fingerprints = Fingerprints(folder)
     for marker in markers:
         words, counts = (root / name.format(marker.unit) for name in (_WORDS_NAME, _COUNTS_NAME))

@@ -2,9 +2,9 @@
 
 Two words of a fingerprint that follow each other at a fixed distance are a key. A copy has many keys of the original,
 other audio hardly any. Equal keys come together by sorting hashes in files, and each gives an alignment of two records.
-Their words are compared there: the bits of a copy are mostly equal, half of those of other audio.
+Their words are compared there: nearly all bits of a copy are equal, and about half the bits of other audio.
 
-A quarter of the keys, chosen by their hashes, is enough, and a key is compared with a few of its equals only. So time
+A quarter of the keys, chosen by their hashes, is enough, and a key is compared with only a few equal keys. So time
 and memory grow linearly with the hours of audio, however common a key is.
 """
 
@@ -22,21 +22,22 @@ from prepcli.planning.hashing import chunks, groups_of, mix64
 from prepcli.planning.split import Indices
 
 MIN_WORDS = 50
-"""Minimum number of words with sound that two records must have in common: those of 1 s of audio."""
+"""Minimum number of words with sound that two records must have in common: the words of 1 s of audio."""
 LONG_WORDS = 129
-"""The words of 1.9 s of audio, from which on more bits may differ."""
+"""The number of words in 1.9 s of audio. In this many words or more, a larger share of the bits may differ."""
 MAX_BIT_ERROR, MAX_SHORT_BIT_ERROR = 0.25, 0.15
-"""Maximum share of bits that differ, from `LONG_WORDS` on and below. `benchmarks/duplicates.py` shows the margins."""
+"""Maximum share of bits that differ, in at least `LONG_WORDS` words and in fewer. `benchmarks/duplicates.py` shows the
+margins."""
 MIN_SHARE = 0.5
 """Minimum share of the words of the record with fewer words that both records have at an alignment."""
 _DISTANCE = 8
-"""Words from the first to the second of a key."""
+"""The distance between the two words of a key."""
 _SAMPLED = np.uint64(3)
-"""Keys are taken if these bits of their hashes are 0."""
+"""A key is used if these bits of its hash are 0."""
 _NEIGHBOURS = 4
-"""The number of equal keys, in the order of the records, with which each key is compared."""
+"""A key is compared with this number of equal keys that follow it in the order of the records."""
 _BEFORE, _AFTER = 24, 32
-"""Words before and after the first of a key that are compared first."""
+"""Number of words before and after the first word of a key that are compared before the whole records are."""
 _PAIRS_AT_ONCE = 1 << 14
 _BITS = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
 
@@ -72,7 +73,7 @@ class Fingerprints:
 
 
 class _Pair(NamedTuple):
-    """Two records that may be aligned: word n + `shift` of the first is about that of n in the second."""
+    """Two records that may be aligned: word n + `shift` of the first is about word n of the second."""
 
     first: int
     second: int

@@ -9,7 +9,7 @@ class DuplicatesReport(Report):
 
     @property
     def exit_code(self) -> int:
-        """1 if there are groups and only those between inputs were asked for, as for a check."""
+        """The exit code: 1 if `--between` has found groups, as for a check that fails."""
         return int(bool(self.details.get("between")) and any(one["groups"] for one in self.details["found"]))
 
     def __str__(self) -> str:
@@ -34,5 +34,5 @@ class DuplicatesReport(Report):
         return "\n".join([super().__str__(), *([as_text(lines)] if lines else [])])
 
     def __format__(self, spec: str) -> str:
-        """The same text for all formats."""
+        """The text that `str` gives, whatever the format is."""
         return str(self)

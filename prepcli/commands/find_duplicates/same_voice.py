@@ -42,12 +42,12 @@ MIN_SECONDS = 2.0
 """Shorter utterances are embedded only if a speaker has too few others: their embeddings differ more."""
 BATCH_SECONDS = 120.0
 _UNIT_UTTERANCES, _NUM_UNITS = 500, 16
-"""Utterances of a unit, which are fewer if there would not be so many units."""
+"""Number of utterances per unit, and number of units below which units get fewer utterances."""
 _NAME = "parts/{}.voices"
 _PAIRS_SHOWN = 20
 _VALUES_AT_ONCE = 1 << 24
 _ROUNDING = 1e-4
-"""More than the rounding error of a similarity in float32."""
+"""An upper bound for the rounding error of a similarity in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class _Voices(EmbeddingWork[NDArray[np.float64]]):
         self._speakers = contents.speaker_of[self.numbers]
 
     def finish(self, advance: Advance) -> NDArray[np.float64]:
-        """Return the mean embedding (speakers, dim) of each speaker, of length 1; NaN for one without any."""
+        """Return the mean embedding (speakers, dim) of each speaker, of length 1; NaN if there is no embedding."""
         embeddings = self.embedded().cpu().numpy().astype(np.float64)
         readable = self.is_readable()
         first = np.flatnonzero(np.diff(self._speakers, prepend=-1))
@@ -243,7 +243,7 @@ class _Voices(EmbeddingWork[NDArray[np.float64]]):
         return voices
 
     def write(self, computed: NDArray[np.float64], writer: UnitWriter) -> None:
-        """Write the voices; records that were not drawn are counted as they are."""
+        """Write the voices; records that were not drawn count as processed."""
         durations = self._records.index.duration
         position_of = {number: position for position, number in enumerate(self.numbers.tolist())}
 

@@ -92,7 +92,7 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
         return (glob.escape(self.options.out.name),)
 
     def missing_sample(self, plan: DurationsPlan) -> str | None:
-        """Look for a few audio files of the manifests."""
+        """Check that a few audio files of the manifests exist."""
         contents = plan.contents
         named: list[tuple[str, str]] = []
         for source, line in contents.slices.sample():

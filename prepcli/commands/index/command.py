@@ -143,7 +143,7 @@ def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
     of the data.
     """
     if isinstance(index, StorePath):
-        call(client.put_object, str(index), content)  # its time is that of the store
+        call(client.put_object, str(index), content)  # the store sets the time of the object
         return
     new = [one for one in (index.parent, *index.parent.parents) if not one.exists()]
     index.parent.mkdir(parents=True, exist_ok=True)
@@ -294,7 +294,7 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 
 
 def _moved(found: IndexedSet) -> Iterator[str]:
-    """A problem for each other folder that the mirror of a set has indexes of, if it has none of the set itself."""
+    """A problem for each folder whose indexes are in the mirror of a set, if the set's own indexes are not there."""
     if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
         rebase = "" if is_address(found.name) else "--rebase "
         for place in old_places(found.mirror, path_of(found.name)):

@@ -103,7 +103,7 @@ def _remove_empty(folder: Path, mirror: Path) -> None:
 
 
 def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
-    """Check by the last value of each index that it can belong to the data in this folder."""
+    """Check, by its last value, that each index can belong to the data in this folder."""
     for file in found.files:
         index = old / relative(file.index, new)
         if not index.is_file():

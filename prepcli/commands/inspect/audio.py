@@ -26,7 +26,7 @@ class AudioFacts(msgspec.Struct):
     looked_at: int = 0
     sampling_rates: dict[int, int] = {}
     formats: dict[str, int] = {}
-    """Container and sample encoding with libsndfile's names: `flac PCM_16`."""
+    """Counts by container and sample encoding, with libsndfile's names: `flac PCM_16`."""
     channels: dict[int, int] = {}
     seconds: tuple[float, float] | None = None
     """The shortest and the longest duration in seconds."""

@@ -230,7 +230,7 @@ _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 def draw(found: Inspection) -> Iterator[tuple[str, str]]:
     """Yield the title and the SVG text of each plot that has data; raises `UsageError` without matplotlib."""
-    new_figure("--html")  # its error says what to install
+    new_figure("--html")  # without matplotlib, the error says what to install
     import matplotlib
 
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():

@@ -17,7 +17,7 @@ NUM_SAMPLED = 10
 NUM_EXTREME = 2
 """Number of records at each end of each measure."""
 MIN_RECORDS = 10
-"""With fewer records, none are shown as outliers: the sample has them all."""
+"""Minimum number of records for outliers: with fewer records, the sample has all of them."""
 
 
 class Measure(NamedTuple):

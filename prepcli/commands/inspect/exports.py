@@ -90,7 +90,7 @@ def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> N
 
 
 def _look_at_omnivoice(export: OmnivoiceSet, found: Inspection) -> None:
-    """Count by the list, and the frames by the labels."""
+    """Count the records and seconds from the list, and the frames from the labels."""
     try:
         lines = read_list(export.list)
     except ValueError as error:

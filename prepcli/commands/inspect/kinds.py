@@ -217,7 +217,7 @@ def _of_file(path: AnyPath) -> Subject:
         return _of_containers(containers_at(name), path.parent)
     kind = line_kind(path)
     if path.name.startswith("rejects") and path.stat().st_size == 0:
-        kind = "rejects"  # the list of a run that rejected nothing
+        kind = "rejects"  # a run that rejected nothing writes an empty list
     if kind is not None:
         titles = {"manifest": "a NeMo manifest", "cuts": "lhotse cuts", "rejects": "records that a run rejected"}
         data = DataSet((name,), cuts=kind == "cuts")

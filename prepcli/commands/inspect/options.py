@@ -23,8 +23,8 @@ class InspectOptions:
 class Inspect(InspectOptions):
     """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
-    Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded, but
-    a few records for the page of --html.
+    Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
+    except a few records for the page of --html.
 
     Example: prepcli inspect train.json --html train.html
     """

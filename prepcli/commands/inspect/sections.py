@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN, _MAX_NAME = 8, 60
 MIN_HOURS = 0.1
-"""Shorter durations are given in minutes."""
+"""Durations below this number of hours are given in minutes."""
 
 
 class Section(NamedTuple):

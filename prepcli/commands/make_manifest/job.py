@@ -365,13 +365,13 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
                 yield from map(str, made.iterdir())
 
     def missing_sample(self, plan: MakePlan) -> str | None:
-        """Look for a few files that the source names; None if commands or archives hold the audio."""
+        """Check that a few files of the source exist; None if they do, or if commands or archives hold the audio."""
         source = plan.contents.source
         if source.kind == "folder":  # the walk found them; a broken link is rejected later
             return None
         paths: list[str] = []
         for one in plan.contents.catalog.sample():
-            with contextlib.suppress(RecordRejected):  # it is rejected later, with this reason
+            with contextlib.suppress(RecordRejected):  # the entry is rejected later, with this reason
                 paths += filter(None, [None if one.reason else source.audio_of(one)])
         if any(is_command(path) or ".ark:" in path for path in paths):
             return None

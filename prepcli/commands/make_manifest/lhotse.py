@@ -173,7 +173,7 @@ def lhotse_source(files: LhotseFiles, how: str, base: str, run_commands: bool, f
 
 @dataclass
 class _Reader:
-    """Reads the entries of a part, and counts what the user should know."""
+    """Reads the entries of a part, and counts omissions for notes to the user."""
 
     files: LhotseFiles
     run_commands: bool
@@ -204,7 +204,7 @@ class _Reader:
                 yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, _text(line))
 
     def notes(self) -> Iterator[str]:
-        """Notes on what was left out, and on languages without a code."""
+        """Notes on data that were left out, and on languages without a code."""
         if self._recordings is not None:
             import numpy as np
 

@@ -14,7 +14,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.storage.input_files import FileState, read_at, state_of
 
-if TYPE_CHECKING:  # a source without tables does not need it
+if TYPE_CHECKING:  # a source without tables does not need NumPy
     import numpy as np
     from numpy.typing import NDArray
 

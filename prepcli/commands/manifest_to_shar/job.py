@@ -339,7 +339,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
             details["speakers"] = (
                 f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses"
             )
-            if not plan.notes:  # without a note in the plan (`notes_on_speakers`), since its sample had no such speaker
+            if not plan.notes:  # the plan has no note (`notes_on_speakers`) if its sample has no such speaker
                 details["speakers"] += "; it requires | Language:xx Dataset:yy Speaker:zz |"
         if counts[LONG_NAMES]:
             details["long_names"] = (

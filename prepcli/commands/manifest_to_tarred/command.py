@@ -84,7 +84,8 @@ def concat_job(
 
 def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
     """Whether a plan is that of the job. A plan follows from settings and inputs, which are faster to compare."""
-    settings = {name: value for name, value in stored.settings.items() if name not in BY_ID}  # which follows from these
+    # the settings of `BY_ID` follow from the others
+    settings = {name: value for name, value in stored.settings.items() if name not in BY_ID}
     if (stored.command, stored.format, settings) != (job.command, PLAN_FORMAT, job.own_settings()):
         return False
     known = [file["sha256"] for file in stored.inputs]
@@ -188,7 +189,7 @@ if TYPE_CHECKING:
 
 
 _TRACES = ("plan.json", "clearing.json")
-"""A version's folder with one of these belongs to a run that may have written to the set."""
+"""Names of entries: a version's folder with one of them belongs to a run that may have written to the set."""
 
 
 class _Addition(NamedTuple):
@@ -313,7 +314,7 @@ def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
         path.unlink(missing_ok=True)
     flush_folders({path.parent for path in files})  # before the state that names these files is removed
     for entry in list(root.iterdir()):
-        if entry.name not in (workspace.plan_file.name, UNITS_FOLDER):  # the next attempt reads from them what is left
+        if entry.name not in (workspace.plan_file.name, UNITS_FOLDER):  # the next attempt needs both
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     # The folder is removed in one step: the next attempt could not continue from a part without the plan.
     gone = root.with_name(f"{root.name}~")

@@ -304,7 +304,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         return notes
 
     def missing_sample(self, plan: TarredPlan) -> str | None:
-        """Look for a few audio files of the manifests, if the job reads audio."""
+        """Check that a few audio files of the manifests exist, if the job reads audio."""
         return None if self.options.only_manifests else super().missing_sample(plan)
 
     def open_unit(self, contents: TarredContents, unit: TarShard, writer: UnitWriter) -> "_Shard":

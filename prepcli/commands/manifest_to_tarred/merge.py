@@ -145,7 +145,7 @@ class _Copied:
 
 
 def bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
-    """The bins for these durations, whose array is changed; empty if there are too few records."""
+    """The bins for these durations, which are sorted in place; empty if there are too few records."""
     durations = collected.array()
     num_bins = min(options.dynamic_buckets_num or DYNAMIC_BUCKETS, len(durations))
     if num_bins < 2:

@@ -64,7 +64,7 @@ def _basic(samples: NDArray[Any], mono: Mono, rate: int, subtype: str) -> dict[s
 
 
 def _speech(mono: Mono) -> dict[str, Value]:
-    """The measures of speech of samples at 16 kHz."""
+    """The measures of speech in samples at 16 kHz."""
     found = speech_segments(_detector().probabilities(mono), len(mono))
     share = sum(end - start for start, end in found) / len(mono)
     pauses = (later - end for (_, end), (later, _) in pairwise(found))
@@ -83,5 +83,5 @@ def _detector() -> SpeechDetector:
 
 
 def _rounded(value: float | None, digits: int = 6) -> float | None:
-    """The number with fewer digits; None for what JSON does not have."""
+    """The rounded number; None for a value that JSON does not have, such as NaN."""
     return round(value, digits) if value is not None and math.isfinite(value) else None

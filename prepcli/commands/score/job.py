@@ -33,7 +33,7 @@ from prepcli.storage.addresses import is_absolute
 from prepcli.storage.containers import Catalogue
 
 _UNIT_SECONDS, _UNIT_RECORDS = 3600.0, 250
-"""Audio and records of a unit on average, at most: some seconds of work."""
+"""Maximum seconds of audio and maximum number of records in an average unit: some seconds of work."""
 _PACKAGES = {
     "basic": ("scipy", "pyloudnorm"),
     "bandwidth_sdp": ("scipy",),
@@ -76,7 +76,7 @@ class ScoreJob(RecordJob[RecordUnit, RecordContents]):
         return records.plan(units, RecordContents(records))
 
     def missing_sample(self, plan: ScorePlan) -> str | None:
-        """Look for a few audio files, if audio is read."""
+        """Check that a few audio files exist, if audio is read."""
         return super().missing_sample(plan) if self.reads_audio_files else None
 
     def output_patterns(self, plan: ScorePlan) -> Sequence[str]:

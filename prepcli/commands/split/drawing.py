@@ -43,7 +43,7 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
     that is left. Groups come in the order of a seeded hash; a group that is larger than what a part lacks is skipped.
 
     Raises:
-        UsageError: a part cannot be met; the message says what can.
+        UsageError: no choice of groups comes near the size of a part; the message names sizes that can be reached.
     """
     sizes = [_sizes(groups, one) for one in parts]
     targets = [_target(groups, one) for one in parts]
@@ -104,7 +104,7 @@ def _seconds_per_unit(groups: Groups, part: Asked) -> float:
 
 
 def _takes_rest(parts: Sequence[Asked], seconds: Sequence[float]) -> int | None:
-    """The part that takes what the others leave."""
+    """The part that takes all records that the other parts leave."""
     rest = next((number for number, one in enumerate(parts) if one.unit == "rest"), None)
     shares = sum(one.amount for one in parts if one.unit == "share")
     if rest is None and abs(shares - 1) < 1e-9 and all(one.unit == "share" for one in parts):

@@ -62,14 +62,14 @@ class MakeKeyCollector:
     text: bool
 
     def __call__(self) -> "KeyCollector":
-        """Make one."""
+        """Make a collector."""
         return KeyCollector(self)
 
 
 class KeyCollector:
     """Collects hashes of the group, the balanced values and the text of each record; 0 if they are missing.
 
-    The result has the names of the balanced fields that a record has, and the columns.
+    The result has the names of the balanced fields that at least one record has, and the columns.
     """
 
     def __init__(self, make: MakeKeyCollector) -> None:
@@ -94,7 +94,7 @@ class KeyCollector:
             self._columns["text"] += [key_bytes(normal_text(one)) for one in texts]
 
     def result(self) -> tuple[set[str], dict[str, Hashes]]:
-        """The fields that are there, and the columns; those that are not asked for are empty."""
+        """The balanced fields that a record has, and the columns; columns that are not needed are empty."""
         columns = {name: np.frombuffer(b"".join(hashes), "<u8") for name, hashes in self._columns.items()}
         return self._present, columns
 
@@ -104,7 +104,7 @@ def _text(value: Any) -> str:
 
 
 class SplitJob(SelectionJob):
-    """Writes a manifest per part. The code of a record is the number of its part; the last three codes leave it out."""
+    """Writes a manifest per part. A record's code is the number of its part, or of a reason in `_LEFT_OUT`."""
 
     command: ClassVar[str] = "split"
 

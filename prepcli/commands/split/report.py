@@ -1,4 +1,4 @@
-"""The report of `split`: what each part holds, against what was asked for."""
+"""The report of `split`: the amount in each part next to the requested amount."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class SplitReport(Report):
         return text if is_short else f"{text}\n{table_of(self.details['parts'])}"
 
     def __format__(self, spec: str) -> str:
-        """The same text for all formats."""
+        """The text that `str` gives, whatever the format is."""
         return str(self)
 
 

@@ -37,7 +37,7 @@ def index_problems(path: AnyPath, kind: IndexKind, where: str, mirror: AnyPath |
 
 
 def moved_from(folder: AnyPath, cuts: AnyPath) -> str | None:
-    """A note if the mirror of the Shar set with these `cuts` has indexes for another place only."""
+    """A note if the mirror of the Shar set with these `cuts` has only indexes of a set in another place."""
     mirror = folder / MIRROR
     if not mirror.is_dir() or (mirror / mirrored(cuts)).exists():
         return None

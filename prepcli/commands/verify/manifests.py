@@ -31,7 +31,7 @@ from prepcli.storage.paths import AnyPath, is_file
 
 COMMAND = "extend-context-audio"
 _ROUNDING = 1e-6
-"""Similarities have six decimals."""
+"""Maximum rounding error of a similarity, which has six decimals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ def named_files(
 
 
 def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> str:
-    """The folder of relative paths: that of the run that wrote the manifest, if the run has only one."""
+    """The folder of relative paths, from the run that wrote the manifest, if this run has only one."""
     folder: str | AnyPath | None = given
     if given is None and plan is not None and not plan.settings.get(OWN_AUDIO):
         base = plan.settings.get("--audio-base-dir")
@@ -356,6 +356,6 @@ def _compare_voices(path: AnyPath, voices: Voices, ranges: list[Range], base_dir
         try:
             problem = voices.check(Record.parse(line), base_dir)
         except (RecordRejected, UsageError):
-            continue  # reported above
+            continue  # the problem was reported above
         if problem is not None:
             report.problems.append(f"{path.name}:{number}: {problem}")

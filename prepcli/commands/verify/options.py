@@ -12,9 +12,9 @@ from prepcli.storage.paths import AnyPath
 class Verify:
     """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
-    Reads and decodes everything. Of manifests, also those of extend-context-audio, every line is checked: its audio
-    and its context must exist and be long enough, and the context must be of the same voice; only the headers of audio
-    are read then. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
+    Reads and decodes everything. In manifests, also those of extend-context-audio, every line is checked: its audio and
+    its context must exist and be long enough, and the context must be of the same voice; there only the headers of
+    audio are read. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
 
     Example: prepcli verify tarred/
     """

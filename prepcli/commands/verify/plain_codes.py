@@ -1,4 +1,4 @@
-"""Checks that the codes that the lines of a manifest name exist, are codes, and fit the audio."""
+"""Checks the codes that the lines of a manifest name: they must exist, be codes, and fit the audio."""
 
 import importlib.util
 import math

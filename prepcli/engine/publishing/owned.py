@@ -108,7 +108,7 @@ def mark(
 def retire(workspace: Workspace, unit: str) -> None:
     """Remove the marker of a unit, so that the unit is done again; its files remain ours."""
     workspace.owned.mkdir(exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):  # another rank was faster
+    with contextlib.suppress(FileNotFoundError):  # another rank has removed the marker
         os.rename(workspace.done / f"{unit}.json", _retired(workspace, unit))
 
 
@@ -136,7 +136,7 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
     for name, state in there.items():
         assert own is not None
         if isinstance(state, os.stat_result) and stat.S_ISDIR(state.st_mode):
-            continue  # publishing reports what is in the way
+            continue  # publishing reports an entry that is in the way
         if name in own.files and own.fits(out / name, name, state, files[name]):
             continue
         if name not in own.files and _has_content(out / name, state, [files[name]]):

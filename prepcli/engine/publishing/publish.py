@@ -289,7 +289,7 @@ class UnitWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with no_interruption():  # else a part of the files would stay
+        with no_interruption():  # an interruption would leave a part of the files
             for file in (*self._files.values(), *self._work_files.values()):
                 file.discard()
             self.workspace.remove_tmp(self._tmp)

@@ -46,7 +46,7 @@ class Claims:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Within the context this rank gives signs of life; at its end it gives up what it has claimed."""
+        """Within the context this rank gives signs of life; at its end it gives up its claims."""
         self.begin()
         with self._life.at_work():
             try:
@@ -66,7 +66,8 @@ class Claims:
                     return found == "own"
                 continue
             except FileNotFoundError:  # another launch, or a rank that has ended the run, has removed the folder
-                with contextlib.suppress(FileNotFoundError, FileExistsError):  # its parents may be just being removed
+                # another rank may be removing the parents of the folder
+                with contextlib.suppress(FileNotFoundError, FileExistsError):
                     self._folder.mkdir(parents=True, exist_ok=True)
                 return False
             try:
@@ -113,7 +114,7 @@ class Claims:
         holder = None
         with contextlib.suppress(FileNotFoundError):
             holder = _holder(path.read_bytes())
-        if holder is None:  # it is being written, or its writer was killed before the first byte
+        if holder is None:  # the claim is being written, or its writer was killed before the first byte
             return "dead" if self._is_silent(path.name, b"", min(EMPTY_SECONDS, self._silence)) else "alive"
         owner = holder[1]
         if owner.rank_id == self._life.owner.rank_id:

@@ -164,7 +164,7 @@ class Reporter:
             self._bar.close()
 
     def _ranks(self) -> list[RankProgress]:
-        """This rank and the others of its launch."""
+        """The ranks of the launch of this rank, with this rank."""
         if self._rank.world_size == 1:
             return [self.own]
         others = (

@@ -54,7 +54,7 @@ class Crew:
         """Give signs of life while this rank does units; then give up units that it has claimed and not done."""
         with self.claims.at_work():
             yield
-        with contextlib.suppress(OSError):  # not if others have claims in it
+        with contextlib.suppress(OSError):  # the folder stays if other ranks have claims in it
             self._folder.rmdir()
 
     def disband(self) -> None:

@@ -74,7 +74,7 @@ def _file(workspace: Workspace, unit: str) -> Path:
 
 @contextmanager
 def with_notes(workspace: Workspace | None, unit: str, folder: Path | None = None) -> Iterator[None]:
-    """In a worker process: if it has crashed over `unit` before, take notes in `folder` (None: a new one)."""
+    """Take notes in `folder` (None: a new one) if a worker has crashed over `unit` before; called in a worker."""
     crashes = read_document(_file(workspace, unit), Crashes) if workspace else None
     if workspace is None or crashes is None:
         yield
@@ -117,7 +117,7 @@ def survive_crashes(
 
 
 def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str = "") -> bool:
-    """Write down what dead workers had in hand; if no folder names the unit, under the name `shared_notes`.
+    """Write down the audio that dead workers had in hand; if no folder names the unit, under the name `shared_notes`.
 
     Returns True if another attempt can identify or skip the audio.
     """
@@ -227,7 +227,7 @@ class InFlight:
         return number
 
     def end(self, number: int | None = None) -> None:
-        """Note that a batch, or without a number every batch, has left the model."""
+        """Note that the batch with this number has left the model; without a number, that every batch has."""
         if number is None:
             self._batches.clear()
         elif self._batches.pop(number, None) is None:

@@ -33,20 +33,21 @@ class RunOptions:
 class Job(ABC, Generic[UnitT, Contents]):
     """One command's work: `plan` its units, `execute` those of a rank, `finish` when all are done.
 
-    A job object holds options and does not change; what follows from the inputs is in the plan, which the engine hands
-    to all other methods. Units, and what is made of each, must depend on the inputs and the settings only: that is what
-    makes the output the same for any number of ranks and workers. Most jobs are a `UnitJob`.
+    A job object holds options and does not change; data from the inputs are in the plan, which the engine passes to all
+    other methods. Units and their outputs must depend on the inputs and the settings only; then the output is the same
+    for any number of ranks and workers. Most jobs are a `UnitJob`.
 
     Attributes:
         reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
-        shares_out: whether OUT may hold files of others: no note says so.
+        shares_out: whether OUT may hold files that the run did not write; then no note is printed about them.
         claims_units: whether `execute` claims units, so that ranks can take units of each other.
         shared_notes: the name of the notes about crashes of workers that work on several units at once; empty if
             each has its own unit (`prepcli.engine.run.crashes`).
         rejects_in_order: whether the rejects of each unit, and of the units one after the other, have the order of the
             inputs, and none is planned: they are then joined without sorting, because there may be millions.
         telemetry: names, in the result of `finish`, of figures about the run; the summary has them with `--verbose`.
-        defaults: what settings mean that are not given, for messages (`prepcli.interface.options.shown_defaults`).
+        defaults: the meanings of settings that are not given, for messages
+            (`prepcli.interface.options.shown_defaults`).
     """
 
     reads_audio_files: bool = True
@@ -59,12 +60,12 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     @property
     def kept_by_overwrite(self) -> str:
-        """In words for a message: the results that `--overwrite` keeps; empty if it keeps none."""
+        """The results that `--overwrite` keeps, in words for a message; empty if it keeps none."""
         return ""
 
     @property
     def elsewhere(self) -> str:
-        """In words for a message: the remedy for an output that is in use; empty for another OUT."""
+        """The remedy for an output that is in use, in words for a message; empty if the remedy is another OUT."""
         return ""
 
     @property
@@ -106,11 +107,11 @@ class Job(ABC, Generic[UnitT, Contents]):
         return [file.path for file in plan.inputs]
 
     def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
-        """Further such files, one or several per record; asked for only if files of this job are to be removed."""
+        """Further input files, one or several per record; asked for only if files of this job are to be removed."""
         return ()
 
     def missing_sample(self, plan: Plan[UnitT, Contents]) -> str | None:
-        """A message if all files of a sample of those that the units read are missing; None otherwise.
+        """A message if all files of a sample of the input are missing; None otherwise.
 
         Called before the work and in a dry run, so that a wrong folder is found at once.
         """

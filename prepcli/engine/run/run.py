@@ -45,7 +45,7 @@ _BLOCK_BYTES = 1 << 20
 After = Callable[[Report], object]
 """Called with the report of a finished run."""
 CONTINUE = ". Continue with: "
-"""Comes before the command that continues, at the end of a message."""
+"""The words in a message before the command that continues the run."""
 
 
 def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After | None = None) -> Report:
@@ -55,9 +55,9 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     `OUT.prepcli/traceback_<rank>.txt`, and the run can be continued.
 
     Args:
-        job: what to do.
+        job: the job.
         workspace: the output.
-        options: how; none of them shapes the output.
+        options: the options of the run, none of which shapes the output.
         after: called with the report of a finished run, unless this is a rank that a command has started itself.
 
     Raises:
@@ -87,7 +87,7 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     except IncompleteError as error:
         raise with_continuation(error, job.command, workspace) from None
     except UsageError:
-        if options.rank.world_size == 1:  # another rank may be about to write to it
+        if options.rank.world_size == 1:  # another rank may be about to write to this folder
             clear_refused(workspace)
         raise
     return conclude(report, options.budget, after)
@@ -138,7 +138,7 @@ class Run:
         with crew.at_work() if crew else contextlib.nullcontext():
             do_share(self, own, crew)
             check_inputs(self.plan)
-            self.load_markers()  # what others have done meanwhile
+            self.load_markers()  # units that other ranks have done meanwhile
             if len(self.markers) < len(self.plan.units):
                 return self._report("incomplete")
             return self._finish_once(crew)
@@ -168,7 +168,7 @@ class Run:
             check_sample(self.job, self.plan, options.budget)
 
     def _retry_rejects(self) -> None:
-        """With `--retry-rejects`, remove the markers of units with such rejects, before any rank does a unit.
+        """With `--retry-rejects`, remove the markers of units with rejects to retry, before any rank does a unit.
 
         Whatever ends the run then, the units are missing, and any later run does them. If the ranks of this launch
         have agreed on what is missing, another rank has taken the markers away.
@@ -184,9 +184,9 @@ class Run:
                 f"requeued ({rank.restarts} times): continuing; {option('--retry-rejects')} applied to the first "
                 "start only"
             )
-            self.markers.clear()  # another rank of this start may just have taken some away
+            self.markers.clear()  # another rank of this start may have removed some of them
         else:
-            list_anew(workspace.done)  # what is listed late would not be tried again
+            list_anew(workspace.done)  # rejects of a marker that is not listed would not be tried again
             self.load_markers(listed=True)
             if rank.world_size > 1 and rank.launch_id is None:
                 raise UsageError(
@@ -196,7 +196,7 @@ class Run:
             again = [unit for unit, marker in self.markers.items() if num_retryable(marker.rejects)]
             if again and not has_agreed(workspace, rank):
                 drop_markers(workspace, self.markers, again)
-            for unit in again:  # if another rank was first: they must be read again
+            for unit in again:  # another rank may have replaced these markers: read them again
                 self.markers.pop(unit, None)
             note_done(workspace, rank, "retry")
         self.load_markers(listed=True)
@@ -267,7 +267,7 @@ class Run:
             report.num_bytes += sum(file.num_bytes for file in final.files.values())
             judge(report, self.options.budget)
             self.workspace.check_claim()
-            self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # and with it all other markers
+            self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # this flushes all other markers too
             write_json(self.workspace.report_file, report, folder=writer.folder)
         self.workspace.remove_stale_tmp()
         return report
@@ -422,10 +422,10 @@ def dry_run_report(job: AnyJob, out: AnyPath, rank: Rank, budget: Budget | None 
     """The plan as a report, with all of it in `details`; nothing is written.
 
     Args:
-        job: what would be done.
-        out: where.
-        rank: this process, and how many ranks there would be.
-        budget: how many rejects are allowed.
+        job: the job.
+        out: the output.
+        rank: the rank of this process, and the number of ranks.
+        budget: the number of rejects that are allowed.
 
     Raises:
         UsageError: the inputs or the options cannot work, or audio is missing.

@@ -117,7 +117,7 @@ def _grow_total(own: RankProgress) -> None:
 
 
 def drop_markers(workspace: Workspace, markers: dict[str, Marker], units: Iterable[str]) -> None:
-    """Take away the markers of these units and of the finishing merge."""
+    """Remove the markers of some units and of the finishing merge."""
     for unit in [FINISH_UNIT.id, *units]:
         markers.pop(unit, None)
         retire(workspace, unit)
@@ -168,7 +168,7 @@ class MissingAudioWatch:
         drop_markers(self._workspace, markers, [name for name, one in late.items() if one and reason in one.rejects])
 
     def _example(self, marker: Marker) -> str:
-        """The detail of the first such reject of the unit."""
+        """The detail of the unit's first reject for missing audio."""
         for name in marker.work_files:
             if name.startswith("rejects/"):
                 for line in (self._workspace.root / name).read_bytes().splitlines():

@@ -1,4 +1,4 @@
-"""Before the work begins: the output is claimed for this run, unless it is of another one or an input lies in it."""
+"""Starts a run: claims the output, unless it belongs to another run or an input lies in it."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ def claim_output(run: "Run") -> None:
         plan = _replace_failed(run, plan)
         has_cleared |= plan is None
     if has_cleared:
-        run.markers.clear()  # they were read before, and name files that are gone now
+        run.markers.clear()  # the markers name files that were just removed
     if plan is None:
         _refuse_foreign(run)
         if not has_cleared:
@@ -45,7 +45,7 @@ def claim_output(run: "Run") -> None:
     if plan is not None and plan.digest != run.digest:
         raise UsageError(_made_differently(run, plan))
     workspace.prepare()
-    if plan is not None and not has_units(workspace, plan):  # they were removed
+    if plan is not None and not has_units(workspace, plan):  # the units were removed
         write_units(workspace, run.digest, run.plan.units)
     workspace.hold(run.digest)
     workspace.found.list_store()
@@ -149,7 +149,7 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
 
 
 def _note_other_files(run: "Run") -> None:
-    """Say, when a run begins in an OUT with files of others, that they stay; called before anything is written."""
+    """Print a note that files of others in OUT stay; called when a run begins, before anything is written."""
     workspace = run.workspace
     adds_to_another = workspace.root != workspace.main_root  # a codec's codes, for example
     if run.job.shares_out or adds_to_another:
@@ -175,7 +175,7 @@ def _is_without_files(entry: "os.DirEntry[str]") -> bool:
 
 
 def _check_restart(run: "Run") -> None:
-    """Check that a job may remove what earlier runs have written, before anything is.
+    """Check, before any removal, that a job may remove the files that earlier runs have written.
 
     Raises:
         UsageError: an input is among the files, or files remain that readers would take for a part of the new set.
@@ -196,8 +196,8 @@ def _check_restart(run: "Run") -> None:
 def _replace_failed(run: "Run", stored: StoredPlan) -> StoredPlan | None:
     """Clear the output of a run with other settings or inputs in which no record has succeeded.
 
-    Such a run leaves nothing that anybody could want, and most often a wrong setting is the reason. It stays if it is
-    of another command, or at work; several ranks can agree to start again only by their launch id.
+    Such a run leaves no useful output, and most often a wrong setting is the reason. A run of another command, or one
+    that is still at work, is not cleared; several ranks can agree to start again only by their launch id.
 
     Returns:
         The plan that is there now: `stored` if nothing was cleared.
@@ -296,7 +296,7 @@ def _places(paths: Iterable[str]) -> Iterator[_Place]:
 
 
 def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
-    """The first input in OUT.prepcli that a run replaces and that `--overwrite` removes."""
+    """The first input that lies in OUT.prepcli where a run or `--overwrite` would replace or remove it."""
     roots = os.path.abspath(root) + os.sep, os.path.realpath(root) + os.sep
     for place in places:
         for name, above in zip((place.absolute, place.real), roots, strict=True):

@@ -51,7 +51,7 @@ class Status(msgspec.Struct):
 
     `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
     `stage_total` tasks are done), running, finished, stopped, finishing (all units are done, and their parts are being
-    merged) or not_started (no trace of it). `part` names a run that
+    merged) or not_started (there is no trace of a run). `part` names a run that
     added to `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command
     that tries records with missing or unreadable audio again, if there are any. `max_rejects` is the limit from
     `--max-rejects`, if the run has finished; `too_many_rejects`: whether it has more. `left_out` counts the `rejects`

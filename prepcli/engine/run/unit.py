@@ -56,7 +56,7 @@ class Execution:
             return False
         if read_marker(self.workspace, unit, self.digest) is None:
             return True
-        self.claims.release(unit.id)  # its claim was given back when it was published
+        self.claims.release(unit.id)  # the claim of a published unit was given back
         return False
 
     def do_unit(self, unit: Unit, write: Callable[[UnitWriter], object]) -> Marker:
@@ -104,7 +104,7 @@ def do_in_workers(process: Process[UnitT], units: Sequence[UnitT], execution: Ex
 
 
 def _nothing() -> None:
-    """A worker shows no progress."""
+    """Do nothing: a worker shows no progress."""
 
 
 class _Worker:

@@ -57,7 +57,7 @@ class StoreClaim:
             UsageError: another state folder holds the output, or writing is denied.
         """
         if not is_new and self._own.id + _HELD in self._listed():
-            check_writing(self._out)  # if there is no new claim, whose writing would show it
+            check_writing(self._out)  # writing a new claim would have shown this
             return
         self._put(_CANDIDATE)
         found = self._listed()  # one listing for both kinds: another folder is a candidate until it holds the output

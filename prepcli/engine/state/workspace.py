@@ -150,7 +150,7 @@ class Workspace:
             self.remove_tmp(made)
 
     def remove_stale_tmp(self) -> None:
-        """Remove what dead processes have left in `tmp/`, their drafts, and their signs of life."""
+        """Remove the files of dead processes in `tmp/`, their drafts, and their signs of life."""
         drafts = [entry for entry in folders_in(self.root) if entry.name.startswith(".") and owner_of(entry)]
         for entry in (*folders_in(self.tmp), *drafts):
             if self.life.has_ended(owner_of(entry), DELETE_SECONDS, entry):
@@ -164,7 +164,7 @@ class Workspace:
             base = self.root if self.root in (folder, *folder.parents) else self.out
             above = base.parent
             if isinstance(self.out, Path) and self.out.parent in self.root.parents:
-                above = self.out.parent  # the state of a data set lies deeper, in OUT.prepcli/sets
+                above = self.out.parent  # the state of a data set is deeper, in OUT.prepcli/sets
             folders.update(one for one in folder.parents if above in (one, *one.parents))
         flush_folders(sorted(folders))
         self._lasting |= folders

@@ -1,4 +1,4 @@
-"""The lines of a catalogue, and what all kinds of containers have in common."""
+"""The lines of a catalogue, and functions for all kinds of containers."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

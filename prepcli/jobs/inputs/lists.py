@@ -36,7 +36,7 @@ def _lines(path: str) -> Iterator[bytes]:
         try:
             one = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            yield text + b"\n"  # its reader says why it cannot be used
+            yield text + b"\n"  # the reader of the line reports why it cannot be used
             continue
         audio = one.wav if os.path.exists(one.wav) else os.path.join(folder, one.wav)
         audio = os.path.abspath(audio)

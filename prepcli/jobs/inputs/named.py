@@ -59,7 +59,7 @@ def _in_file(path: str, options: SetInput) -> list[str]:
 
 
 def describe(manifests: Sequence[str], num_records: int) -> list[str]:
-    """A sentence on what was recognized, such as "tarred set, 4 shards, 48 records"; nothing for manifests."""
+    """A sentence on the recognized inputs, such as "tarred set, 4 shards, 48 records"; nothing for manifests."""
     kinds = Counter(one.kind for one in manifests if isinstance(one, Catalogue))
     named = [f"{kind}, {count:,} {_FILES.get(kind, 'shard')}{'s' * (count != 1)}" for kind, count in kinds.items()]
     if not named:

@@ -1,4 +1,4 @@
-"""Finds what an input is: manifests, or containers whose records are read through a catalogue."""
+"""Recognizes an input: manifests, or containers whose records are read through a catalogue."""
 
 import os
 import re

@@ -21,7 +21,7 @@ from prepcli.storage.containers import BEGINNING, name_in
 
 _SUB = re.compile(r"^(.+)(-sub\d+)(\.\w+)?$")
 _WHOLE_SECONDS = 0.2
-"""NeMo's loader takes a member as a whole, whatever the offset, if it is no longer than this beyond the duration."""
+"""If a member is longer than its line by at most this, NeMo's loader takes it as a whole, whatever the offset is."""
 
 
 def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:
@@ -45,7 +45,7 @@ def _lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:
         except RecordRejected:
             fields = None
         if fields is None or "audio_filepath" not in fields or is_skipped(fields):
-            yield text + b"\n"  # its reader says why it cannot be used
+            yield text + b"\n"  # the reader of the line reports why it cannot be used
             _note_skipped(fields, tars, used)
             continue
         tar = tars.get(None) or tars.get(_shard_of(fields))

@@ -7,6 +7,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
+from prepcli.commands.find_duplicates import groups as groups_module
 from prepcli.commands.find_duplicates import job
 from tests.conftest import Lines, read_lines, write_lines
 from tests.support.running import prepcli
@@ -107,7 +108,9 @@ def test_leaks_between_inputs(audio: Path) -> None:
     assert (audio / "none.jsonl").read_bytes() == b""
 
 
-def test_ranks_give_the_same_bytes(audio: Path) -> None:
+def test_ranks_give_the_same_bytes(audio: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is lost between the blocks that are written at once."""
+    monkeypatch.setattr(groups_module, "_LINES_AT_ONCE", 7)
     lines = [
         {
             "audio_filepath": ("a.wav", "b.wav", "a.flac")[n % 3],

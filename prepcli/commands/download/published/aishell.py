@@ -1,4 +1,4 @@
-"""AISHELL-1 (openslr.org/33): Mandarin read speech, 16 kHz WAV, 400 speakers, each in an archive of the archive."""
+"""AISHELL-1 (openslr.org/33): Mandarin read speech, 16 kHz WAV, 400 speakers, each in an archive within the archive."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

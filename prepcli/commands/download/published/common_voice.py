@@ -1,4 +1,4 @@
-"""Common Voice: sentences read by volunteers in 290 languages, MP3; handed out by Mozilla after a login."""
+"""Common Voice: sentences read by volunteers in 290 languages, MP3; available from Mozilla after a login."""
 
 import re
 from collections.abc import Callable, Iterator

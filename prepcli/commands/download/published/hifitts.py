@@ -34,7 +34,7 @@ def data_set() -> CorpusPart:
 
 
 def _manifest(quality: str, part: str) -> str:
-    return f"{_TREE}/audio/{quality}_{part}.json"  # here, so that paths begin as the preset of --group-by expects
+    return f"{_TREE}/audio/{quality}_{part}.json"  # paths from this folder fit the preset of --group-by
 
 
 def _read(root: Path) -> Iterator[Utterance]:

@@ -51,7 +51,7 @@ def _data_set(name: str, edition: Edition) -> CorpusPart:
     file = f"{name if edition is LIBRITTS_R else name.replace('_', '-')}.tar.gz"
     urls = tuple(f"{mirror}/resources/{edition.resource}/{file}" for mirror in MIRRORS)
     archive = Archive(file, urls) if edition is LIBRITTS_R else Archive(file, urls, num_bytes, f"sha256:{sha256}")
-    manifest = f"{edition.tree}/{name}.json"  # here, so that paths begin as the presets of --group-by expect
+    manifest = f"{edition.tree}/{name}.json"  # paths from this folder fit the presets of --group-by
     return CorpusPart(
         corpus=edition.name.lower(),
         name=name,

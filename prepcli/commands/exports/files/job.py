@@ -82,7 +82,7 @@ def stored_audio(index: ManifestIndex, files: Hashes, scratch: Scratch) -> Hashe
 
 
 class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
-    """Writes the audio of records to plain files. A unit is a group of records, those of a file together."""
+    """Writes the audio of records to plain files. A unit is a group of records, with all records of a file."""
 
     command: ClassVar[str] = "convert-audio"
     options: ConvertOptions
@@ -95,7 +95,7 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         self.policy = with_channel(CONVERT, options.channel)
 
     def own_settings(self) -> dict[str, Any]:
-        """The options, the audio folders, and that the manifest names audio in OUT."""
+        """The options, the audio folders, and a mark that the manifest names audio in OUT."""
         return super().own_settings() | {OWN_AUDIO: True}
 
     def output_patterns(self, plan: ConvertPlan) -> Sequence[str]:

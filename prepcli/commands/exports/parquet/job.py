@@ -103,7 +103,7 @@ def find_columns(paths: Sequence[str], num_workers: int) -> FieldColumns:
 
 
 def choose_columns(shapes: Iterable[tuple[str, str]]) -> FieldColumns:
-    """The columns for fields with values of these types."""
+    """The columns for fields whose values have the types in `shapes`."""
     kinds: dict[str, set[str]] = {}
     for name, kind in shapes:
         kinds.setdefault(name, set()).add(kind)

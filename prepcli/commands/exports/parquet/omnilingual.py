@@ -78,7 +78,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionUnit(RecordUnit):
-    """The records of a file, or records that cannot be used: their partition has a `problem`."""
+    """The records of an output file, or the records of a partition with a `problem`, which cannot be used."""
 
     partition: Partition
 
