@@ -163,7 +163,7 @@ class ExtendCodecCodes(SetInput, CodesOptions, JobOptions):
             from prepcli.formats.sets import sets_in  # needs NumPy, which `--help` does not import
 
             kinds = {one.kind for one in sets_in(path_of(name))}
-            return bool(kinds) and not kinds & {"shar", "codes"}
+            return bool(kinds or self.output_dir) and not kinds & {"shar", "codes"}
         return _MANIFEST.search(name) is not None or is_file(name)
 
     @property

@@ -176,3 +176,12 @@ def test_verify_sees_codes_of_other_audio(corpus: Path, tmp_path: Path) -> None:
     assert prepcli("verify", out).code == 0
     replace_audio(tar)
     assert prepcli("verify", out).code == 1
+
+
+def test_a_data_set_in_folders_of_a_folder(manifest: Path, tmp_path: Path) -> None:
+    """As most data sets on the hub have their Parquet files."""
+    make_set("manifest-to-parquet", manifest, tmp_path / "parquet")
+    shutil.copytree(tmp_path / "parquet", tmp_path / "set/data")
+    assert extend(tmp_path / "set", "--output-dir", tmp_path / "out").json["records_in"] == 12
+    (tmp_path / "empty").mkdir()
+    assert "is not a data set" in extend(tmp_path / "empty", "--output-dir", tmp_path / "none").err
