@@ -17,6 +17,7 @@ from prepcli.jobs.prefetch import Samples
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.ahead import beginning_of, files_ahead
+from prepcli.storage.containers import place_of
 from prepcli.storage.input_files import state_of_info
 
 
@@ -47,7 +48,7 @@ class UsedSegment(NamedTuple):
 def find_segments(uses: Sequence[Use]) -> list[UsedSegment | RecordRejected]:
     """The segments that records use, found by the headers of files; other bytes are read for digests only."""
     files: dict[str, _File | RecordRejected] = {}
-    return [_find(use, files) for use in files_ahead(uses, lambda use: use.path)]
+    return [_find(use, files) for use in files_ahead(uses, lambda use: _address_of(use.path))]
 
 
 _File = tuple[AudioInfo, AudioState]
@@ -70,11 +71,16 @@ def _find(use: Use, files: dict[str, _File | RecordRejected]) -> UsedSegment | R
     return UsedSegment(segment, use.key.to_bytes(8, "little"), state)
 
 
+def _address_of(path: str) -> str:
+    """The address of an object that is a file of audio; empty for a local file, and for a record in a container."""
+    return path if is_address(path) and place_of(path) is None else ""
+
+
 def _look_at(path: str) -> _File:
     """The properties of an audio file; raises `RecordRejected` if it cannot be used."""
     info = probe(path)  # rejects pipes
     try:
-        found = state_of_info(beginning_of(path)[1]) if is_address(path) else audio_state(path)
+        found = state_of_info(beginning_of(path)[1]) if _address_of(path) else audio_state(path)
         return info, AudioState.of(found, file_digest(path, found))
     except OSError as error:
         refuse(error, path)

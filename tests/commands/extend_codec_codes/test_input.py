@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS, copy_set, make_set, read_lines, tree, write_lines
+from tests.support.hub import hub_server
 from tests.support.running import Outcome, prepcli
 from tests.support.shar_sets import make
+from tests.support.tools import need_package
 from tests.support.toy_codec import use_toy_codec
 
 pytestmark = pytest.mark.usefixtures("one_thread", "toy")
@@ -43,7 +45,7 @@ def shar(corpus: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return copy_set(corpus, tmp_path, records=request.param)
 
 
-def extend(shar: Path, *more: object) -> Outcome:
+def extend(shar: Path | str, *more: object) -> Outcome:
     # A unit for each shard.
     arguments = ("--codec-model", "toy", "--codec-name", "x", "--devices", "cpu", "--pool-duration", 1, "--json")
     return prepcli("extend-codec-codes", shar, *arguments, "--num-workers", 1, *more)
@@ -178,10 +180,20 @@ def test_verify_sees_codes_of_other_audio(corpus: Path, tmp_path: Path) -> None:
     assert prepcli("verify", out).code == 1
 
 
-def test_a_data_set_in_folders_of_a_folder(manifest: Path, tmp_path: Path) -> None:
-    """As most data sets on the hub have their Parquet files."""
+def test_a_data_set_in_folders_of_a_folder(manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As most data sets on the hub have their Parquet files, there and as a copy."""
+    need_package("huggingface_hub")
     make_set("manifest-to-parquet", manifest, tmp_path / "parquet")
     shutil.copytree(tmp_path / "parquet", tmp_path / "set/data")
     assert extend(tmp_path / "set", "--output-dir", tmp_path / "out").json["records_in"] == 12
+    files = {str(one.relative_to(tmp_path / "set")): one.read_bytes() for one in (tmp_path / "set").rglob("*.parquet")}
+    with hub_server() as hub:
+        for name, value in hub.environ.items():
+            monkeypatch.setenv(name, value)
+        hub.push("own/set", files)
+        done = extend("hf://datasets/own/set", "--output-dir", tmp_path / "hub")
+        assert not [path for path in hub.asked if "::" in path]
+    assert (done.json["records_in"], done.json["rejects"]) == (12, 0)
+    assert tree(tmp_path / "hub/codes_x") == tree(tmp_path / "out/codes_x")
     (tmp_path / "empty").mkdir()
     assert "is not a data set" in extend(tmp_path / "empty", "--output-dir", tmp_path / "none").err

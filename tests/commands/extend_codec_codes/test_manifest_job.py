@@ -277,8 +277,12 @@ def test_options_for_the_other_kind_of_input(corpus: Path, extend: Extend, tmp_p
     words = ("extend-codec-codes", manifest, "--codec-model", "toy")
     assert "give --output-dir OUT" in prepcli(*words).err
     assert "--partial is for a Shar set" in extend(manifest, tmp_path / "out", "--partial").err
-    shar = extend(corpus, tmp_path / "out", "--audio-base-dir", corpus)
+    (tmp_path / "shar/cuts").mkdir(parents=True)
+    (tmp_path / "shar/cuts/cuts.000000.jsonl.gz").touch()
+    shar = extend(tmp_path / "shar", tmp_path / "out", "--audio-base-dir", corpus)
     assert (shar.code, "--audio-base-dir is for a manifest" in shar.err) == (2, True)
+    folder = extend(corpus, tmp_path / "out")
+    assert (folder.code, "is not a data set" in folder.err) == (2, True)
     missing = extend(tmp_path / "gone.json", tmp_path / "out")
     assert (missing.code, "gone.json" in missing.err) == (2, True)
 
