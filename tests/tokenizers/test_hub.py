@@ -22,10 +22,11 @@ pytestmark = without("huggingface_hub")
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and no settings of this machine."""
+    """An empty cache, and neither settings of this machine nor those with which other tests imported the package."""
     for name in (*hub.OFFLINE, "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "https://huggingface.co")
     return tmp_path / "cache"
 
 
