@@ -1887,8 +1887,7 @@ def filter(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
-            separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Manifest to write; without it, skipme marks records in the manifests of a tarred set.
         keep: Keep only records for which this is true.
         drop: Drop the records for which this is true.
@@ -2050,8 +2049,7 @@ def fix_durations(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
-            separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Manifest to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
@@ -3019,8 +3017,7 @@ def split(
     Run the same call again to continue after an interruption.
 
     Args:
-        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
-            separated by commas, or a brace pattern. Or a list of paths.
+        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Directory of the parts.
         part: A part and its amount: a share of the hours, 1h, 30m, 90s, a number of records, or rest.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.

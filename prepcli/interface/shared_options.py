@@ -16,18 +16,21 @@ AudioBaseDir = Annotated[
         order=-1,
     ),
 ]
-Manifest = Annotated[
-    str,
-    Option(
-        "NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several separated by "
-        "commas, or a brace pattern.",
+
+
+def _manifest(what: str) -> Option:
+    return Option(
+        f"{what}: a path, several separated by commas, or a brace pattern.",
         metavar="MANIFEST",
         several_paths=True,
         is_argument=True,
         shapes_output=False,
         takes_address=True,
-    ),
-]
+    )
+
+
+Manifest = Annotated[str, _manifest("NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip)")]
+ManifestOnly = Annotated[str, _manifest("NeMo manifest(s)")]
 
 
 @dataclass(frozen=True)

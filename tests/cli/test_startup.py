@@ -16,7 +16,8 @@ from tests.support.running import HANG_SECONDS, clean_environment, prepcli, run_
 ROOT = Path(__file__).parents[2]
 MANIFEST = MINI_CORPUS / "manifest.json"
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
-WAIT = f"print('waiting', flush=True); import time; time.sleep({HANG_SECONDS})"
+WAIT = "import time; print('waiting', flush=True); [time.sleep(0.05) for _ in range(18_000)]"
+"""Waits in short sleeps: a signal just before a long one would be handled at its end."""
 
 
 def stopped(command: Sequence[object], number: int, **environ: str) -> tuple[int, str]:

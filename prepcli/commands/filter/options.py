@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from prepcli.engine.run.options import JobOptions
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Manifest
+from prepcli.interface.shared_options import AudioBaseDir, ManifestOnly
 
 PresetName = Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
 
@@ -28,7 +28,7 @@ class Filter(JobOptions):
     Example: prepcli filter train.json kept.json --keep '1 <= duration <= 20' --drop 'chars_per_second > 25'
     """
 
-    manifest: Manifest
+    manifest: ManifestOnly
     out: Annotated[
         Path | None,
         Option(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from prepcli.engine.run.options import JobOptions
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Manifest
+from prepcli.interface.shared_options import AudioBaseDir, ManifestOnly
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class FixDurations(JobOptions):
     Example: prepcli fix-durations old.json fixed.json --audio-base-dir audio/
     """
 
-    manifest: Manifest
+    manifest: ManifestOnly
     out: Annotated[
         Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
     ]

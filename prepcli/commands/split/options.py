@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Manifest
+from prepcli.interface.shared_options import AudioBaseDir, ManifestOnly
 
 _PART = re.compile(r"(?P<name>[\w-]+)=(?:(?P<rest>rest)|(?P<number>\d+\.?\d*|\.\d+)(?P<unit>[hms]?))", re.ASCII)
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
@@ -47,7 +47,7 @@ class Split(JobOptions):
     Example: prepcli split all.json parts/ --part train=rest --part dev=1h --part test=500 --balance lang
     """
 
-    manifest: Manifest
+    manifest: ManifestOnly
     out: Annotated[Path, Option("Directory of the parts.", metavar="OUT_DIR", is_argument=True, shapes_output=False)]
     part: Annotated[
         tuple[str, ...],
