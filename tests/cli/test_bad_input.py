@@ -3,6 +3,7 @@
 import errno
 import gzip
 import os
+import pathlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -214,7 +215,10 @@ def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return closed
 
     for name, ending in (("stat", ""), ("lstat", ""), ("mkdir", ""), ("scandir", os.sep), ("listdir", os.sep)):
-        monkeypatch.setattr(os, name, closing(getattr(os, name), ending))
+        function = closing(getattr(os, name), ending)
+        monkeypatch.setattr(os, name, function)
+        if hasattr(pathlib, "_NormalAccessor"):  # Python 3.10 has references of its own
+            monkeypatch.setattr(pathlib._NormalAccessor, name, staticmethod(function), raising=False)
     return folder
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from tests.conftest import MINI_CORPUS, tree
 from tests.models import cuda_messages as messages
 from tests.support.forks import FORKING
 from tests.support.lazy import lazy
-from tests.support.running import Outcome, clean_environment, prepcli, run_process
+from tests.support.running import HANG_SECONDS, Outcome, clean_environment, prepcli, run_process
 from tests.support.shar_sets import make
 from tests.support.tools import need
 from tests.support.toy_codec import ToyCodec, use_toy_codec
@@ -136,7 +137,13 @@ def test_the_other_ranks_do_the_work_of_a_broken_card(
     start_two_ranks(monkeypatch)
 
     def fails() -> Exception | None:
-        return error_of(messages.BUSY) if os.environ.get("RANK") == "1" else None
+        if os.environ.get("RANK") == "1":
+            (tmp_path / "has failed").touch()
+            return error_of(messages.BUSY)
+        end = time.monotonic() + HANG_SECONDS  # this rank must not take all units before the other has any
+        while not (tmp_path / "has failed").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        return None
 
     done = encode(monkeypatch, shar, tmp_path / "out", fails)
     assert done.code == 0, done.err
