@@ -9,7 +9,6 @@ from typing import Any
 
 from prepcli.audio.seconds import seconds_of
 from prepcli.commands.blend.nodes import Node
-from prepcli.commands.filter.keeping import Keeping
 from prepcli.engine.publishing.publish import read_marker
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status
@@ -249,7 +248,11 @@ def _progress(status: Status) -> str:
 def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:
     """Read the durations of all records, or of those for which the expressions are true."""
     data: DataSet | Mix = parse_input_cfg([{key: value for key, value in node.entry.items() if key != "weight"}])
-    keeping = Keeping(keep) if keep else None
+    keeping = None
+    if keep:
+        from prepcli.commands.filter.keeping import Keeping  # with the whole of the engine
+
+        keeping = Keeping(keep)
     found = read_input(data, num_workers=num_workers, seconds_of=seconds_of, selection=keeping)
     if keeping is not None:
         node.notes.append(f"{keeping.note()}; all are in the set")

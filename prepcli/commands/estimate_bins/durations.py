@@ -10,7 +10,6 @@ from prepcli.audio.seconds import seconds_of
 from prepcli.commands.estimate_bins.options import BinsOptions, lower_limit, upper_limit, with_keys_of
 from prepcli.commands.estimate_bins.padding import evenly, padding
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
-from prepcli.commands.filter.keeping import Keeping
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.reports import brief, percentiles
@@ -101,7 +100,11 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     data = data_of(spec, "leave out")
     options = with_keys_of(options, data)
     check_limits(options.min_duration, options.max_duration)
-    keeping = Keeping(options.keep) if options.keep else None
+    keeping = None
+    if options.keep:
+        from prepcli.commands.filter.keeping import Keeping  # with the whole of the engine
+
+        keeping = Keeping(options.keep)
     found = read_input(
         data,
         num_workers=options.num_workers or available_processors(),
