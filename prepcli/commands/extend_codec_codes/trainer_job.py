@@ -44,7 +44,7 @@ from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.storage.paths import NUMBER, AnyPath
 
 
-class Entry(NamedTuple):
+class EncodedRecord(NamedTuple):
     """The output of a record: the name of its codes (empty if the codes are in the line), the codes, and the line."""
 
     name: str
@@ -75,11 +75,13 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
     options: ExtendCodecCodes
 
     @abstractmethod
-    def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> Entry:
+    def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
         """Return the output of a record; raises `RecordRejected` if the trainer could not read it."""
 
     @abstractmethod
-    def write_entries(self, unit: RecordUnit, entries: Sequence[Entry], seconds: float, writer: UnitWriter) -> None:
+    def write_entries(
+        self, unit: RecordUnit, entries: Sequence[EncodedRecord], seconds: float, writer: UnitWriter
+    ) -> None:
         """Write the entries of a unit, whose audio lasts `seconds`."""
 
     def load_model(self) -> Codec:
@@ -140,7 +142,7 @@ class TargetEncoder(UnitEncoder):
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
         """Write the records; one without codes is a reject."""
         records, (index,) = self._contents.records, self.indices
-        entries: list[Entry] = []
+        entries: list[EncodedRecord] = []
         total = 0.0
 
         def write(number: int) -> float:
@@ -210,7 +212,7 @@ class OmnivoiceJob(TrainerCodesJob):
         notes = notes_on_codec_model(self.options.codec_model)
         return records.plan(units, TrainerContents(records, ids=RecordIds(**ids)), notes=notes)
 
-    def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> Entry:
+    def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
         """The name of the array, and the label."""
         assert contents.ids is not None
         id = contents.ids.id_of(contents.records, number, record)
@@ -219,9 +221,13 @@ class OmnivoiceJob(TrainerCodesJob):
         if record.get("language_id") is None and isinstance(language, str):
             changes["language_id"] = language
             left_out = [name for name in left_out if name != "language_id"]
-        return Entry(f"{id}.npy", codes, record.to_json(changes | {"id": id, "num_tokens": codes.shape[1]}, left_out))
+        return EncodedRecord(
+            f"{id}.npy", codes, record.to_json(changes | {"id": id, "num_tokens": codes.shape[1]}, left_out)
+        )
 
-    def write_entries(self, unit: RecordUnit, entries: Sequence[Entry], seconds: float, writer: UnitWriter) -> None:
+    def write_entries(
+        self, unit: RecordUnit, entries: Sequence[EncodedRecord], seconds: float, writer: UnitWriter
+    ) -> None:
         """Write a tar and its labels, and its line of the list; nothing if all records are rejects."""
         line = writer.open_part(_LIST_PART.format(unit.id))
         if not entries:
@@ -273,7 +279,7 @@ class QwenJob(TrainerCodesJob):
         units = group_records(records, None, self.options.pool_duration)
         return records.plan(units, TrainerContents(records), notes=notes_on_codec_model(self.options.codec_model))
 
-    def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> Entry:
+    def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
         """Return the line of a record, with its codes in it."""
         records = contents.records
         changes, left_out = self.fields_of(contents, number, record)
@@ -281,7 +287,7 @@ class QwenJob(TrainerCodesJob):
         changes |= {"audio": records.audio_path(number, record.audio_filepath), qwen3_tts.REFERENCE: reference}
         changes[qwen3_tts.CODES] = msgspec.json.encode(codes.T.tolist())
         left_out = [name for name in left_out if name not in changes]
-        return Entry("", codes, record.to_json(changes, left_out))
+        return EncodedRecord("", codes, record.to_json(changes, left_out))
 
     def _reference(self, records: Records, number: int, record: Record) -> str:
         if self.options.ref_audio is not None:
@@ -294,7 +300,9 @@ class QwenJob(TrainerCodesJob):
         _check_reference(path)
         return path
 
-    def write_entries(self, unit: RecordUnit, entries: Sequence[Entry], seconds: float, writer: UnitWriter) -> None:
+    def write_entries(
+        self, unit: RecordUnit, entries: Sequence[EncodedRecord], seconds: float, writer: UnitWriter
+    ) -> None:
         """Write the lines of a unit."""
         writer.open_part(LINES_NAME.format(unit.id)).write(b"".join(entry.line + b"\n" for entry in entries))
 
