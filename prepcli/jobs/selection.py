@@ -150,6 +150,9 @@ class Selector:
         if not len(index) + len(index.problems):
             skipped = f" (all {index.num_skipped} have a true _skipme)" if index.num_skipped else ""
             raise UsageError(f"no records in {', '.join(self.manifests)}{skipped or ': it has no lines'}")
+        if not len(index):
+            first = index.problems[0]
+            raise UsageError(f"no record can be used: {self.manifests[first.source]}:{first.line}: {first.detail}")
         return index
 
     def add(self, source: int, part: Part, codes: Codes, written: NDArray[np.bool_]) -> None:

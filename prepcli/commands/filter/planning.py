@@ -74,9 +74,6 @@ class Planning:
         quantiles = self._quantiles()
         columns = self._columns(MakeRuleCollector(tuple(self._rules), self._unique, quantiles))
         index = self._selector.read(columns, self._workspace, self._num_workers, self._see)
-        if not self._has_records:
-            first = index.problems[0]
-            raise UsageError(f"no record can be used: {manifests[first.source]}:{first.line}: {first.detail}")
         self._fields.check(manifests)
         if self._held is not None:
             self._decide_together(self._held)

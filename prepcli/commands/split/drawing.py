@@ -133,7 +133,7 @@ def _check(groups: Groups, part: Asked, found: float, target: float, size: NDArr
 
     if len(size) == 1:
         raise UsageError(
-            f"all records have the same {groups.name}, which cannot be in two parts; divide by another field, or none"
+            f"there is only one {groups.name}, which cannot be in two parts; divide by another field, or none"
         )
     raise UsageError(
         f"part {part.name} asks for {text(target)}, and whole {groups.name}s give {text(found)}: the smallest of "

@@ -16,7 +16,7 @@ from prepcli.commands.split.report import SplitReport
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import UsageError, option
+from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.jobs.listed import KeyPairs, pairs_of, read_listed, segment_forms
 from prepcli.jobs.records import hash_segments, settings_over
@@ -36,6 +36,7 @@ from prepcli.manifest.index import content_digest
 from prepcli.manifest.lines import read_line
 from prepcli.manifest.normal_text import normal_text
 from prepcli.manifest.parts import Columns, Part
+from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.manifest.sources import expand_paths
 from prepcli.planning.arrays import Growing
@@ -134,6 +135,8 @@ class SplitJob(SelectionJob):
         notes = self._check_fields(by, keys, held.present)
         kept = self._kept(selector.all_base_dirs, of_groups, keys, index.first)
         groups, group_of = _grouped(keys, kept, by if keys.has_groups else "record")
+        if keys.has_groups and (moved := np.flatnonzero((kept != NO_PART) & (groups.kept[group_of] != kept))).size:
+            raise self._in_both(by, int(kept[moved[0]]), int(groups.kept[group_of[moved[0]]]))
         part_of = draw(groups, self.parts, self.options.seed)[group_of]
         codes = np.where(part_of == NO_PART, len(self.parts), part_of).astype(np.uint8)
         if self.options.disjoint:
@@ -183,32 +186,48 @@ class SplitJob(SelectionJob):
         return found
 
     def _kept(self, base_dirs: Sequence[str], by: str, keys: "Keys", first: Sequence[int]) -> NDArray[np.int64]:
-        """The number of the part that each record had in the earlier split, or `NO_PART`."""
-        kept = np.full(len(keys.duration), NO_PART, np.int64)
+        """The number of the part that each record had in the earlier split, or `NO_PART`.
+
+        That is the part of its name. A record without a name, or with a new one, has the part of its segment.
+        """
+        of_name = np.full(len(keys.duration), NO_PART, np.int64)
+        of_segment = of_name.copy()
         for path in self._earlier():
             number = self.names.index(Path(path).name)
-            records = [
-                found.record for line in lines_of(Range(path, 0, None)) if (found := read_line(line, cuts=False))
-            ]
-            usable = [record for record in records if record is not None]
+            records = self._records_of(path)
             if by and keys.has_groups:
-                named = {_text(decode_value(one.fields[by])) for one in usable if by in one.fields}
+                named = {_text(decode_value(one.fields[by])) for one in records if by in one.fields}
                 hashes = np.sort(np.frombuffer(b"".join(map(key_bytes, named - {""})), "<u8"))
                 has_name = in_sorted(hashes, keys.group)
-                if (other := kept[has_name & (kept != NO_PART)]).size:
-                    raise UsageError(
-                        f"{option('--keep-parts', self.options.keep_parts)}: a {by} is in {self.names[other[0]]} and "
-                        f"in {self.names[number]}, so both cannot be kept; give the {option('--by')} of that split"
-                    )
-                kept[has_name] = number
-                continue
-            segments = [(one.audio_filepath, one.offset, one.duration) for one in usable]
+                if (other := of_name[has_name & (of_name != NO_PART)]).size:
+                    raise self._in_both(by, int(other[0]), number)
+                of_name[has_name] = number
+            segments = [(one.audio_filepath, one.offset, one.duration) for one in records]
             for base in dict.fromkeys(base_dirs):
                 forms = segment_forms(segments, base)
                 for source in (source for source, one in enumerate(base_dirs) if one == base):
                     here = slice(first[source], first[source + 1])
-                    kept[here][in_sorted(forms, keys.segment[here])] = number
-        return kept
+                    of_segment[here][in_sorted(forms, keys.segment[here])] = number
+        return np.where(of_name == NO_PART, of_segment, of_name)
+
+    def _records_of(self, path: str) -> list[Record]:
+        """The records of a manifest of the earlier split."""
+        found = []
+        for number, line in enumerate(lines_of(Range(path, 0, None)), 1):
+            try:
+                usable = read_line(line, cuts=False)
+            except RecordRejected as rejected:
+                where = option("--keep-parts", self.options.keep_parts)
+                raise UsageError(f"{where}: {path}:{number} cannot be used: {rejected.detail}; repair it") from None
+            if usable is not None and usable.record is not None:
+                found.append(usable.record)
+        return found
+
+    def _in_both(self, by: str, one: int, other: int) -> UsageError:
+        return UsageError(
+            f"{option('--keep-parts', self.options.keep_parts)}: a {by} is in {self.names[one]} and in "
+            f"{self.names[other]}, so both cannot be kept; give the {option('--by')} of that split"
+        )
 
     def _leave_out(self, codes: NDArray[np.uint8], duration: NDArray[np.float64], pairs: KeyPairs, code: int) -> None:
         """Leave out records that have a key of a record in a smaller part: they get this code."""

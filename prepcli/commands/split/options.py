@@ -129,7 +129,7 @@ def _asked(text: str) -> Asked:
         raise UsageError(f"{option('--part', repr(text))}: the amount must be above 0")
     if unit:
         return Asked(name, amount, "seconds", number * _SECONDS[unit])
-    if number < 1 or found["number"] == "1.0":
+    if number <= 1 and "." in found["number"]:
         return Asked(name, amount, "share", number)
     if number % 1:
         raise UsageError(f"{option('--part', repr(text))}: a share is at most 1, and records are whole numbers")

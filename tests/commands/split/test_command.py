@@ -206,6 +206,49 @@ def test_what_cannot_be_kept_is_refused(manifest: Path, tmp_path: Path) -> None:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+@pytest.mark.parametrize("renamed", ["", "new "])
+def test_records_without_a_kept_speaker_stay_in_the_part_of_their_segment(renamed: str, tmp_path: Path) -> None:
+    lines: Lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0} for n in range(120)]
+    for number in range(60):
+        lines[number]["speaker"] = f"s{number % 20}"
+    options = ("--part", "train=rest", "--part", "test=0.3")
+    one = prepcli("split", write_lines(tmp_path / "m.json", lines), tmp_path / "one", *options)
+    before = parts(one, tmp_path / "one", "train", "test")
+    for line in lines[:60]:
+        line["speaker"] = renamed + line["speaker"]
+    more: Lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0} for n in range(120, 160)]
+    manifest = write_lines(tmp_path / "m2.json", lines + more)
+    done = prepcli("split", manifest, tmp_path / "two", *options, "--keep-parts", tmp_path / "one", "--seed", 7)
+    for old, new in zip(before, parts(done, tmp_path / "two", "train", "test"), strict=True):
+        assert names(old, "audio_filepath") < names(new, "audio_filepath")
+
+
+def test_a_new_speaker_over_two_kept_parts_is_refused(tmp_path: Path) -> None:
+    lines: Lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0} for n in range(40)]
+    options = ("--part", "train=0.5", "--part", "test=0.5")
+    assert prepcli("split", write_lines(tmp_path / "m.json", lines), tmp_path / "one", *options).code == 0
+    named = write_lines(tmp_path / "named.json", [line | {"speaker": "s"} for line in lines])
+    done = prepcli("split", named, tmp_path / "two", *options, "--keep-parts", tmp_path / "one")
+    assert done.code == 2
+    assert "so both cannot be kept" in done.err
+
+
+def test_broken_lines_of_an_earlier_split_are_named(manifest: Path, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/a.json").write_text('{"audio_filepath": "x.wav", "duration": 1}\n{"audio_filepath":\n')
+    options = ("--part", "a=0.5", "--part", "b=0.5", "--keep-parts", tmp_path / "one")
+    done = prepcli("split", manifest, tmp_path / "out", *options)
+    assert done.code == 2
+    assert f"{tmp_path}/one/a.json:2 cannot be used: broken JSON" in done.err
+
+
+def test_a_manifest_without_a_usable_record_is_refused(tmp_path: Path) -> None:
+    manifest = write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 0}])
+    done = prepcli("split", manifest, tmp_path / "out", "--part", "a=0.5", "--part", "b=0.5")
+    assert done.code == 2
+    assert f"no record can be used: {manifest}:1: " in done.err
+
+
 def test_fields_that_no_record_has_are_refused(manifest: Path, tmp_path: Path) -> None:
     part = ("--part", "a=0.5", "--part", "b=0.5")
     for option, name, near in (

@@ -10,6 +10,8 @@ from prepcli.commands.split.options import Asked, Split
     [
         ("a=0.25", "share", 0.25),
         ("a=1.0", "share", 1.0),
+        ("a=1.00", "share", 1.0),
+        ("a=1.", "share", 1.0),
         ("a=.5", "share", 0.5),
         ("a=1", "records", 1.0),
         ("a=500", "records", 500.0),
