@@ -3,6 +3,7 @@
 import os
 import zlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -66,6 +67,8 @@ class TarMembers(Container):
         self.members: dict[str, tuple[int, int]] = {}
         self.repeated: set[str] = set()
         for name, start, size in tar_members(path):
+            if size is None:
+                continue
             if name in self.members:
                 self.repeated.add(name)
             self.members[name] = start, size
@@ -76,13 +79,26 @@ class TarMembers(Container):
         if place is None:
             raise self.missing(member)
         if member in self.repeated:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"{self.path} has several members {member}")
+            raise repeated(self.path, member)
         self.check()
         return ByteRange(self.path, *place)
 
 
-def tar_members(path: str) -> Iterator[tuple[str, int, int]]:
-    """Name, first byte and size of each regular file in a tar, in order.
+def repeated(path: str, member: str) -> RecordRejected:
+    """The reject of a member whose name another one has."""
+    return RecordRejected(RejectReason.BAD_FIELD, f"{path} has several members {member}")
+
+
+def linked(path: str, member: str) -> RecordRejected:
+    """The reject of a link."""
+    return RecordRejected(
+        RejectReason.MISSING_AUDIO,
+        f"{path}: {member} is a link, not a file; pack files (tar --dereference --hard-dereference)",
+    )
+
+
+def tar_members(path: str) -> Iterator[tuple[str, int, int | None]]:
+    """Name, first byte and size of each regular file in a tar, in order; the size of a link is None.
 
     Raises:
         UsageError: it is damaged, or cut off.
@@ -105,7 +121,9 @@ class ZipMembers(Container):
             self._zip = zipfile.ZipFile(opened(path))
         except (zipfile.BadZipFile, ValueError) as error:
             raise UsageError(f"{path} cannot be read as a zip archive: {error}; copy it again") from None
-        self.members = {one.filename: one for one in self._zip.infolist() if not one.is_dir()}
+        self.files = [one for one in self._zip.infolist() if not one.is_dir()]
+        self.members = {one.filename: one for one in self.files}
+        self.repeated = {name for name, count in Counter(one.filename for one in self.files).items() if count > 1}
 
     @property
     def is_deflated(self) -> bool:
@@ -117,6 +135,8 @@ class ZipMembers(Container):
         found = self.members.get(member)
         if found is None:
             raise self.missing(member)
+        if member in self.repeated:
+            raise repeated(self.path, member)
         self.check()
         if found.compress_type or found.flag_bits & 1:
             return self.read(found)
@@ -155,21 +175,25 @@ class StreamedTar(Container):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._members: Iterator[tuple[str, Callable[[], bytes]]] = iter(())
-        self._is_begun = False
+        self._passed: set[str] = set()
 
     def audio(self, member: str) -> bytes:
-        """The bytes of the next member of this name."""
+        """The bytes of the first member of this name."""
         for _ in range(2):
             for name, read in self._members:
-                if name == member:
+                if name == member and name not in self._passed:
+                    self._passed.add(name)
                     self.check()
                     return read()
-            self._members = streamed_members(self.path)
+                self._passed.add(name)
+            self._members, self._passed = streamed_members(self.path), set()
         raise self.missing(member)
 
 
 def streamed_members(path: str) -> "Iterator[tuple[str, Callable[[], bytes]]]":
     """Name of each regular file in a compressed tar, in order, and a function that reads it before the next one.
+
+    The function raises `RecordRejected` for a link, which is yielded too.
 
     Raises:
         UsageError: the archive is damaged.
@@ -179,7 +203,7 @@ def streamed_members(path: str) -> "Iterator[tuple[str, Callable[[], bytes]]]":
     with _damage(path), opened(path) as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
         for member in tar:
             tar.members = []  # type: ignore[attr-defined]
-            if member.isreg():
+            if member.isreg() or member.issym() or member.islnk():
                 yield member.name, _reader_of(path, tar, member)
 
 
@@ -200,6 +224,8 @@ def _damage(path: str) -> Iterator[None]:
 
 def _reader_of(path: str, tar: "tarfile.TarFile", member: "tarfile.TarInfo") -> Callable[[], bytes]:
     def read() -> bytes:
+        if not member.isreg():
+            raise linked(path, member.name)
         check_inflated(path, member.name, member.size)
         with _damage(path):
             content = tar.extractfile(member)

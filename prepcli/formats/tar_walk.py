@@ -22,7 +22,7 @@ _CHECKED_AT_ONCE = 240
 _PAGE_BYTES = 3 * BLOCK
 """Bytes that are read at once for small members: the header, the manifest of a Shar pair and the next header."""
 _AFTER_SIZE, _KIND = 135, 156
-_FILE = ord("0")
+_FILE, _LINKS = ord("0"), b"12"
 _BEFORE_MEMBER = (b"L", b"K", b"x", b"g")
 """The types of headers that describe the header after them."""
 _OCTAL = 8 ** np.arange(5, -1, -1)
@@ -70,8 +70,11 @@ def walk_tar(file: IO[bytes]) -> TarWalk:
         return _walk_by_tarfile(file, num_bytes, read)
 
 
-def member_ranges(file: IO[bytes]) -> Iterator[tuple[str, int, int]]:
-    """Yield name, first byte and size of each regular file in an open tar, in order; raises as `walk_tar`."""
+def member_ranges(file: IO[bytes]) -> Iterator[tuple[str, int, int | None]]:
+    """Yield name, first byte and size of each regular file in an open tar, in order; raises as `walk_tar`.
+
+    The size of a link is None.
+    """
     _, read = _reader(file)
     walk = walk_tar(file)
     for name, at, is_regular in zip(walk.names, walk.offsets, walk.is_regular, strict=True):
@@ -79,8 +82,8 @@ def member_ranges(file: IO[bytes]) -> Iterator[tuple[str, int, int]]:
         while head[_KIND : _KIND + 1] in _BEFORE_MEMBER:  # headers with a long name
             at += BLOCK + -(-_plain_size(head) // BLOCK) * BLOCK
             head = read(BLOCK, at)
-        if is_regular:
-            yield name, at + BLOCK, _plain_size(head)
+        if is_regular or head[_KIND] in _LINKS:
+            yield name, at + BLOCK, _plain_size(head) if is_regular else None
 
 
 def _plain_size(head: bytes) -> int:

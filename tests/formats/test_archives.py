@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import RecordRejected
-from prepcli.formats.archives import ArkEntries, ZipMembers
+from prepcli.formats.archives import ArkEntries, StreamedTar, ZipMembers
 from prepcli.storage.addresses import ByteRange
+from tests.support.tars import write_tar
 
 CONTENT = b"content of a file"
 
@@ -52,3 +53,9 @@ def test_a_wav_in_an_archive_of_kaldi_whose_header_has_no_length(length: int, tm
     (tmp_path / "a.ark").write_bytes(b"id-1 " + wav + b"id-2 ")
     found = ArkEntries(str(tmp_path / "a.ark")).audio("5")
     assert read(found) == (wav[:28] if length == 20 else wav + b"id-2 ")
+
+
+def test_a_repeated_name_in_a_compressed_tar_is_its_first_member_in_any_order(tmp_path: Path) -> None:
+    members = [("a.wav", b"first"), ("b.wav", b"b"), ("c.wav", b"c"), ("a.wav", b"second")]
+    tar = StreamedTar(str(write_tar(tmp_path / "a.tar.gz", members, "w:gz")))
+    assert [tar.audio(name) for name in ("b.wav", "a.wav", "c.wav", "a.wav")] == [b"b", b"first", b"c", b"first"]

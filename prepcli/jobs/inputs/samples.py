@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.archives import ZipMembers, checksum, streamed_members, tar_members
+from prepcli.formats.archives import ZipMembers, checksum, linked, repeated, streamed_members, tar_members
 from prepcli.formats.members import container
 from prepcli.jobs.inputs.catalogue import (
     FieldNames,
@@ -56,13 +56,20 @@ def sample_lines(path: str, keys: Keys, columns: FieldNames) -> Iterator[bytes]:
 
 def _of_tar(path: str) -> Iterator[Member]:
     for name, start, size in tar_members(path):
+        if size is None:
+            yield Member(name, None, partial(_reject, linked(path, name)))
+            continue
         place = ByteRange(path, start, size)
         yield Member(name, size, lambda place=place: place)  # type: ignore[misc]
 
 
 def _of_stream(path: str) -> Iterator[Member]:
+    passed: set[str] = set()
     for name, read in streamed_members(path):
         try:
+            if name in passed:
+                raise repeated(path, name)
+            passed.add(name)
             data = read()
         except RecordRejected as rejected:
             yield Member(name, None, partial(_reject, rejected))
@@ -77,19 +84,24 @@ def _reject(rejected: RecordRejected) -> bytes:
 def _of_zip(path: str) -> Iterator[Member]:
     found = container(path)
     assert isinstance(found, ZipMembers)
-    for name, info in found.members.items():
-        yield Member(name, info.file_size, lambda name=name: found.audio(name))  # type: ignore[misc]
+    for info in found.files:
+        yield Member(info.filename, info.file_size, partial(found.audio, info.filename))
 
 
 def _key_of(name: str, keys: Keys) -> tuple[str, str] | None:
-    """The key and the extension of a member; None if it belongs to no sample."""
+    """The key and the extension of a member; None if it belongs to no sample.
+
+    Audio without a key, such as `a/.wav`, is a sample of its own, whose key is empty.
+    """
     if _HIDDEN.search(name):
         return None
+    key, dot, extension = name.rpartition(".")
     if keys == "wenet":
-        key, dot, extension = name.rpartition(".")
         return (key, extension) if dot else None
     found = _WEBDATASET_KEY.match(name)
-    return (found[1], found[2].lower()) if found else None
+    if found is None:
+        return ("", extension.lower()) if dot and is_audio_suffix(extension) else None
+    return found[1], found[2].lower()
 
 
 def _samples(
@@ -108,6 +120,9 @@ def _samples(
                 together = []
             current = found[0]
             together.append((found[1], member))
+            if not current:
+                yield current, together
+                together = []
         if together:
             yield str(current), together
         return
@@ -115,7 +130,9 @@ def _samples(
     for member in members:
         if (found := _key_of(member.name, keys)) is not None:
             by_key.setdefault(found[0], []).append((found[1], member))
+    without_key = by_key.pop("", [])
     yield from by_key.items()
+    yield from (("", [one]) for one in without_key)
 
 
 def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], columns: FieldNames) -> Iterator[bytes]:
@@ -134,6 +151,11 @@ def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], c
                 if all(extension.endswith(("tsv", "csv", "yaml", "md", "list")) for extension, _ in members):
                     continue  # this file is about the whole set
                 raise RecordRejected(RejectReason.MISSING_AUDIO, f"the sample {key} has no audio")
+            if not key:
+                raise RecordRejected(
+                    RejectReason.BAD_FIELD,
+                    f"{audio[0][1].name} has no name before its first dot, so no reader takes it",
+                )
             if len(audio) > 1:
                 raise RecordRejected(RejectReason.BAD_FIELD, f"several samples in {path} have the key {key}")
             stated = _fields(members)

@@ -1,8 +1,10 @@
 """Damaged and incomplete data sets: one line if a file cannot be read, a reject for each record that cannot be used."""
 
 import gzip
+import io
 import json
 import os
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,57 @@ def test_samples_without_audio_with_the_same_key_and_with_broken_json(manifest: 
     check_counts(done, COUNT + 3, 3)
     reasons = [one["reject_reason"] for one in rejects(tmp_path / "out")]
     assert reasons == ["missing_audio", "bad_field", "broken_json"]
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.zip"])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_links_repeated_names_and_names_without_a_key_are_counted(name: str, manifest: Path, tmp_path: Path) -> None:
+    audio = [data for _, _, data in samples(manifest)]
+    members = [("utt0.flac", audio[0]), ("utt1.flac", audio[1]), ("..flac", audio[2]), ("utt0.flac", audio[3])]
+    path = tmp_path / name
+    if name.endswith("zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            for member, data in members:
+                archive.writestr(member, data)
+    else:
+        with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as tar:
+            for member, data in [*members, ("utt2.flac", audio[2])]:
+                info = tarfile.TarInfo(member)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+            for member, kind in (("linked.flac", tarfile.LNKTYPE), ("utt3.flac", tarfile.SYMTYPE)):
+                info = tarfile.TarInfo(member)
+                info.type, info.linkname = kind, "utt1.flac"
+                tar.addfile(info)
+    done = prepcli("convert-audio", path, tmp_path / "out", "--max-rejects", 99, "--json")
+    listed = [(one["member"], one["reject_reason"]) for one in rejects(tmp_path / "out")]
+    kept = [record["id"] for record in read_lines(tmp_path / "out/manifest.json")]
+    links = [("linked.flac", "missing_audio"), ("utt3.flac", "missing_audio")]
+    no_key, repeated = ("..flac", "bad_field"), ("utt0.flac", "bad_field")
+    expected = {
+        "a.tar": ([repeated, no_key, repeated, *links], ["utt1", "utt2"]),
+        "a.tar.gz": ([no_key, repeated, *links], ["utt0", "utt1", "utt2"]),
+        "a.zip": ([repeated, no_key], ["utt1"]),  # one reject for both files of a key
+    }
+    assert (listed, kept) == expected[name]
+    check_counts(done, len(listed) + len(kept), len(listed))
+
+
+def test_a_text_that_is_a_link_is_not_left_out(manifest: Path, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name, data in (("a.flac", samples(manifest)[0][2]), ("a.txt", b"hello")):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        info = tarfile.TarInfo("b.txt")
+        info.type, info.linkname = tarfile.LNKTYPE, "a.txt"
+        tar.addfile(info)
+        info = tarfile.TarInfo("b.flac")
+        info.size = len(samples(manifest)[1][2])
+        tar.addfile(info, io.BytesIO(samples(manifest)[1][2]))
+    done = tarred(tmp_path / "a.tar", tmp_path / "out")
+    check_counts(done, 2, 1)
+    assert "b.txt is a link, not a file" in rejects(tmp_path / "out")[0]["reject_detail"]
 
 
 def test_two_files_of_audio_in_a_sample_need_a_choice(manifest: Path, tmp_path: Path) -> None:
