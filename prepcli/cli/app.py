@@ -1,10 +1,10 @@
 """The `prepcli` program: its commands, and how errors are reported."""
 
 import atexit
-import contextlib
 import errno
 import gc
 import os
+import select
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from prepcli.cli.building import build_command, show
+from prepcli.cli.building import build_command, give_up_stdout, show
 from prepcli.cli.mistakes import ExplainingCommand, run_app
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.errors import PrepcliError, UsageError, wrong_path
@@ -115,6 +115,8 @@ def _letters(name: str) -> str:
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable with which an unexpected error prints its traceback."""
+NOBODY_READS = 141
+"""Exit code if the reader of the output ends while the command works: that of a shell for SIGPIPE."""
 
 _SUMMARY = "Turns speech corpora into training data: tar shards, Lhotse Shar, bins for bucketed training."
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -249,10 +251,12 @@ def _command() -> None:
         sys.exit(code)
 
 
-def _give_up_stdout() -> None:
-    """Discard output that could not be written: Python tries again at exit, and would print another error."""
-    with contextlib.suppress(OSError, ValueError, AttributeError), Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+def _nobody_reads() -> bool:
+    """Whether the reader of stdout or stderr (`| head`) has ended."""
+    streams = select.poll()
+    for number in (1, 2):
+        streams.register(number, 0)  # errors are reported in any case
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in streams.poll(0))
 
 
 def _of_system(error: OSError) -> str:
@@ -288,16 +292,15 @@ def _run() -> None:
             # Before NumPy is imported: without large products of matrices the threads of BLAS would only be idle.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _command()
-    except BrokenPipeError:
-        # The reader of the output (`| head`) has ended; this is not an error.
-        _give_up_stdout()
-        sys.stderr.close()
-        sys.exit(0)
     except PrepcliError as error:
         if not (error.is_said or (is_own_rank() and _is_said_elsewhere(error))):
             _print_error(str(error))
         sys.exit(error.exit_code)
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            give_up_stdout()
+            sys.stderr.close()
+            sys.exit(NOBODY_READS)
         if os.environ.get(SHOW_TRACEBACK):
             raise
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
@@ -307,7 +310,7 @@ def _run() -> None:
             _print_error(str(wrong))
             sys.exit(wrong.exit_code)
         if isinstance(error, OSError):  # a full disk or a removed file: not a bug
-            _give_up_stdout()
+            give_up_stdout()
             _print_error(_of_system(error))
             sys.exit(1)
         print(

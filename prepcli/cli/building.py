@@ -1,12 +1,12 @@
 """Builds a typer command from a dataclass of options: names, types, defaults and help follow from it."""
 
+import contextlib
 import gc
 import inspect
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -37,13 +37,22 @@ def show(options: Any, report: Any) -> None:
     """
     if getattr(options, "watch", False):
         raise typer.Exit(_watch(options, report))
-    if getattr(options, "as_json", False):
-        print_json(report.document() if hasattr(report, "document") else report)
-    else:
-        spec = next((name for name in ("verbose", "quiet") if getattr(options, name, False)), "")
-        typer.echo(format(report, spec))
+    try:
+        if getattr(options, "as_json", False):
+            print_json(report.document() if hasattr(report, "document") else report)
+        else:
+            spec = next((name for name in ("verbose", "quiet") if getattr(options, name, False)), "")
+            typer.echo(format(report, spec))
+    except BrokenPipeError:  # the reader (`| head`) has ended, but the work is done
+        give_up_stdout()
     if code := getattr(report, "exit_code", 0):
         raise typer.Exit(code)
+
+
+def give_up_stdout() -> None:
+    """Discard output that could not be written: Python tries again at exit, and would print another error."""
+    with contextlib.suppress(OSError, ValueError, AttributeError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def print_json(document: Any) -> None:
@@ -125,7 +134,7 @@ class _PathOrAddress(TyperPath):
 
 def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]]) -> None:
     """Call the function and print its report, also after a run with too many rejects."""
-    names: AbstractContextManager[None] = nullcontext()
+    names: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if is_own_rank() and os.environ.get(CALLED_FROM_PYTHON):
         names = arguments_named_by(partial(argument, type(options)))
     try:

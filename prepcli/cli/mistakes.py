@@ -38,9 +38,14 @@ def run_app(app: typer.Typer) -> int:
 
     Raises:
         UsageError: the command line is wrong.
+        BrokenPipeError: the reader of the output has ended, or another process.
     """
     try:
         return int(app(prog_name="prepcli", standalone_mode=False) or 0)
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # typer makes code 1 of it, without a message
+            raise ended.__context__ from None
+        raise
     except CommandLineError as error:
         if type(error).__name__ != "NoArgsIsHelpError":
             raise _in_one_line(error) from None

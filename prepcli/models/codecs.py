@@ -12,6 +12,8 @@ from prepcli.models.protocols import Codec
 
 OPTION = "--codec-model"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_LONGEST = 150
+"""The most characters of a name that is made of `--codec-model`: it is part of file names, which have up to 255."""
 
 
 def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
@@ -46,7 +48,8 @@ def codec_name(model: str, given: str | None = None) -> str:
         given: the name that the user wants; None: `model` without its folder and `.nemo`.
 
     Raises:
-        UsageError: the given name has characters that configurations of trainers cannot have.
+        UsageError: the given name has characters that configurations of trainers cannot have, or none is given and
+            that of the model is too long for a file.
     """
     if given is not None:
         if not _NAME.fullmatch(given):
@@ -57,6 +60,11 @@ def codec_name(model: str, given: str | None = None) -> str:
         model = f"{entry}_{Path(argument).name}" if argument else entry
     last = Path(model).name or Path(model).absolute().name  # the second works for `.` too
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", last.removesuffix(".nemo")).lstrip("._-")
+    if len(name) > _LONGEST:
+        raise UsageError(
+            f"{option('--codec-model')} has {len(name):,} characters that would name the codes: give "
+            f"{option('--codec-name')}"
+        )
     return name or "codec"
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -33,9 +34,8 @@ def is_hf_codec(name: str) -> bool:
 
     `kyutai/mimi`, `descript/dac_44khz` and `neuphonic/neucodec` are for transformers; other names are NeMo's.
     """
-    path = Path(name)
-    if path.exists() or name.endswith(".nemo"):
-        return path.is_dir()
+    if os.path.exists(name) or name.endswith(".nemo"):  # unlike those of Path, takes names that are too long
+        return os.path.isdir(name)
     match = _HUB_NAME.fullmatch(name)
     return match is not None and _KNOWN_WORD.search(match[1]) is not None
 
@@ -180,7 +180,7 @@ def _load(name: str, flag: str) -> tuple[Any, HfKind]:
         except UsageError:
             raise
         except Exception as error:
-            what = "cannot be loaded" if Path(name).is_dir() else "cannot be fetched; give a folder"
+            what = "cannot be loaded" if os.path.isdir(name) else "cannot be fetched; give a folder"
             line = next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
             raise UsageError(f"{option(flag, name)} {what}: {line}") from None
     if found["missing_keys"]:

@@ -12,6 +12,7 @@
 """
 
 import hashlib
+import os
 import re
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -36,7 +37,7 @@ _VALUES_PER_SAMPLE = 64.0
 
 def is_plugin(name: str) -> bool:
     """Return whether the value of `--codec-model` names a codec of another package: `NAME:ARGUMENT`."""
-    return _VALUE.fullmatch(name) is not None and not Path(name).exists()
+    return _VALUE.fullmatch(name) is not None and not os.path.exists(name)
 
 
 def parts_of(name: str) -> tuple[str, str]:
@@ -71,9 +72,9 @@ def plugin_identity(name: str, flag: str) -> str:
     wanted, argument = parts_of(name)
     path = Path(argument)
     content = argument
-    if argument and path.is_file():
+    if os.path.isfile(path):
         content = f"sha256:{sha256_of(path)}"
-    elif argument and path.is_dir():
+    elif argument and os.path.isdir(path):
         digest = hashlib.sha256()
         for file in sorted(one for one in path.rglob("*") if one.is_file()):
             digest.update(f"{file.relative_to(path)}\0{sha256_of(file)}\0".encode())

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -191,10 +192,49 @@ def test_either_name_of_the_codec_is_the_same_setting(tmp_path: Path) -> None:
     assert "--audio-format wav" in (tmp_path / "shar.prepcli/plan.json").read_text()
 
 
-def test_a_closed_pipe_is_not_an_error() -> None:
-    command = f"'{sys.executable}' -m prepcli manifest-to-tarred --help | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("manifest-to-tarred --help", 141),
+        ("manifest-to-tarred MINI out --num-shards 2", 0),
+        ("inspect MINI --json", 0),
+        ("verify MINI --audio-base-dir /", 1),  # the faults are not lost with the words
+    ],
+)
+def test_nobody_reads_the_output(tmp_path: Path, words: str, code: int) -> None:
+    command = [sys.executable, "-m", "prepcli", *words.replace("MINI", str(MINI_CORPUS / "manifest.json")).split()]
+    done = run_unread(command, tmp_path, stderr=subprocess.PIPE)
+    assert (done.returncode, "prepcli: " in done.stderr) == (code, False), done.stderr
+
+
+def test_nobody_reads_notes_during_the_work(tmp_path: Path) -> None:
+    """The work is not done, and the exit code says so; the same command continues it."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/other.txt").touch()  # makes a note before the first file is written
+    command = [sys.executable, "-m", "prepcli", "manifest-to-tarred", MINI_CORPUS / "manifest.json", "out"]
+    command += ["--num-shards", 2]
+    assert run_unread(command, tmp_path).returncode == 1
+    assert run_unread(command, tmp_path, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def run_unread(command: Sequence[object], cwd: Path, stderr: int | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program whose stdout, and stderr unless it is given, are a pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    environ = clean_environment(PYTHONPATH=str(Path(__file__).parents[2]))
+    try:
+        return subprocess.run(
+            list(map(str, command)),
+            stdout=writer,
+            stderr=writer if stderr is None else stderr,
+            cwd=cwd,
+            env=environ,
+            text=True,
+            timeout=HANG_SECONDS,
+            check=False,
+        )
+    finally:
+        os.close(writer)
 
 
 def test_a_terminal_gets_a_bar_and_a_pipe_does_not(tmp_path: Path) -> None:

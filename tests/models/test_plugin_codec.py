@@ -59,6 +59,12 @@ def test_nothing_is_loaded_before_it_is_needed(site: Path, tmp_path: Path) -> No
     assert codec_name("broken:") == "broken"
     assert codec_name("broken:models/big one/") == "broken_big_one"
     assert identity("broken:x") == "broken of broken_codecs 1.5: x"
+    long = f"broken:{'x' * 300}"  # no file can have this name
+    check_codec_model(long)
+    assert identity(long).endswith(f": {'x' * 300}")
+    assert codec_name(long, "short") == "short"
+    with pytest.raises(UsageError, match="307 characters that would name the codes: give --codec-name"):
+        codec_name(long)
     assert "broken_codecs" not in sys.modules
     with pytest.raises(UsageError, match=r"has the codec snack .*; there are: broken"):
         check_codec_model("snack:x")

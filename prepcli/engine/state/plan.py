@@ -166,11 +166,11 @@ def differences(
             was, now = (_shown(given.get(name), defaults.get(name)) for given in (before, settings))
             yield f"{option(name)} was {was}, now {now}"
     digests = [file.get("sha256") for file in earlier.inputs]
-    paths = [os.path.abspath(file.get("path", "")) for file in earlier.inputs]
+    paths = [absolute(file.get("path", "")) for file in earlier.inputs]
     for file in plan.inputs:
         if file.sha256 not in digests:
             found = True
-            is_other = len(paths) == len(plan.inputs) == 1 and os.path.abspath(file.path) != paths[0]
+            is_other = len(paths) == len(plan.inputs) == 1 and absolute(file.path) != paths[0]
             if is_other and file.state is not None:  # files that the run itself made have no state
                 yield f"the input was {paths[0]}, now {file.path}"
             else:

@@ -97,14 +97,15 @@ def test_a_run_is_continued_with_its_commit(site: Hub, rows: dict[int, bytes], t
 
 
 def test_other_revisions_are_other_inputs(site: Hub, rows: dict[int, bytes], tmp_path: Path) -> None:
-    site.push("own/set", {NAME: rows[6]})
+    first = site.push("own/set", {NAME: rows[6]})
     assert tarred(site, "hf://datasets/own/set", tmp_path / "out").code == 0
     site.push("own/set", {NAME: rows[4]})
-    site.push("own/set", {NAME: rows[4]}, "v2")
+    v2 = site.push("own/set", {NAME: rows[4]}, "v2")
     assert tarred(site, "hf://datasets/own/set", tmp_path / "out").json["records_out"] == 6
     refused = tarred(site, "hf://datasets/own/set@v2", tmp_path / "out")
     assert refused.code == 2
-    assert "was made differently" in refused.err
+    name = "hf://datasets/own/set"
+    assert f"was made differently: the input was {name}@{first}/{NAME}, now {name}@{v2}/{NAME}. " in refused.err
     done = tarred(site, "hf://datasets/own/set", tmp_path / "out", "--overwrite")
     assert (done.code, done.json["records_out"]) == (0, 4)
 
