@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.commands.exports.mels.options import MelsOptions
+from tests.commands.download.lhotse_trees import install_stand_in
 from tests.commands.download.make_fisher import folders, make_fisher
 from tests.commands.download.miniatures import SPEAKERS, an4, checksum_list, librispeech, tar_gz
 from tests.commands.download.server import Site, serving
@@ -365,6 +366,50 @@ def download_an4(folder: Path) -> Case:
 
 
 @dataclass(frozen=True)
+class LhotseCase(Case):
+    """A corpus that a recipe of lhotse prepares, in a process of its own. `manifest` is the corpus."""
+
+    site: Path = Path()
+    """Has the stand-in for lhotse."""
+
+    def arguments(self, out: Path) -> list[object]:
+        return [*self.command.split(), self.manifest, "--data-root", out, *self.options, "--num-workers", 2]
+
+    def start(self, out: Path, *more: object, is_cold: bool = False, environ: Environ = None) -> Process:
+        return super().start(out, *more, is_cold=is_cold, environ={"PYTHONPATH": str(self.site)} | (environ or {}))
+
+    def progress(self, out: Path) -> int:
+        """1: the recipe has written a part of its output; 2: it has ended; 3 and more: units of the manifest."""
+        state = self.workspace(out) / "sets/lhotse-ljspeech"
+        if not (state / "prepared.json").exists():
+            return int(any(state.glob("run-*/*")))
+        return 2 + len(list((out / "toy_all.json.prepcli/done").glob(f"{self.units}.json")))
+
+    def tree(self, out: Path) -> dict[str, str]:
+        return {name: digest for name, digest in super().tree(out).items() if ".prepcli/" not in name}
+
+
+RECIPE = """
+with (out / "toy_recordings_all.jsonl").open("w") as lines:
+    for number in range(120):
+        print(json.dumps(recording | {"id": f"r{number}"}), file=lines, flush=True)
+        time.sleep(0.002)
+sys.exit(0)
+"""
+
+
+def download_lhotse(folder: Path) -> Case:
+    """A recipe that writes 120 recordings one by one, and the manifest of them."""
+    site = install_stand_in(folder)
+    (folder / "corpus/behaviour").write_text(RECIPE)
+    more: dict[str, Any] = {"units": "lines_*", "module": "tests.jobs.slow_probe", "verified": False, "is_job": False}
+    case = LhotseCase("download lhotse ljspeech", folder / "corpus", (), 8, 0, **more, site=site)
+    case = undisturbed(case, folder)
+    assert [*case.undisturbed] == ["toy_all.json"]
+    return case
+
+
+@dataclass(frozen=True)
 class Job:
     """A job, and the moments of its rows; what is the same for all jobs is tried at more of them by `tarred`."""
 
@@ -423,5 +468,11 @@ JOBS = {
     "qwen3-tts": Job(codes_for("qwen3-tts", "toy16", "--pool-duration", 2.5), ((kill_a_worker, 3, 2),), (), ()),
     "fisher": Job(fisher, signals=(INT,)),
     "download": Job(download, FETCHING, (), STOPS),
+    "lhotse": Job(
+        download_lhotse,
+        ((kill_main, 1, 1), (kill_a_worker, 1, 1), (kill_main, 2, 2), (kill_a_worker, 4, 2)),
+        (),
+        ((signal.SIGTERM, 1), (signal.SIGTERM, 4)),
+    ),
     "index": Job(index, tuple((kill_main, steps, 1) for steps in (1, 30)), (), ()),
 }

@@ -155,3 +155,40 @@ TREES: dict[str, Tree] = {
     "vctk": vctk,
 }
 """The corpora by the names of their recipes."""
+
+
+def install_stand_in(folder: Path) -> Path:
+    """Write a stand-in for lhotse and a corpus with one recording; returns the folder for PYTHONPATH.
+
+    The stand-in is quickly imported, and does what `corpus/behaviour` says.
+    """
+    package = folder / "site/lhotse/bin"
+    package.mkdir(parents=True)
+    for place in (package, package.parent):
+        (place / "__init__.py").touch()
+    (package / "lhotse.py").write_text(_STAND_IN)
+    write_audio(folder / "corpus/a.wav", 1.0)
+    return folder / "site"
+
+
+_STAND_IN = """
+import json, os, sys, time
+from pathlib import Path
+
+def cli():
+    _, command, recipe, *more, corpus, out = sys.argv
+    corpus, out = Path(corpus), Path(out)
+    assert command == "prepare" and not list(out.iterdir())
+    with (corpus / "starts").open("a") as starts:
+        starts.write(f"{os.getpid()} {' '.join(more)}\\n")
+    behaviour = (corpus / "behaviour").read_text() if (corpus / "behaviour").exists() else ""
+    print("it reads", recipe, flush=True)
+    source = {"type": "file", "channels": [0], "source": str(corpus / "a.wav")}
+    recording = {"id": "a", "sources": [source], "sampling_rate": 8000, "num_samples": 8000, "duration": 1.0}
+    (out / "toy_recordings_all.jsonl").write_text(json.dumps(recording) + "\\n")
+    exec(behaviour)
+    for number, part in enumerate(("all",) if "parts" not in behaviour else ("all", "dev")):
+        (out / f"toy_recordings_{part}.jsonl").write_text(json.dumps(recording) + "\\n")
+        speech = {"id": f"s{number}", "recording_id": "a", "start": 0.0, "duration": 1.0, "text": "hi"}
+        (out / f"toy_supervisions_{part}.jsonl").write_text(json.dumps(speech) + "\\n")
+"""

@@ -13,7 +13,7 @@ import pytest
 
 from prepcli.commands.download import lhotse as bridge
 from prepcli.manifest.languages import language_code
-from tests.commands.download.lhotse_trees import TREES
+from tests.commands.download.lhotse_trees import TREES, install_stand_in
 from tests.conftest import Lines, read_lines, tree
 from tests.support.audio_files import write_audio
 from tests.support.lazy import lazy
@@ -109,37 +109,8 @@ def test_what_lhotse_shortened_is_seen_by_measuring(tmp_path: Path) -> None:
 @pytest.fixture
 def fake_lhotse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A stand-in for lhotse that is quickly imported, and does what `behaviour` in its folder says."""
-    package = tmp_path / "site/lhotse/bin"
-    package.mkdir(parents=True)
-    for place in (package, package.parent):
-        (place / "__init__.py").touch()
-    (package / "lhotse.py").write_text(_FAKE)
-    write_audio(tmp_path / "corpus/a.wav", 1.0)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    monkeypatch.setenv("PYTHONPATH", str(install_stand_in(tmp_path)))
     return tmp_path
-
-
-_FAKE = """
-import json, os, sys, time
-from pathlib import Path
-
-def cli():
-    _, command, recipe, *more, corpus, out = sys.argv
-    corpus, out = Path(corpus), Path(out)
-    assert command == "prepare" and not list(out.iterdir())
-    with (corpus / "starts").open("a") as starts:
-        starts.write(f"{os.getpid()} {' '.join(more)}\\n")
-    behaviour = (corpus / "behaviour").read_text() if (corpus / "behaviour").exists() else ""
-    print("it reads", recipe, flush=True)
-    source = {"type": "file", "channels": [0], "source": str(corpus / "a.wav")}
-    recording = {"id": "a", "sources": [source], "sampling_rate": 8000, "num_samples": 8000, "duration": 1.0}
-    (out / "toy_recordings_all.jsonl").write_text(json.dumps(recording) + "\\n")
-    exec(behaviour)
-    for number, part in enumerate(("all",) if "parts" not in behaviour else ("all", "dev")):
-        (out / f"toy_recordings_{part}.jsonl").write_text(json.dumps(recording) + "\\n")
-        speech = {"id": f"s{number}", "recording_id": "a", "start": 0.0, "duration": 1.0, "text": "hi"}
-        (out / f"toy_supervisions_{part}.jsonl").write_text(json.dumps(speech) + "\\n")
-"""
 
 
 def fake(folder: Path, *options: object, recipe: str = "ljspeech") -> Outcome:
