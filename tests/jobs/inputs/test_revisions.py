@@ -105,7 +105,7 @@ def test_other_revisions_are_other_inputs(site: Hub, rows: dict[int, bytes], tmp
     refused = tarred(site, "hf://datasets/own/set@v2", tmp_path / "out")
     assert refused.code == 2
     name = "hf://datasets/own/set"
-    assert f"was made differently: the input was {name}@{first}/{NAME}, now {name}@{v2}/{NAME}. " in refused.err
+    assert f"; the input was {name}@{first}/{NAME}, now {name}@{v2}/{NAME}. " in refused.err
     done = tarred(site, "hf://datasets/own/set", tmp_path / "out", "--overwrite")
     assert (done.code, done.json["records_out"]) == (0, 4)
 
