@@ -8,7 +8,15 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from prepcli.commands.filter.marking import OWNER, manifests_of, mark_set, reasons_of, set_to_mark, without_marks
+from prepcli.commands.filter.marking import (
+    OWNER,
+    manifests_of,
+    mark_set,
+    only_one,
+    reasons_of,
+    set_to_mark,
+    without_marks,
+)
 from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.planning import Planning
 from prepcli.commands.filter.report import FilterReport, table_of, write_page
@@ -118,7 +126,7 @@ def _mark(options: Filter, engine: RunOptions) -> FilterReport:
         )
     folder = Path(options.manifest)
     one = set_to_mark(folder)
-    with temporary_workspace(folder) as workspace:
+    with only_one(folder), temporary_workspace(folder) as workspace:
         manifests = list(without_marks(manifests_of(one), workspace.root))
         job = FilterJob(manifests, options, folder / folder.name, engine.num_workers)
         plan = job.plan(workspace)

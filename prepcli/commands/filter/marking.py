@@ -6,6 +6,7 @@ the command that made the set, find what they expect. Each step may be repeated:
 """
 
 import contextlib
+import fcntl
 import filecmp
 import os
 import re
@@ -56,6 +57,26 @@ def set_to_mark(path: Path) -> TarredSet:
     if not manifests_of(one):
         raise UsageError(f"{path} has no manifests")
     return one
+
+
+@contextlib.contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Within the context no other call marks the set: two would mix their marks. The lock ends with the process.
+
+    Raises:
+        UsageError: another call marks it.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another prepcli filter is marking {folder}; let it finish") from None
+        except OSError:
+            pass  # the file system has no locks
+        yield
+    finally:
+        os.close(handle)
 
 
 def manifests_of(one: TarredSet) -> list[Path]:

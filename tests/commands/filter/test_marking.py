@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from prepcli.commands.filter.marking import only_one
 from prepcli.formats.indexes import index_problem
 from tests.conftest import SHORT_CORPUS, make_set, read_lines, tree, write_lines
 from tests.support.running import prepcli
@@ -198,6 +199,15 @@ def test_a_killed_call_is_continued_or_replaced_by_another(tmp_path: Path) -> No
         nth += 1
     assert nth > 12
     assert_as_published(one)
+
+
+def test_two_calls_do_not_mark_a_set_at_once(tmp_path: Path) -> None:
+    one = set_of(tmp_path)
+    before = tree(one)
+    with only_one(one):
+        assert f"another prepcli filter is marking {one}; let it finish" in str(mark(one, *LONG, code=2)["error"])
+    assert tree(one) == before
+    assert mark(one, *LONG)["status"] == "done"
 
 
 @pytest.mark.nemo
