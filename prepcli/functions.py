@@ -74,7 +74,7 @@ def blend(
     Raises:
         UsageError: a data set is not there or not finished, or options do not go together.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.blend(["a=manifest.json:0.7", "b=segments.json:0.3"], "mix.yaml", check=False)
         >>> [(one.name, one.records, one.share) for one in report.sets]
@@ -158,7 +158,7 @@ def convert_audio(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.convert_audio("manifest.json", "converted", target_sample_rate=8000)
         >>> report.records_out
@@ -230,7 +230,7 @@ def download_aishell(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_aishell("data")
         >>> report.outputs["train"]
@@ -287,7 +287,7 @@ def download_aishell2(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_aishell2("AISHELL-2", "data")
         >>> report.outputs["train"]
@@ -357,7 +357,7 @@ def download_an4(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_an4("data")
         >>> report.outputs["train_manifest"]
@@ -437,7 +437,7 @@ def download_common_voice(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_common_voice("data", "en")
         >>> report.outputs["train"]
@@ -509,7 +509,7 @@ def download_fisher(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_fisher("LDC", "fisher", remove_noises=True)
         >>> report.outputs["manifest_train"]
@@ -583,7 +583,7 @@ def download_hifitts(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_hifitts("data")
         >>> report.outputs["clean_train"]
@@ -653,7 +653,7 @@ def download_hifitts2(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_hifitts2("data", metadata="hifitts2", chapters="chapters")
         >>> report.outputs["train"]
@@ -715,7 +715,7 @@ def download_hub5(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_hub5("LDC", "hub5")
         >>> report.outputs["manifest_hub5"]
@@ -786,7 +786,7 @@ def download_lhotse(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_lhotse("ljspeech", corpus="LJSpeech-1.1", data_root="data")
         >>> report.outputs["ljspeech_all"]
@@ -861,7 +861,7 @@ def download_librispeech(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_librispeech("data", data_sets="mini")
         >>> report.outputs["dev_clean_2"]
@@ -935,7 +935,7 @@ def download_libritts(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_libritts("data", data_sets="dev_clean")
         >>> report.outputs["dev_clean"]
@@ -1008,7 +1008,7 @@ def download_libritts_r(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_libritts_r("data", data_sets="dev_clean")
         >>> report.outputs["dev_clean"]
@@ -1085,7 +1085,7 @@ def download_ljspeech(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_ljspeech("data", val_size=1, test_size=1)
         >>> report.outputs["val_manifest"]
@@ -1162,7 +1162,7 @@ def download_mls(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_mls("data", "polish")
         >>> report.outputs["train_9hr"]
@@ -1237,7 +1237,7 @@ def download_vctk(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_vctk("data")
         >>> report.outputs["mic2"]
@@ -1321,7 +1321,7 @@ def estimate_batch_sizes(
         PrepcliError: not one example fits, the model cannot make a step, or `verify` has found a batch that fails.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.estimate_batch_sizes(
         ...     model="tiny.nemo", buckets="[1.0,2.0]", device="cpu", gpu_memory="64MiB", work="sizes"
@@ -1384,7 +1384,7 @@ def estimate_bins(
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.estimate_bins("manifest.json", num_buckets=5)
         >>> report.bucket_duration_bins
@@ -1460,7 +1460,7 @@ def estimate_bins_2d(
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.estimate_bins_2d("manifest.json", "tokenizer.model", num_buckets=3, sub_buckets=2)
         >>> report.num_examples, len(report.bucket_duration_bins)
@@ -1541,7 +1541,7 @@ def estimate_token_bins(
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model")
         >>> report.num_examples
@@ -1662,7 +1662,7 @@ def extend_codec_codes(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.extend_codec_codes("shar", "codec.nemo", codec_name="21fps", devices="cpu")
         >>> report.outputs["target_codes"]
@@ -1764,7 +1764,7 @@ def extend_context_audio(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.extend_context_audio("manifest.json", "context", speaker_model="resemblyzer")
         >>> report.outputs["manifest"]
@@ -1834,7 +1834,7 @@ def extend_text_context(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more cuts were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> shar = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
         >>> report = prepcli.extend_text_context("shar", suffix="field:lang")
@@ -1923,7 +1923,7 @@ def filter(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
         >>> report.records_out, report.details["rules"][0]["alone"]["records"]
@@ -2013,7 +2013,7 @@ def find_duplicates(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.find_duplicates(["manifest.json", "segments.json"], "duplicates.jsonl", by="text,speaker")
         >>> [(one["by"], one["groups"]) for one in report.details["found"]]
@@ -2076,7 +2076,7 @@ def fix_durations(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.fix_durations("manifest.json", "fixed.json")
         >>> report.records_out, report.details["more_than_20_ms"]
@@ -2131,7 +2131,7 @@ def index(
         UsageError: a path cannot be indexed.
         IncompleteError: a worker process was killed; the same call continues.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_tarred("manifest.json", "unindexed", num_shards=2, index=False)
         >>> prepcli.index("unindexed").written
@@ -2177,7 +2177,7 @@ def inspect(
         UsageError: the path does not exist, is of an unknown kind, or is damaged.
         IncompleteError: a worker process was killed.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> found = prepcli.inspect("manifest.json")
         >>> found.kind, found.records, found.speakers
@@ -2267,7 +2267,7 @@ def make_manifest(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.make_manifest("s01", "own.json", set=["speaker=s01"])
         >>> report.records_out, report.outputs["manifest"]
@@ -2367,7 +2367,7 @@ def manifest_to_mels(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_mels("manifest.json", "mels", devices="cpu")
         >>> report.records_out
@@ -2477,7 +2477,7 @@ def manifest_to_parquet(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_parquet("manifest.json", "parquet", shard_size=16)
         >>> report.records_out
@@ -2579,7 +2579,7 @@ def manifest_to_shar(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
         >>> report.records_out
@@ -2707,7 +2707,7 @@ def manifest_to_tarred(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_tarred("manifest.json", "tarred", num_shards=4)
         >>> report.records_out, report.rejects_by_reason
@@ -2807,7 +2807,7 @@ def manifest_to_wenet(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_wenet("manifest.json", "wenet", shard_size=16)
         >>> report.records_out
@@ -2889,7 +2889,7 @@ def prepare_texts(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.prepare_texts("manifest.json", "texts.json", is_normalized=True, speakers="0-9")
         >>> report.records_out, report.outputs["speakers_filepath"]
@@ -2973,7 +2973,7 @@ def score(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.score("manifest.json", "scored.json")
         >>> report.records_out
@@ -3052,7 +3052,7 @@ def split(
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.split("manifest.json", "parts", part=["train=0.8", "test=0.2"])
         >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
@@ -3084,7 +3084,7 @@ def status(
     Raises:
         UsageError: there is no run of prepcli for the one output.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_tarred("manifest.json", "watched", num_shards=2)
         >>> [(run.out, run.state, run.records_out) for run in prepcli.status("watched")]
@@ -3125,7 +3125,7 @@ def verify(
         UsageError: the directory holds no data set.
         IncompleteError: a worker process was killed.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_tarred("manifest.json", "verified", num_shards=2)
         >>> prepcli.verify("verified").problems

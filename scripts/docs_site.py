@@ -1,4 +1,4 @@
-"""A hook of mkdocs: adds pages of other folders and notebooks, and translates what GitHub shows differently."""
+"""A hook of mkdocs: adds other pages, notebooks and their pictures, and translates what GitHub shows differently."""
 
 import html
 import os
@@ -34,8 +34,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for target in NOTEBOOKS:
         book = target.replace(".md", ".ipynb")
         files.remove(files.src_uris[book])
-        text, _ = nbconvert.MarkdownExporter().from_filename(str(ROOT / "docs" / book))
+        names = {"unique_key": Path(book).stem}  # begins the names of its pictures, which lie in the same folder
+        text, found = nbconvert.MarkdownExporter().from_filename(str(ROOT / "docs" / book), resources=names)
         files.append(File.generated(config, target, content=text))
+        for name, content in found["outputs"].items():
+            files.append(File.generated(config, f"examples/{name}", content=content))
     return files
 
 

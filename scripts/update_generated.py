@@ -115,7 +115,7 @@ def _docstring(command: Command, parameters: list[Declared]) -> str:
     summary, _, rest = own.partition("\n\n")
     assert rest.startswith("Returns:"), f"{command.python_name} has a docstring without Returns: {summary}"
     if issubclass(options, JobOptions) and "IncompleteError:" not in rest:
-        raised, example, shown = rest.partition("\n\nExample:")
+        raised, example, shown = rest.partition("\n\nExamples:")
         rest = f"{raised}\n{textwrap.indent(RAISED_BY_JOBS, ' ' * 4)}{example}{shown}"
     arguments = [line for one in parameters for line in _argument_lines(one, options)]
     return "\n\n".join([*(textwrap.fill(one, WIDTH) for one in paragraphs), "\n".join(["Args:", *arguments]), rest])

@@ -44,7 +44,7 @@ class Sink(Protocol):
 class TarWriter:
     """Appends regular files to a tar stream.
 
-    Example:
+    Examples:
         tar = TarWriter(file)
         tar.add("utt1.flac", data)
         tar.close()

@@ -51,7 +51,7 @@ def test_every_command_is_a_function_with_the_options_of_the_command(command: Co
 @pytest.mark.parametrize("name", NAMES)
 def test_docstrings_have_all_sections(name: str) -> None:
     text = inspect.getdoc(getattr(library, name)) or ""
-    places = [text.index(f"\n{section}:\n") for section in ("Args", "Returns", "Raises", "Example")]
+    places = [text.index(f"\n{section}:\n") for section in ("Args", "Returns", "Raises", "Examples")]
     assert places == sorted(places)
     assert f"prepcli.{name}(" in text
     assert max(map(len, text.splitlines())) <= 120

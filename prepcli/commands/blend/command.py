@@ -111,7 +111,7 @@ def blend(options: Blend) -> BlendReport:
     Raises:
         UsageError: a data set is not there or not finished, or options do not go together.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.blend(["a=manifest.json:0.7", "b=segments.json:0.3"], "mix.yaml", check=False)
         >>> [(one.name, one.records, one.share) for one in report.sets]

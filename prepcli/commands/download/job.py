@@ -239,7 +239,7 @@ Returns:
 Raises:
     UsageError: {wrong_use}
 
-Example:
+Examples:
     >>> import prepcli
     >>> report = prepcli.{call}
     >>> report.outputs["{output}"]

@@ -76,7 +76,7 @@ def download_lhotse(options: DownloadLhotse) -> DownloadReport:
         UsageError: the recipe is unknown, is not for manifests, or takes other arguments.
         PrepcliError: the recipe has failed; the message has the command to run by hand.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.download_lhotse("ljspeech", corpus="LJSpeech-1.1", data_root="data")
         >>> report.outputs["ljspeech_all"]

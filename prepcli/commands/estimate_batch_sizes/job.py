@@ -327,7 +327,7 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
         PrepcliError: not one example fits, the model cannot make a step, or `verify` has found a batch that fails.
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.estimate_batch_sizes(
         ...     model="tiny.nemo", buckets="[1.0,2.0]", device="cpu", gpu_memory="64MiB", work="sizes"

@@ -33,7 +33,7 @@ def estimate_bins(options: EstimateBins) -> BinsReport:
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.estimate_bins("manifest.json", num_buckets=5)
         >>> report.bucket_duration_bins
@@ -68,7 +68,7 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.estimate_bins_2d("manifest.json", "tokenizer.model", num_buckets=3, sub_buckets=2)
         >>> report.num_examples, len(report.bucket_duration_bins)
@@ -103,7 +103,7 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.estimate_token_bins("texts.yaml", "tokenizer.model")
         >>> report.num_examples

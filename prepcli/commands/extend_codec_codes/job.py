@@ -210,7 +210,7 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.extend_codec_codes("shar", "codec.nemo", codec_name="21fps", devices="cpu")
         >>> report.outputs["target_codes"]

@@ -227,7 +227,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.extend_context_audio("manifest.json", "context", speaker_model="resemblyzer")
         >>> report.outputs["manifest"]

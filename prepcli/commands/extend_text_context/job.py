@@ -280,7 +280,7 @@ def extend_text_context(options: ExtendTextContext) -> Report:
         IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
         TooManyRejectsError: more cuts were rejected than `max_rejects` allows; its `report` is that of the run.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> shar = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
         >>> report = prepcli.extend_text_context("shar", suffix="field:lang")

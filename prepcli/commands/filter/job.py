@@ -99,7 +99,7 @@ def filter(options: Filter) -> FilterReport:
     Raises:
         UsageError: an expression is wrong, a field does not exist, no record is left, or a manifest cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
         >>> report.records_out, report.details["rules"][0]["alone"]["records"]

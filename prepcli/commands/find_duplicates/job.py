@@ -187,7 +187,7 @@ def find_duplicates(options: FindDuplicates) -> DuplicatesReport:
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.find_duplicates(["manifest.json", "segments.json"], "duplicates.jsonl", by="text,speaker")
         >>> [(one["by"], one["groups"]) for one in report.details["found"]]

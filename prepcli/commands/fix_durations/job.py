@@ -236,7 +236,7 @@ def fix_durations(options: FixDurations) -> Report:
     Raises:
         UsageError: options that do not go together, or a manifest that cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.fix_durations("manifest.json", "fixed.json")
         >>> report.records_out, report.details["more_than_20_ms"]

@@ -200,7 +200,7 @@ def index(options: Index) -> IndexReport:
         UsageError: a path cannot be indexed.
         IncompleteError: a worker process was killed; the same call continues.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_tarred("manifest.json", "unindexed", num_shards=2, index=False)
         >>> prepcli.index("unindexed").written

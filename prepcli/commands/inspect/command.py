@@ -184,7 +184,7 @@ def inspect(options: Inspect) -> Inspection:
         UsageError: the path does not exist, is of an unknown kind, or is damaged.
         IncompleteError: a worker process was killed.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> found = prepcli.inspect("manifest.json")
         >>> found.kind, found.records, found.speakers

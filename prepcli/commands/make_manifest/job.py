@@ -470,7 +470,7 @@ def make_manifest(options: MakeManifest) -> Report:
     Raises:
         UsageError: options that do not go together, or a source that cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.make_manifest("s01", "own.json", set=["speaker=s01"])
         >>> report.records_out, report.outputs["manifest"]

@@ -463,7 +463,7 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
         >>> report.records_out

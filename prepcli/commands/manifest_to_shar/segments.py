@@ -30,7 +30,7 @@ class SegmentStore:
     Announce every use with `expect`; then `take` returns the audio once per announced use. Audio is kept until its last
     use.
 
-    Example:
+    Examples:
         with SegmentStore(TargetFormat("flac"), SHAR, directory) as store:
             segment = store.locate("/data/a.wav", 1.5, 2.0, None)
             store.expect(segment)

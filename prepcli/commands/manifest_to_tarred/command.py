@@ -334,7 +334,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_tarred("manifest.json", "tarred", num_shards=4)
         >>> report.records_out, report.rejects_by_reason

@@ -286,7 +286,7 @@ def prepare_texts(options: PrepareTexts) -> Report:
     Raises:
         UsageError: options that do not go together, a missing package, or an input that cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.prepare_texts("manifest.json", "texts.json", is_normalized=True, speakers="0-9")
         >>> report.records_out, report.outputs["speakers_filepath"]

@@ -163,7 +163,7 @@ def score(options: Score) -> Report:
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or a package that is missing.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.score("manifest.json", "scored.json")
         >>> report.records_out

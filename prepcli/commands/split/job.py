@@ -340,7 +340,7 @@ def split(options: Split) -> SplitReport:
     Raises:
         UsageError: a part cannot be met, a field does not exist, or a manifest cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.split("manifest.json", "parts", part=["train=0.8", "test=0.2"])
         >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]

@@ -17,7 +17,7 @@ def status(options: ShowStatus) -> Statuses:
     Raises:
         UsageError: there is no run of prepcli for the one output.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_tarred("manifest.json", "watched", num_shards=2)
         >>> [(run.out, run.state, run.records_out) for run in prepcli.status("watched")]

@@ -136,7 +136,7 @@ def verify(options: Verify) -> VerifyReport:
         UsageError: the directory holds no data set.
         IncompleteError: a worker process was killed.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_tarred("manifest.json", "verified", num_shards=2)
         >>> prepcli.verify("verified").problems

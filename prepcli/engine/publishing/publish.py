@@ -71,7 +71,7 @@ class UnitWriter:
     its cuts) last. Files of `add_after` follow, and then the marker. Without the marker the unit is done again; leaving
     the context without `publish` removes all files.
 
-    Example:
+    Examples:
         with UnitWriter(workspace, digest, unit) as writer:
             tar = writer.open("audio_0.tar")
             tar.write(...)

@@ -207,7 +207,7 @@ def convert_audio(options: ConvertAudio) -> Report:
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.convert_audio("manifest.json", "converted", target_sample_rate=8000)
         >>> report.records_out

@@ -403,7 +403,7 @@ def manifest_to_mels(options: ManifestToMels) -> Report:
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or PyTorch is not installed.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_mels("manifest.json", "mels", devices="cpu")
         >>> report.records_out

@@ -264,7 +264,7 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or pyarrow is not installed.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_parquet("manifest.json", "parquet", shard_size=16)
         >>> report.records_out

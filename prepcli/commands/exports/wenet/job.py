@@ -173,7 +173,7 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
 
-    Example:
+    Examples:
         >>> import prepcli
         >>> report = prepcli.manifest_to_wenet("manifest.json", "wenet", shard_size=16)
         >>> report.records_out
