@@ -15,7 +15,6 @@ from prepcli.audio.opening import name_of, open_source, used
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import READING, ByteSource, Source
 from prepcli.storage.addresses import ByteRange
-from prepcli.storage.input_files import read_at
 from prepcli.storage.paths import AnyPath
 
 _HEAD_BYTES = 1024
@@ -66,7 +65,7 @@ def plain_wav_seconds(path: str) -> float | None:
         return None
     try:
         size = os.lseek(file, 0, os.SEEK_END)
-        return riff.plain_seconds(read_at(file, riff.PLAIN_BYTES, 0), size)
+        return riff.plain_seconds(os.pread(file, riff.PLAIN_BYTES, 0), size)
     except OSError:  # the path may be a folder
         return None
     finally:

@@ -20,7 +20,7 @@ from prepcli.audio.probe import plain_wav_seconds, probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.audio.resample import resample
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.wenet import AUDIO_FORMATS
+from prepcli.formats.audio_names import WENET_FORMATS
 from prepcli.processes.in_hand import take_in_hand
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ WENET = Policy(
     _ITS_OWN,
     Again.LOSSLESS,
     "WeNet measures what it decodes, so a duration that was rounded need not change the file",
-    AUDIO_FORMATS,
+    WENET_FORMATS,
 )
 WENET_RAW = Policy(
     "manifest-to-wenet --raw",

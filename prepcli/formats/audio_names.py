@@ -8,6 +8,8 @@ AUDIO_SUFFIXES = frozenset(
     )
 )
 """Suffixes of the names of audio files; other data have such names only by chance."""
+WENET_FORMATS = frozenset({"flac", "mp3", "m4a", "ogg", "opus", "wav", "wma"})
+"""The suffixes, without the dot, of files that WeNet's reader takes for audio."""
 _LINEAR = "-t raw -e signed -b 16 -r RATE -c 1 "
 _ULAW, _ALAW = "-t ul -r 8000 -c 1 ", "-t al -r 8000 -c 1 "
 _HEADERLESS = {

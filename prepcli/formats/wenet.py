@@ -19,8 +19,6 @@ SHARD_NAME = "{}_{:09d}.tar"
 SHARD_FILE = re.compile(r"(.+)_(\d{9})\.tar$")
 LIST_NAME = "shards.list"
 RAW_LIST_NAME = "data.list"
-AUDIO_FORMATS = frozenset({"flac", "mp3", "m4a", "ogg", "opus", "wav", "wma"})
-"""The suffixes of files that the reader takes for audio."""
 
 MIN_FRAMES, MAX_FRAMES = 10, 10240
 """The filter of the reader without a `filter_conf`: utterances with fewer or more frames of 10 ms are dropped

@@ -58,7 +58,7 @@ class LineJob(UnitJob[UnitT, Contents]):
             lines.append(line)
             return seconds
 
-        writer.write_each(opened.items, write, opened.original, lambda _, seconds: advance(1, seconds))
+        writer.write_each(opened.items, write, opened.original, advance)
         part = writer.open_part(LINES_NAME.format(unit.id))
         if lines:
             part.write(b"\n".join(lines) + b"\n")

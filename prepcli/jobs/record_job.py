@@ -226,10 +226,4 @@ def each_record(
         writer: counts and rejects.
         advance: shows progress; None if another loop has done so.
     """
-    durations = records.index.duration
-
-    def show(number: int, _: float) -> None:
-        if advance is not None:
-            advance(1, float(durations[number]))
-
-    writer.write_each(numbers, write, records.original, show)
+    writer.write_each(numbers, write, records.original, advance, records.index.duration.item)

@@ -5,7 +5,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import BinaryIO
 
@@ -61,16 +61,16 @@ class LineSlices:
     def lines(self, unit: LineSlice) -> Iterator[tuple[int, bytes]]:
         """The lines of a unit that are not blank, without line ends, each with its number from 1."""
         for number, line in enumerate(self.block(unit).split(b"\n"), start=unit.first_line):
-            if line and not line.isspace():
+            if line.strip():
                 yield number, line.rstrip(b"\r")
 
     def sample(self) -> Iterator[tuple[int, bytes]]:
         """A few lines, evenly spread over those that are not blank, each with the number of its file; read in order."""
         ends = list(accumulate(unit.num_records for unit in self.units))
-        for number in spread_over(self.num_records):
-            at = bisect_right(ends, number)
-            lines = [line for _, line in self.lines(self.units[at])]
-            yield self.units[at].source, lines[number - ends[at]]
+        for at, numbers in groupby(spread_over(self.num_records), lambda number: bisect_right(ends, number)):
+            lines = _not_blank(self.block(self.units[at]))
+            for number in numbers:
+                yield self.units[at].source, lines[number - ends[at]].rstrip(b"\r")
 
 
 def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes], None] | None = None) -> LineSlices:
@@ -120,7 +120,7 @@ def _cut(found: LineSlices, reader: Reader, per_unit: int, see: Callable[[bytes]
         while at < len(data):
             cut = data.find(b"\n", at + per_unit - 1) + 1 or len(data)
             piece = data[at:cut]
-            count = sum(1 for one in _without_mark(piece, offset).split(b"\n") if one and not one.isspace())
+            count = len(_not_blank(_without_mark(piece, offset)))
             if count:
                 number = len(found.units)
                 unit = LineSlice(f"lines_{number:06d}", float(count), count, source, offset, len(piece), line)
@@ -133,6 +133,11 @@ def _cut(found: LineSlices, reader: Reader, per_unit: int, see: Callable[[bytes]
             at = cut
         if not block:
             return digest.hexdigest()
+
+
+def _not_blank(data: bytes) -> list[bytes]:
+    """Lines that are not blank, with the CR of their line ends."""
+    return list(filter(bytes.strip, data.split(b"\n")))
 
 
 def _without_mark(data: bytes, offset: int) -> bytes:

@@ -18,9 +18,10 @@ from prepcli.commands.blend.options import Blend
 from prepcli.commands.blend.reading import find, finished_reports, read_set, read_sets, refuse_missing_audio
 from prepcli.engine.state.workspace import replaced_file
 from prepcli.errors import RecordRejected, UsageError, cannot_write, option
+from prepcli.formats.audio_names import WENET_FORMATS
 from prepcli.formats.sets import WenetSet, sets_in
 from prepcli.formats.tar import read_members
-from prepcli.formats.wenet import AUDIO_FORMATS, LIST_NAME, RAW_LIST_NAME
+from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import as_text
 from prepcli.manifest.seconds import notes_on_seconds
@@ -383,7 +384,7 @@ def _measure_tar(tar: str) -> Size:
     problems: list[str] = []
     records, seconds = 0, 0.0
     for member, data in read_members(Path(tar), tar, None, problems):
-        if member.name.rpartition(".")[2] in AUDIO_FORMATS:
+        if member.name.rpartition(".")[2] in WENET_FORMATS:
             with contextlib.suppress(RecordRejected):  # WeNet leaves out utterances that it cannot read
                 seconds += probe_bytes(data, member.name).duration
                 records += 1

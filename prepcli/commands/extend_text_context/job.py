@@ -246,7 +246,8 @@ class TextContextJob(UnitJob[CutsShard, None]):
             range(len(lines)),
             write,
             lambda position: (lines[position], Origin(str(path), position + 1)),
-            lambda position, _: advance(1, heads[position].duration),
+            advance,
+            lambda position: heads[position].duration,
         )
         cuts.close()
         if isinstance(cuts, PlainCutWriter):

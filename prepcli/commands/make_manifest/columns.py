@@ -4,7 +4,6 @@ import csv
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -25,8 +24,7 @@ LANG = ("lang", "language", "locale")
 METADATA = ("metadata.csv", "metadata.jsonl")
 
 
-@dataclass(frozen=True)
-class ColumnNames:
+class ColumnNames(msgspec.Struct, frozen=True):
     """The columns that the user names by options."""
 
     audio: str | None = None
@@ -34,8 +32,7 @@ class ColumnNames:
     speaker: str | None = None
 
 
-@dataclass(frozen=True)
-class _Roles:
+class _Roles(msgspec.Struct, frozen=True):
     """The column for each purpose; None if the table has none."""
 
     audio: str

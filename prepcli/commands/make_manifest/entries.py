@@ -84,14 +84,14 @@ class Catalog:
 
     def read(self, unit: LineSlice) -> Iterator[tuple[int, SourceEntry]]:
         """The entries of a unit, with their numbers from 0."""
-        return ((number - 1, _decode(line)) for number, line in self.slices.lines(unit))
+        return enumerate(_decoder.decode_lines(self.slices.block(unit)), unit.first_line - 1)
 
     def sample(self) -> list[SourceEntry]:
         """A few entries, spread evenly over all entries."""
-        return [_decode(line) for _, line in self.slices.sample()]
+        return [_decoder.decode(line) for _, line in self.slices.sample()]
 
 
-_decode = msgspec.json.Decoder(SourceEntry).decode
+_decoder = msgspec.json.Decoder(SourceEntry)
 
 
 def write_catalog(entries: Iterator[SourceEntry], folder: Path, with_keys: bool) -> Catalog:

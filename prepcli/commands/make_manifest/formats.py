@@ -1,6 +1,7 @@
 """Finds the format of a source: the one that the user names, or the one that its content shows."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,15 +24,18 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
 from prepcli.commands.make_manifest.lhotse import files_at, files_in, files_named, lhotse_source
 from prepcli.commands.make_manifest.options import MakeManifest
-from prepcli.commands.make_manifest.sets import is_set, set_source
 from prepcli.commands.make_manifest.source import EntrySource, stem_of, text_lines
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
-from prepcli.manifest.fields import with_audio_filepath
+from prepcli.formats.tarred import BUCKET
 
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
+_SET_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip", ".parquet")
+_SET_LISTS = ("shards.list", "data.list")
+_CUTS = re.compile(r"cuts$|cuts\.\d+\.jsonl")
+"""The names of the cuts of a Lhotse Shar, or of their folder."""
 
 
 @dataclass
@@ -195,6 +199,8 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
     base = absolute_folder(str(given or ("." if kind in ("kaldi", "lhotse") else own)))
     if kind == "set":
+        from prepcli.commands.make_manifest.sets import set_source  # most sources are not data sets
+
         return set_source(path, how, columns)
     if kind == "kaldi":
         if not os.path.isfile(os.path.join(path, WAV_SCP)):
@@ -239,6 +245,20 @@ def _audiofolder(path: str, how: str, base: str, columns: ColumnNames) -> EntryS
     return EntrySource(path, "audiofolder", how, base, entries, files, notes=notes)
 
 
+def is_set(path: str) -> bool:
+    """Whether a path is a data set with audio, judged by names in the folder itself."""
+    name = os.path.basename(path)
+    if not os.path.isdir(path):
+        return name.lower().endswith(_SET_SUFFIXES) or name in _SET_LISTS
+    try:
+        with os.scandir(path) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:  # the walk through the folder says more
+        return False
+    suffixes = (*_SET_SUFFIXES, *_SET_LISTS)
+    return any(one.lower().endswith(suffixes) or _CUTS.match(one) or BUCKET.fullmatch(one) for one in names)
+
+
 def _kind_of(path: str) -> tuple[str, str]:
     """The format of a source, and the reason for it."""
     if os.path.isdir(path):
@@ -275,6 +295,8 @@ def _kind_of(path: str) -> tuple[str, str]:
 
 
 def _kind_of_json(path: str, line: str) -> tuple[str, str]:
+    from prepcli.manifest.fields import with_audio_filepath
+
     try:
         encoded = with_audio_filepath(line.encode("utf-8", "replace"))
         fields = msgspec.json.decode(encoded, type=dict[str, object])

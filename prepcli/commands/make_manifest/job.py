@@ -427,6 +427,7 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         self._fields = Fields(contents.source, options, self._recordings)
         self._encode = msgspec.json.Encoder().encode
         self._record: dict[str, Any] = {}
+        self._with_text = 0
 
     def make(self, item: tuple[int, SourceEntry]) -> tuple[bytes, float]:
         number, entry = item
@@ -439,8 +440,11 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         self._record = record
         self._fields.add(record, entry)
         line = self._encode(record)
-        self._writer.extra[_WITH_TEXT] += "text" in record
+        self._with_text += "text" in record
         return line, duration
+
+    def close(self) -> None:
+        self._writer.extra[_WITH_TEXT] = self._with_text
 
     def original(self, item: tuple[int, SourceEntry]) -> tuple[bytes, Origin]:
         """The known fields of an entry, for its line in the rejects."""

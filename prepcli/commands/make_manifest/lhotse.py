@@ -65,8 +65,7 @@ class _Line(msgspec.Struct, gc=False):
     supervisions: list[_Supervision] = []
 
 
-@dataclass(frozen=True, slots=True)
-class LhotseFiles:
+class LhotseFiles(msgspec.Struct, frozen=True):
     """The files of one part of a corpus.
 
     Attributes:

@@ -1,7 +1,6 @@
 """Data sets as sources of make-manifest: their records, with audio named `FILE::MEMBER`."""
 
 import os
-import re
 from collections.abc import Iterator
 
 from prepcli.commands.make_manifest.columns import ColumnNames
@@ -9,31 +8,13 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.errors import RecordRejected
 from prepcli.formats.names import absolute_folder
-from prepcli.formats.tarred import BUCKET
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.record import Record
+from prepcli.manifest.scan import Range, lines_of
 
-_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip", ".parquet")
-_LISTS = ("shards.list", "data.list")
-_CUTS = re.compile(r"cuts$|cuts\.\d+\.jsonl")
-"""The names of the cuts of a Lhotse Shar, or of their folder."""
 _OWN = frozenset({"audio_filepath", "duration", "offset"})
-
-
-def is_set(path: str) -> bool:
-    """Whether a path is a data set with audio, judged by names in the folder itself."""
-    name = os.path.basename(path)
-    if not os.path.isdir(path):
-        return name.lower().endswith(_SUFFIXES) or name in _LISTS
-    try:
-        with os.scandir(path) as entries:
-            names = [entry.name for entry in entries]
-    except OSError:  # the walk through the folder says more
-        return False
-    suffixes = (*_SUFFIXES, *_LISTS)
-    return any(one.lower().endswith(suffixes) or _CUTS.match(one) or BUCKET.fullmatch(one) for one in names)
 
 
 def set_source(path: str, how: str, columns: ColumnNames) -> EntrySource:
@@ -46,8 +27,6 @@ def set_source(path: str, how: str, columns: ColumnNames) -> EntrySource:
     manifests = manifests_of(path, reading)
 
     def entries() -> Iterator[SourceEntry]:
-        from prepcli.manifest.scan import Range, lines_of  # needs NumPy
-
         for manifest in manifests:
             for number, text in enumerate(lines_of(Range(manifest, 0, None)), 1):
                 if text.strip() and (entry := _entry(text, number)) is not None:

@@ -18,6 +18,7 @@ from prepcli.commands.verify.trainer_codes import check_omnivoice, check_qwen, f
 from prepcli.engine.publishing.output_files import sha256_of
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.audio_names import WENET_FORMATS
 from prepcli.formats.mels import MEL, SEPARATOR
 from prepcli.formats.omnilingual import AUDIO, RATE, SIZE, TEXT
 from prepcli.formats.parquet import check_installed, file_name, python_values, seconds_in
@@ -25,7 +26,6 @@ from prepcli.formats.parquet_audio import audio_value
 from prepcli.formats.sets import MelSet, OmnilingualSet, ParquetSet, StoredSet, WenetSet
 from prepcli.formats.tar import read_members
 from prepcli.formats.wenet import (
-    AUDIO_FORMATS,
     LIST_NAME,
     RAW_LIST_NAME,
     is_dropped,
@@ -272,7 +272,7 @@ def _check_shard(shard: CheckedFile) -> ShardReport:
             if text is not None:
                 report.problems.append(f"{name}: {text[0]} has no audio")
             text = (key, _decoded(data, where, report))
-        elif suffix not in AUDIO_FORMATS:
+        elif suffix not in WENET_FORMATS:
             report.problems.append(f"{where}: WeNet does not take .{suffix} for audio")
         else:
             if text is None or text[0] != key:

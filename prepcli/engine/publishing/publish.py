@@ -171,7 +171,8 @@ class UnitWriter:
         items: Iterable[Item],
         write: Callable[[Item], float | None],
         original: Callable[[Item], tuple[bytes, Origin]],
-        advance: Callable[[Item, float], None] | None = None,
+        advance: Callable[[int, float], None] | None = None,
+        length: Callable[[Item], float] | None = None,
     ) -> None:
         """Write items one after the other; counts each written item, and rejects the others.
 
@@ -180,7 +181,8 @@ class UnitWriter:
             write: writes an item and returns its seconds of audio, or None if another loop will count it. Raises
                 `RecordRejected`.
             original: returns the line and the origin of an item that is rejected.
-            advance: shows progress by an item and its seconds (0 if it is rejected); None if another loop has done so.
+            advance: shows progress by records and seconds; None if another loop has done so.
+            length: returns the seconds of an item for `advance`, also of a rejected one; None: as written.
         """
         for item in items:
             try:
@@ -195,7 +197,7 @@ class UnitWriter:
                 self.records_out += 1
                 self.seconds += seconds
             if advance is not None:
-                advance(item, seconds)
+                advance(1, seconds if length is None else length(item))
 
     @property
     def num_rejects(self) -> int:

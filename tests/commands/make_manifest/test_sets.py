@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.make_manifest.sets import is_set
+from prepcli.commands.make_manifest.formats import is_set
 from tests.conftest import MINI_CORPUS, read_lines
 from tests.support.audio_files import write_short_corpus
 from tests.support.containers import SOURCES, write_rows
