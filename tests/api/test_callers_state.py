@@ -1,10 +1,13 @@
 """What a call changes in the program that calls it is brought back; `test_examples.py` checks that for all commands."""
 
+import contextlib
 import logging
 import os
 import signal
 import sys
+import threading
 import time
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ import prepcli as library
 from prepcli.errors import UsageError
 from prepcli.interface.calls import called, keep_for_caller, log_less, set_environ_default
 from tests.api.callers_state import unchanged
+from tests.commands.download.server import Site, serving
 from tests.conftest import MINI_CORPUS, SHORT_CORPUS
 from tests.support.running import HANG_SECONDS, run_process
 
@@ -41,6 +45,17 @@ def test_the_last_value_before_a_call_comes_back(monkeypatch: pytest.MonkeyPatch
         raise UsageError("the call fails")
     assert logger.level == logging.NOTSET
     assert "SET_BY_A_CALL" not in os.environ
+
+
+def test_no_thread_of_a_server_is_left_to_the_next_test() -> None:
+    before = set(threading.enumerate())
+    with contextlib.ExitStack() as stack:
+        with serving(Site({"file": b"text"})) as site:
+            client = stack.enter_context(contextlib.closing(HTTPConnection(site.url.removeprefix("http://"))))
+            client.request("GET", "/file")
+            assert client.getresponse().read() == b"text"
+            assert len(set(threading.enumerate()) - before) == 2
+        assert set(threading.enumerate()) == before  # though the client still has its connection
 
 
 def test_workers_of_a_daemonic_process(tmp_path: Path) -> None:

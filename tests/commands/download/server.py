@@ -1,11 +1,13 @@
 """A web server on loopback that serves files with ranges, and misbehaves as it is told."""
 
 import hashlib
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 
 @dataclass
@@ -89,8 +91,25 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+    """A server whose end is the end of its connections and threads: a later test compares threads and open files."""
+
     site: Site
+
+    def __init__(self, port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self._connections: list[tuple[socket.socket, threading.Thread]] = []
+
+    def process_request(self, request: Any, client_address: object) -> None:
+        thread = threading.Thread(target=self.process_request_thread, args=(request, client_address), daemon=True)
+        self._connections.append((request, thread))
+        thread.start()
+
+    def server_close(self) -> None:
+        super().server_close()
+        for request, thread in self._connections:
+            with suppress(OSError):  # the client has ended the connection
+                request.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
     def handle_error(self, request: object, client_address: object) -> None:
         pass  # a client that was killed
@@ -99,7 +118,7 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def serving(site: Site, port: int = 0) -> Iterator[Site]:
     """Serve within the context; `site.url` tells where."""
-    server = _Server(("127.0.0.1", port), _Handler)
+    server = _Server(port)
     server.site = site
     site.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -109,3 +128,4 @@ def serving(site: Site, port: int = 0) -> Iterator[Site]:
     finally:
         server.shutdown()
         server.server_close()
+        thread.join()
