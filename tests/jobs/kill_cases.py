@@ -167,7 +167,7 @@ def duplicates(folder: Path) -> Case:
     for record in records:
         record["duration"] = 1.03  # shorter ones have no fingerprint
     manifest = write_lines(folder / "manifest.json", records)
-    case = Case("find-duplicates", manifest, ("--by", "audio,near-audio"), 5, 3, units="records_*", verified=False)
+    case = Case("find-duplicates", manifest, ("--by", "audio,near-audio"), 5, 3, units="audio_*", verified=False)
     return undisturbed(case, folder)
 
 

@@ -19,6 +19,7 @@ from prepcli.commands.find_duplicates.groups import GroupWriter, equal_keys, wit
 from prepcli.commands.find_duplicates.near import Fingerprints
 from prepcli.commands.find_duplicates.options import AUDIO, NEAR_AUDIO, FindDuplicates
 from prepcli.commands.find_duplicates.report import DuplicatesReport
+from prepcli.commands.find_duplicates.twins import Twins, by_duration
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.starting import revisions_of
@@ -30,10 +31,10 @@ from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, Recor
 from prepcli.manifest.normal_text import normal_text
 from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.record import Record
-from prepcli.planning.split import seconds_of
+from prepcli.planning.split import Indices, seconds_of
 
 _KEYS_NAME = "parts/{}.keys"
-_WORDS_NAME, _COUNTS_NAME = "parts/{}.words", "parts/{}.counts"
+_WORDS_NAME, _COUNTS_NAME, _TWINS_NAME = "parts/{}.words", "parts/{}.counts", "parts/{}.twins"
 _KEY_BYTES = 16
 _NO_KEY = bytes(_KEY_BYTES)
 _UNIT_SIZE = 500
@@ -65,13 +66,16 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
         self.reads_audio_files = not {AUDIO, NEAR_AUDIO}.isdisjoint(self.kinds)
 
     def plan(self, workspace: Workspace) -> DuplicatesPlan:
-        """Index the manifests, and cut the records into units in their order."""
+        """Index the manifests, and cut the records into units, in their order or `by_duration` if audio is compared."""
         records = self.read(workspace)
         bounds = even_bounds(len(records), _UNIT_SIZE)
-        order = np.arange(len(records))
-        seconds = seconds_of(records.index.duration, order, bounds)
-        units = units_of("records", bounds.tolist(), seconds.tolist(), make=RecordUnit)
-        return records.plan(units, DuplicatesContents(records, input_of=self._input_of))
+        order = None
+        if self.reads_audio_files:
+            order = self.layout(records, lambda scratch: {"order": by_duration(records, scratch)})["order"]
+        seconds = seconds_of(records.index.duration, np.arange(len(records)) if order is None else order, bounds)
+        name = "records" if order is None else "audio"
+        units = units_of(name, bounds.tolist(), seconds.tolist(), make=RecordUnit)
+        return records.plan(units, DuplicatesContents(records, input_of=self._input_of, order=order))
 
     def settings(self, plan: DuplicatesPlan) -> dict[str, Any]:
         """The options, and which manifests belong to one input."""
@@ -87,18 +91,21 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
 
     def open_unit(self, contents: DuplicatesContents, unit: RecordUnit, writer: UnitWriter) -> "_Keys":
         """Compute the keys of a unit."""
-        return _Keys(contents, unit, writer, self.kinds)
+        return _Keys(contents, contents.numbers(unit), writer, self.kinds)
 
     def finish(self, plan: DuplicatesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Find equal keys, and write their records."""
         records, root = plan.contents.records, writer.workspace.root
         parts = [np.fromfile(root / _KEYS_NAME.format(marker.unit), "<u8") for marker in markers]
-        keys = np.concatenate([np.empty(0, np.uint64), *parts]).reshape(-1, len(self.kinds), 2)
+        in_units = np.concatenate([np.empty(0, np.uint64), *parts]).reshape(-1, len(self.kinds), 2)
+        order = np.arange(len(records)) if plan.contents.order is None else plan.contents.order
+        keys = np.empty_like(in_units)
+        keys[order] = in_units
         groups = GroupWriter(writer.open(self.options.out.name), records, self._input_of)
         for column, kind in enumerate(self.kinds):
             of_kind, more = keys[:, column], {}
             if kind == NEAR_AUDIO:
-                of_kind[:, 0], num_short = _near(markers, root, writer.folder)
+                of_kind[:, 0], num_short = _near(markers, order, root, writer.folder)
                 more["not_compared"] = num_short
             numbers, group_of = equal_keys(of_kind)
             if self.options.between or kind == "speaker":
@@ -117,13 +124,15 @@ class _Keys(RecordWriter):
     """
 
     def __init__(
-        self, contents: DuplicatesContents, unit: RecordUnit, writer: UnitWriter, kinds: Sequence[str]
+        self, contents: DuplicatesContents, numbers: Sequence[int], writer: UnitWriter, kinds: Sequence[str]
     ) -> None:
-        self._records, self._unit, self._writer, self._kinds = contents.records, unit, writer, kinds
+        self._records, self._numbers, self._writer, self._kinds = contents.records, numbers, writer, kinds
         self._keys: dict[int, bytes] = {}
-        self._probes = Probes(1)
-        self._words = writer.open_part(_WORDS_NAME.format(unit.id)) if NEAR_AUDIO in kinds else None
-        self._counts = np.zeros(unit.num_records, "<i8")
+        self._probes, self._twins = Probes(1), Twins()
+        self._decoded: dict[int, bytes] = {}
+        self._earlier: dict[int, int] = {}
+        self._words = writer.open_part(_WORDS_NAME.format(writer.unit.id)) if NEAR_AUDIO in kinds else None
+        self._counts: dict[int, int] = {}
 
     def add(self, number: int, record: Record) -> float:
         """Compute the keys of a record."""
@@ -133,29 +142,41 @@ class _Keys(RecordWriter):
         return record.duration
 
     def _of_audio(self, number: int, record: Record) -> dict[str, bytes]:
-        """Decode a record once for both kinds; returns the key of `audio`, and a zero key for `near-audio`."""
+        """Decode a record once for both kinds; returns the key of `audio`, and a zero key for `near-audio`.
+
+        A record with the bytes of an earlier file is not decoded: it has the key and the words of that record.
+        """
         path = self._records.audio_path(number, record.audio_filepath)
         info = self._probes(path)
         segment = locate(path, info, record.offset, record.duration, record.get("channel"), DUPLICATES, path)
+        is_cheap = self._words is None and info.data_offset is not None  # comparing would take more time than decoding
+        earlier = None if is_cheap else self._twins.earlier(number, path, segment)
+        if earlier in self._decoded:
+            self._earlier[number] = earlier
+            return {AUDIO: self._decoded[earlier], NEAR_AUDIO: _NO_KEY}
         samples = to_int16(decode(segment))
         if self._words is not None:
             words = fingerprint(samples, info.sampling_rate)
             self._words.write(words.astype("<u4").tobytes())
-            self._counts[number - self._unit.lo] = len(words)
+            self._counts[number] = len(words)
         key = _NO_KEY
         if AUDIO in self._kinds:
             shape = f"{info.sampling_rate} {samples.shape[1]} ".encode()
             hashed = blake2b(shape + np.ascontiguousarray(samples, "<i2").tobytes(), digest_size=_KEY_BYTES)
             key = hashed.digest()
+        self._decoded[number] = key
         return {AUDIO: key, NEAR_AUDIO: _NO_KEY}
 
     def close(self) -> None:
         """Write the keys, in the order of the records."""
         none = _NO_KEY * len(self._kinds)
-        keys = (self._keys.get(number, none) for number in range(self._unit.lo, self._unit.hi))
-        self._writer.open_part(_KEYS_NAME.format(self._unit.id)).write(b"".join(keys))
+        keys = (self._keys.get(number, none) for number in self._numbers)
+        self._writer.open_part(_KEYS_NAME.format(self._writer.unit.id)).write(b"".join(keys))
         if self._words is not None:
-            self._writer.open_part(_COUNTS_NAME.format(self._unit.id)).write(self._counts.tobytes())
+            counts = [self._counts.get(number, 0) for number in self._numbers]
+            earlier = [self._earlier.get(number, number) for number in self._numbers]
+            for name, values in ((_COUNTS_NAME, counts), (_TWINS_NAME, earlier)):
+                self._writer.open_part(name.format(self._writer.unit.id)).write(np.array(values, "<i8").tobytes())
 
 
 def _key(kind: str, value: object) -> bytes:
@@ -167,15 +188,20 @@ def _key(kind: str, value: object) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest() if text else _NO_KEY
 
 
-def _near(markers: Sequence[Marker], root: Path, folder: Path) -> tuple[NDArray[np.uint64], int]:
+def _near(markers: Sequence[Marker], order: Indices, root: Path, folder: Path) -> tuple[NDArray[np.uint64], int]:
     """Keys that are equal for records with nearly the same audio, and the number of records with too little sound."""
     fingerprints = Fingerprints(folder)
+    twins = np.empty_like(order)
+    done = 0
     for marker in markers:
-        words, counts = (root / name.format(marker.unit) for name in (_WORDS_NAME, _COUNTS_NAME))
-        fingerprints.add(np.fromfile(words, "<u4"), np.fromfile(counts, "<i8"))
-    labels, is_compared = fingerprints.labels()
+        words, counts, earlier = (root / one.format(marker.unit) for one in (_WORDS_NAME, _COUNTS_NAME, _TWINS_NAME))
+        fingerprints.add(np.fromfile(words, "<u4"), of_records := np.fromfile(counts, "<i8"))
+        twins[order[done : done + len(of_records)]] = np.fromfile(earlier, "<i8")
+        done += len(of_records)
+    labels, is_compared = np.empty_like(order), np.empty(len(order), bool)
+    labels[order], is_compared[order] = fingerprints.labels()
     rejected = sum(sum(marker.rejects.values()) for marker in markers)
-    return labels.astype(np.uint64) + np.uint64(1), int(np.count_nonzero(~is_compared)) - rejected
+    return labels[twins].astype(np.uint64) + np.uint64(1), int(np.count_nonzero(~is_compared[twins])) - rejected
 
 
 def find_duplicates(options: FindDuplicates) -> DuplicatesReport:

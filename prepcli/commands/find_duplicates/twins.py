@@ -1,0 +1,72 @@
+"""Finds records whose files have the same bytes, so that their audio is decoded once."""
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from prepcli.audio.opening import open_source, read_whole
+from prepcli.audio.segments import Segment
+from prepcli.errors import RecordRejected
+from prepcli.jobs.records import Records
+from prepcli.planning.arrays import Scratch
+from prepcli.planning.hashing import mix64
+from prepcli.planning.split import Indices, gathered
+from prepcli.storage.addresses import is_address
+from prepcli.storage.containers import SEPARATOR
+
+_MIDDLE_BYTES = 4096
+
+
+def by_duration(records: Records, scratch: Scratch | None = None) -> Indices:
+    """An order of the records in which those of equal duration follow each other, so that copies come in one unit.
+
+    Segments, and records in containers, keep their order: their neighbours are read together.
+    """
+    is_cut = bool(records.index.offset.any())
+    if is_cut or any(SEPARATOR in record.audio_filepath for _, record in records.sample()):
+        return np.arange(len(records))
+    return gathered(mix64(records.index.duration.view(np.uint64)), scratch)
+
+
+class _Seen(NamedTuple):
+    number: int
+    path: str
+
+
+class Twins:
+    """The local files of a unit's records. Files of one size are compared, first a few bytes from their middle."""
+
+    def __init__(self) -> None:
+        self._alone: dict[tuple[object, ...], _Seen | None] = {}
+        self._by_middle: dict[tuple[object, ...], _Seen] = {}
+
+    def earlier(self, number: int, path: str, segment: Segment) -> int | None:
+        """An earlier record with the same segment of a file with the same bytes; None if there is none."""
+        if is_address(path) or SEPARATOR in path:
+            return None
+        try:
+            return self._earlier(_Seen(number, path), segment)
+        except (OSError, RecordRejected):  # of either file: decoding names the one that is to blame
+            return None
+
+    def _earlier(self, mine: _Seen, segment: Segment) -> int | None:
+        size = os.stat(mine.path).st_size
+        place = (size, segment.start, segment.num_samples, segment.channel)
+        if place not in self._alone:
+            self._alone[place] = mine
+            return None
+        if (first := self._alone[place]) is not None:
+            self._alone[place] = None
+            self._by_middle[place, _middle(first.path, size)] = first
+        seen = self._by_middle.setdefault((place, _middle(mine.path, size)), mine)
+        return seen.number if seen is not mine and _are_equal(seen.path, mine.path) else None
+
+
+def _middle(path: str, size: int) -> bytes:
+    with open_source(path, path) as opened:
+        return opened.read(size // 2, _MIDDLE_BYTES)
+
+
+def _are_equal(one: str, other: str) -> bool:
+    return one == other or read_whole(one, one) == read_whole(other, other)
