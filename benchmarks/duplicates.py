@@ -30,6 +30,12 @@ from prepcli.audio.resample import resample
 Samples = NDArray[np.int16]
 RATE = 16000
 PER_SPEAKER = 100
+LENGTHS = (
+    (0.0, 0.6, "below 0.6 s"),
+    (0.6, 1.03, "0.6 to 1.03 s"),
+    (1.03, 2.0, "1.03 to 2 s"),
+    (2.0, 1e9, "from 2 s"),
+)
 KINDS = ("exact", "MP3, 64 kbit/s", "22.05 kHz", "+6 dB", "-6 dB", "0.5 s shorter", "inside a longer one")
 
 
@@ -194,7 +200,7 @@ def score(lines: list[dict[str, Any]], records: dict[str, Planted], by: str) -> 
         if one.kind and any(other.original == one.original and not other.kind for other in group)
     }
     for kind in KINDS:
-        for least, below, length in ((0.0, 1.03, "below 1.03 s"), (1.03, 2.0, "1.03 to 2 s"), (2.0, 1e9, "from 2 s")):
+        for least, below, length in LENGTHS:
             planted = [one for one in records.values() if one.kind == kind and least <= one.seconds < below]
             if planted:
                 hits = sum((one.original, kind) in found for one in planted)

@@ -4,8 +4,8 @@ Two words of a fingerprint that follow each other at a fixed distance are a key.
 other audio hardly any. Equal keys come together by sorting hashes in files, and each gives an alignment of two records.
 Their words are compared there: nearly all bits of a copy are equal, and about half the bits of other audio.
 
-A quarter of the keys, chosen by their hashes, is enough, and a key is compared with only a few equal keys. So time
-and memory grow linearly with the hours of audio, however common a key is.
+A quarter of the keys, chosen by their hashes, is enough (short records need all), and a key is compared with only a few
+equal keys. So time and memory grow linearly with the hours of audio, however common a key is.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,16 @@ from prepcli.planning.arrays import Growing
 from prepcli.planning.hashing import chunks, groups_of, mix64
 from prepcli.planning.split import Indices
 
-MIN_WORDS = 50
-"""Minimum number of words with sound that two records must have in common: the words of 1 s of audio."""
+MIN_WORDS = 16
+"""Minimum number of words with sound that two records must have in common: the words of 0.6 s of audio."""
+SHORT_WORDS = 50
+"""The number of words in 1 s of audio; all keys of a record with fewer words are used."""
 LONG_WORDS = 129
-"""The number of words in 1.9 s of audio. In this many words or more, a larger share of the bits may differ."""
-MAX_BIT_ERROR, MAX_SHORT_BIT_ERROR = 0.25, 0.15
-"""Maximum share of bits that differ, in at least `LONG_WORDS` words and in fewer. `benchmarks/duplicates.py` shows the
-margins."""
+"""The number of words in 1.9 s of audio."""
+MAX_BIT_ERROR = 0.25
+_LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
+"""Maximum share of bits that differ in at least so many words: the fewer words, the more other audio is alike.
+`benchmarks/README.md` shows the margins."""
 MIN_SHARE = 0.5
 """Minimum share of the words of the record with fewer words that both records have at an alignment."""
 _DISTANCE = 8
@@ -104,12 +107,16 @@ def _aligned(words: Words, starts: Indices, folder: Path) -> Iterator[_Pair]:
 def _keys(words: Words, starts: Indices, folder: Path) -> tuple[NDArray[np.uint64], Indices]:
     """The hashes of the keys, and the positions of their first words."""
     hashes, positions = Growing(folder, np.uint64), Growing(folder, np.int64)
+    is_short = np.diff(starts) < SHORT_WORDS
     for chunk in chunks(max(0, len(words) - _DISTANCE)):
         first, second = words[chunk], words[chunk.start + _DISTANCE : chunk.stop + _DISTANCE]
         keys = first.astype(np.uint64) << np.uint64(32) | second
         hashed = mix64(keys)
         new = np.concatenate(([True], keys[1:] != keys[:-1]))  # a steady sound has the same key many times
-        at = np.flatnonzero((hashed & _SAMPLED == 0) & (first != 0) & (second != 0) & new)
+        record, last = np.searchsorted(starts, (chunk.start, chunk.stop - 1), side="right") - 1
+        inside = np.diff(np.clip(starts[record : last + 2], chunk.start, chunk.stop))
+        is_used = (hashed & _SAMPLED == 0) | np.repeat(is_short[record : last + 1], inside)
+        at = np.flatnonzero(is_used & (first != 0) & (second != 0) & new)
         ends = starts[np.searchsorted(starts, at + chunk.start, side="right")]
         at = at[at + chunk.start + _DISTANCE < ends]
         hashes.append(hashed[at])
@@ -158,7 +165,7 @@ class _Aligning:
         if common < max(MIN_WORDS, MIN_SHARE * fewer):
             return False
         share = int(_bits(one ^ other)[with_sound].sum()) / (32 * common)
-        return share <= (MAX_BIT_ERROR if common >= LONG_WORDS else MAX_SHORT_BIT_ERROR)
+        return share <= next(limit for least, limit in _LIMITS if common >= least)
 
     def _of(self, record: int) -> Words:
         return self._words[self._starts[record] : self._starts[record + 1]]

@@ -21,7 +21,7 @@ class DuplicatesReport(Report):
             for one in found
         ]
         lines += [
-            f"  {one['not_compared']:,} records have less than a second of sound for near-audio"
+            f"  {one['not_compared']:,} records have less than 0.6 s of sound and were not compared by near-audio"
             for one in found
             if one.get("not_compared")
         ]

@@ -12,7 +12,7 @@ from prepcli.audio.fingerprint import Words
 from prepcli.audio.resample import resample
 from prepcli.audio.segments import Segment, decode
 from prepcli.commands.find_duplicates import job
-from prepcli.commands.find_duplicates.near import LONG_WORDS, MIN_WORDS, Fingerprints
+from prepcli.commands.find_duplicates.near import LONG_WORDS, MIN_WORDS, SHORT_WORDS, Fingerprints
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
 from tests.support.running import prepcli
 from tests.support.tools import tool
@@ -56,8 +56,14 @@ def test_other_audio_stays_apart(tmp_path: Path) -> None:
     short = one[: LONG_WORDS - 1]
     assert labels(tmp_path, short, with_errors(short, 0.2)) == [0, 1]
     assert labels(tmp_path, short, with_errors(short, 0.1)) == [0, 0]
-    assert labels(tmp_path, one, one[: MIN_WORDS - 1]) == [0, 1]
-    assert labels(tmp_path, one, one[:MIN_WORDS]) == [0, 0]
+    brief = one[: SHORT_WORDS - 1]
+    assert labels(tmp_path, brief, with_errors(brief, 0.12)) == [0, 1]
+    assert labels(tmp_path, brief, with_errors(brief, 0.05)) == [0, 0]
+    assert labels(tmp_path, one[: MIN_WORDS - 1], one[: MIN_WORDS - 1]) == [0, 1]
+    # All keys of a short record are used, so none is missed.
+    briefs = [random_words(seed, MIN_WORDS) for seed in range(50)]
+    assert labels(tmp_path, *briefs, *briefs) == [*range(50)] * 2
+    assert labels(tmp_path, one, one[: MIN_WORDS + 30]) == [0, 0]
     # A jingle of a quarter at the same place, or at the ends; and half of each.
     assert labels(tmp_path, one, np.concatenate([one[:100], other[:300]])) == [0, 1]
     assert labels(tmp_path, one, np.concatenate([other[:300], one[:100]])) == [0, 1]
