@@ -1,7 +1,7 @@
 """Measures of recorded audio: bandwidth, loudness, levels, noise and silence.
 
-A measure depends on its samples alone. Long audio is converted and measured piece by piece, so that memory stays a
-small multiple of the decoded samples. Nothing here uses BLAS, whose sums depend on the number of threads.
+A measure depends on its samples alone. Long audio is converted and measured piece by piece, so that memory is hardly
+more than the decoded samples. Nothing here uses BLAS, whose sums depend on the number of threads.
 """
 
 import math
@@ -12,7 +12,29 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-Mono = NDArray[np.float32]
+from prepcli.audio.channels import mean_of_channels
+from prepcli.audio.encode import to_float32
+
+
+class Mean:
+    """The mean of all channels as float32, of shape (n,); full scale is 1. A part is computed when it is taken."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, samples: NDArray[Any]) -> None:
+        """`samples` has the shape (n, channels), in a type of `read_segment`."""
+        self._samples = samples
+        self.shape = samples.shape[:1]
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, part: slice) -> NDArray[np.float32]:
+        piece = self._samples[part]
+        return to_float32(piece if piece.shape[1] == 1 else mean_of_channels(piece))[:, 0]
+
+
+Mono = NDArray[np.float32] | Mean
 """Samples of shape (n,); full scale is 1."""
 
 NUM_FFT = 512
@@ -20,6 +42,7 @@ SDP_RATE, SDP_SECONDS = 44100, 30
 _BANDWIDTH_DB = -50.0
 _MIN_POWER = 1e-10
 _FRAMES_AT_ONCE = 256
+_SAMPLES_AT_ONCE = 1 << 18
 _EDGES_AT_ONCE = 16
 _MAX_LOUDNESS_CHANNELS = 5
 _CLIP_SHARE, _CLIP_RUN = 0.999, 3
@@ -98,7 +121,8 @@ def bandwidth(mono: Mono, rate: int) -> int | None:
     with a Blackman-Harris window, centred and padded with zeros.
     """
     hop = int(rate * 0.01)
-    if not hop or not mono.any():
+    pieces = (mono[start : start + _SAMPLES_AT_ONCE] for start in range(0, len(mono), _SAMPLES_AT_ONCE))
+    if not hop or not any(piece.any() for piece in pieces):
         return None
     power = np.maximum(_mean_spectrum(mono, hop), _MIN_POWER)
     is_within = 10 * np.log10(power / power.max()) > _BANDWIDTH_DB
@@ -116,7 +140,7 @@ def bandwidth_sdp(mono: Mono, rate: int) -> int | None:
         import soxr
 
         length = math.ceil(len(first) * SDP_RATE / rate)
-        resampled: Mono = soxr.resample(first, rate, SDP_RATE, quality="HQ")[:length]
+        resampled: NDArray[np.float32] = soxr.resample(first, rate, SDP_RATE, quality="HQ")[:length]
         first = np.pad(resampled, (0, length - len(resampled)))
     return bandwidth(first, SDP_RATE)
 
@@ -139,10 +163,10 @@ def _mean_spectrum(mono: Mono, hop: int) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=1)
-def _window() -> Mono:
+def _window() -> NDArray[np.float32]:
     from scipy.signal import get_window
 
-    window: Mono = get_window("blackmanharris", NUM_FFT).astype(np.float32)
+    window: NDArray[np.float32] = get_window("blackmanharris", NUM_FFT).astype(np.float32)
     return window
 
 

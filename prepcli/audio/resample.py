@@ -9,10 +9,14 @@ soxr is imported in 10 ms, torch in two seconds. Codecs that were trained with t
 (with another one 5 to 7 % of the codes change): see `prepcli.models.sinc`.
 """
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_PIECE = 1 << 18
+"""Number of samples that are resampled at once: long audio then needs no memory besides its result."""
 
 
 def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[Any]":
@@ -44,16 +48,22 @@ def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[
     if from_rate == to_rate or not length:
         same: NDArray[Any] = samples.copy()
         return same
-    # soxr rounds the length down or to the nearest. Zeros at the end, which soxr assumes anyway, add a sample if one is
-    # missing. int16 is not passed to soxr directly, because soxr would add noise (dither).
-    work = np.zeros(
-        (len(samples) + -(-2 * from_rate // to_rate), *samples.shape[1:]),
-        np.float64 if dtype == np.int32 else np.float32,
-    )
-    work[: len(samples)] = samples
-    out: NDArray[Any] = soxr.resample(work, from_rate, to_rate, quality="VHQ" if dtype == np.int32 else "HQ")[:length]
-    if dtype == np.float32:
-        return np.ascontiguousarray(out)
-    limits = np.iinfo(dtype)
-    whole: NDArray[Any] = np.clip(np.rint(out, out=out), limits.min, limits.max, out=out).astype(dtype)
-    return whole
+    # int16 is not passed to soxr directly, because soxr would add noise (dither). The pieces do not change the result.
+    work, quality = (np.float64, "VHQ") if dtype == np.int32 else (np.float32, "HQ")
+    stream = soxr.ResampleStream(from_rate, to_rate, math.prod(samples.shape[1:]), np.dtype(work).name, quality)
+    out = np.empty((length, *samples.shape[1:]), dtype)
+    done = 0
+    for start in range(0, len(samples), _PIECE):
+        given = samples[start : start + _PIECE]
+        is_last = start + _PIECE >= len(samples)
+        # soxr rounds the length down or to the nearest. Zeros at the end, which soxr assumes anyway, add a sample.
+        padding = -(-2 * from_rate // to_rate) if is_last else 0
+        piece = np.zeros((len(given) + padding, *given.shape[1:]), work)
+        piece[: len(given)] = given
+        part = stream.resample_chunk(piece, last=is_last)[: length - done]
+        if dtype != np.float32:
+            limits = np.iinfo(dtype)
+            part = np.clip(np.rint(part, out=part), limits.min, limits.max, out=part)
+        out[done : done + len(part)] = part
+        done += len(part)
+    return out

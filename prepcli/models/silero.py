@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.measures import Mono
 from prepcli.errors import UsageError
 
 SAMPLING_RATE = 16000
@@ -52,7 +53,7 @@ class SpeechDetector:
         providers = ["CPUExecutionProvider"]
         self._session: Any = onnxruntime.InferenceSession(str(model_file()), options, providers)
 
-    def probabilities(self, mono: NDArray[np.float32]) -> NDArray[np.float32]:
+    def probabilities(self, mono: Mono) -> NDArray[np.float32]:
         """Return the probability of speech in each frame of samples at 16 kHz; zeros complete the last frame."""
         count = -(-len(mono) // FRAME)
         hidden = cell = np.zeros(_HIDDEN, np.float32)

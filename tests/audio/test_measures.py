@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from prepcli.audio import measures
 from prepcli.audio.measures import (
+    Mean,
     bandwidth,
     bandwidth_sdp,
     frames_of,
@@ -168,3 +169,20 @@ def test_equal_channels() -> None:
     assert has_equal_channels(one) is None
     assert has_equal_channels(np.repeat(one, 3, axis=1)) is True
     assert has_equal_channels(np.hstack([one, one, one + 1])) is False
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("dtype", ["int16", "int32", "float32"])
+def test_a_mean_that_is_computed_in_parts(channels: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measures, "_SAMPLES_AT_ONCE", 1000)
+    noise = np.random.default_rng(0).standard_normal((50_000, channels)) * 0.1
+    noise[:10_000] = 0
+    samples = (noise if dtype == "float32" else noise * np.iinfo(dtype).max).astype(dtype)
+    mean = Mean(samples)
+    whole = mean[:]
+    scale = 1 if dtype == "float32" else -float(np.iinfo(dtype).min)
+    assert np.allclose(whole, samples.mean(axis=1, dtype=np.float64) / scale, atol=1e-7)
+    assert (len(mean), mean.shape, mean.dtype) == (len(whole), whole.shape, whole.dtype)
+    assert bandwidth(mean, 48000) == bandwidth(whole, 48000)
+    assert np.array_equal(frames_of(mean, 48000).power, frames_of(whole, 48000).power)
+    assert bandwidth(Mean(np.zeros_like(samples)), 48000) is None

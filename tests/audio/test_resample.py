@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 
+from prepcli.audio import resample as resample_module
 from prepcli.audio.resample import resample
 from tests.audio.conftest import Samples
 
@@ -96,3 +97,17 @@ def test_bad_arguments() -> None:
         resample(np.zeros(5), 16000, 8000)
     with pytest.raises(ValueError, match="above 0"):
         resample(np.zeros(5, np.int16), 16000, 0)
+
+
+@pytest.mark.parametrize(("old", "new"), RATES)
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.float32])
+def test_pieces_do_not_change_the_result(
+    old: int, new: int, dtype: type[np.generic], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = (np.random.default_rng(old).standard_normal((7001, 2)) * (0.3 if dtype == np.float32 else 9000)).astype(
+        dtype
+    )
+    whole = resample(samples, old, new)
+    for size in (7000, 1234, 7):
+        monkeypatch.setattr(resample_module, "_PIECE", size)
+        assert np.array_equal(resample(samples, old, new), whole)

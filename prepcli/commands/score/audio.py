@@ -4,13 +4,12 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import NDArray
 
-from prepcli.audio.channels import mean_of_channels
-from prepcli.audio.encode import to_float32
 from prepcli.audio.measures import (
+    Mean,
     Mono,
     bandwidth,
     bandwidth_sdp,
@@ -34,14 +33,15 @@ def audio_measures(segment: Segment, groups: Sequence[str]) -> dict[str, Value]:
         RecordRejected: as by `decode`.
     """
     samples, rate = decode(segment), segment.info.sampling_rate
-    mono = to_float32(samples if samples.shape[1] == 1 else mean_of_channels(samples))[:, 0]
+    mono = Mean(samples)
     found: dict[str, Value] = {}
     if "basic" in groups:
         found |= _basic(samples, mono, rate, segment.info.subtype)
     if "bandwidth_sdp" in groups:
         found["bandwidth_sdp"] = bandwidth_sdp(mono, rate)
     if "speech" in groups:
-        found |= _speech(mono if rate == SAMPLING_RATE else resample(mono, rate, SAMPLING_RATE))
+        # `resample` takes a part of the mean after the other, like those of an array.
+        found |= _speech(mono if rate == SAMPLING_RATE else resample(cast("NDArray[Any]", mono), rate, SAMPLING_RATE))
     return found
 
 
