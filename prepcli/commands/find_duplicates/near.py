@@ -114,8 +114,8 @@ def _keys(words: Words, starts: Indices, folder: Path) -> tuple[NDArray[np.uint6
         hashed = mix64(keys)
         new = np.concatenate(([True], keys[1:] != keys[:-1]))  # a steady sound has the same key many times
         record, last = np.searchsorted(starts, (chunk.start, chunk.stop - 1), side="right") - 1
-        inside = np.diff(np.clip(starts[record : last + 2], chunk.start, chunk.stop))
-        is_used = (hashed & _SAMPLED == 0) | np.repeat(is_short[record : last + 1], inside)
+        edges = np.clip(starts[record : last + 2], chunk.start, chunk.stop)
+        is_used = (hashed & _SAMPLED == 0) | np.repeat(is_short[record : last + 1], edges[1:] - edges[:-1])
         at = np.flatnonzero(is_used & (first != 0) & (second != 0) & new)
         ends = starts[np.searchsorted(starts, at + chunk.start, side="right")]
         at = at[at + chunk.start + _DISTANCE < ends]
