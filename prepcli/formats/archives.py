@@ -271,12 +271,13 @@ def checksum(audio: ByteRange | bytes) -> int | None:
         return zlib.crc32(audio[:_BEGINNING_BYTES])
     if audio.crc32 is not None or is_address(audio.path):
         return audio.crc32
-    file = _open_to_check(audio.path, os.getpid())
+    file = open_to_check(audio.path, os.getpid())
     return zlib.crc32(os.pread(file.fileno(), min(audio.length, _BEGINNING_BYTES), audio.start))
 
 
 @lru_cache(maxsize=1)
-def _open_to_check(path: str, process: int) -> IO[bytes]:
+def open_to_check(path: str, process: int) -> IO[bytes]:
+    """A file that stays open: most checks are of the same one."""
     return open(path, "rb", buffering=0)  # noqa: PTH123 - closed when the next one is opened
 
 

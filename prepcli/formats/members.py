@@ -8,8 +8,9 @@ import os
 from functools import lru_cache
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.archives import ArkEntries, Container, StreamedTar, TarMembers, ZipMembers, opened
+from prepcli.formats.archives import ArkEntries, Container, StreamedTar, TarMembers, ZipMembers, open_to_check, opened
 from prepcli.formats.parquet_audio import ParquetRows, RowGroup
+from prepcli.interface.calls import Undo, keep_for_caller
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, Place
 
@@ -19,6 +20,7 @@ _MAX_CONTAINERS = 512
 
 @lru_cache(maxsize=_MAX_CONTAINERS)
 def _container(path: str, process: int) -> Container:
+    keep_for_caller(_containers)
     lower = path.lower()
     kind: type[Container] = TarMembers
     if lower.endswith(ONE_PASS_SUFFIXES):
@@ -37,9 +39,14 @@ def container(path: str) -> Container:
     return _container(path, os.getpid())  # positions in files are shared with a forked process
 
 
+def _containers() -> Undo:
+    return forget
+
+
 def forget() -> None:
-    """Close all containers; at the start of a run, because files may have changed since the last one."""
+    """Close all containers; at the end of a call, because files may have changed before the next one."""
     _container.cache_clear()
+    open_to_check.cache_clear()
     RowGroup.place = RowGroup.values = None
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import heapq
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -82,9 +81,6 @@ class Records:
         Raises:
             UsageError: a manifest is missing or damaged, or has no usable record.
         """
-        # an earlier run of this process may have opened containers
-        if (members := sys.modules.get("prepcli.formats.members")) is not None:
-            members.forget()
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
         self.index: ManifestIndex = shared_index(

@@ -116,7 +116,7 @@ def _occurrences(keys: Hashes) -> NDArray[np.int64]:
     repeated = in_order[1:][in_order[1:] == in_order[:-1]]
     if not len(repeated):
         return counts
-    positions = np.flatnonzero(np.isin(keys, repeated))
+    positions = np.flatnonzero(np.isin(keys, repeated, kind="sort"))  # tables of NumPy 2.0.0 overflow
     by_key = positions[np.argsort(keys[positions], kind="stable")]
     same_as_before = np.concatenate(([False], keys[by_key[1:]] == keys[by_key[:-1]]))
     rank = np.arange(len(by_key))

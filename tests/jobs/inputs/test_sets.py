@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,19 @@ def test_bins_inspect_and_verify_read_every_kind(source: str, tmp_path: Path) ->
     done = prepcli("verify", made, "--json")
     # The trainer that reads lists of bytes takes 16 kHz only, and the corpus has 8 kHz.
     assert (done.code, done.json["records"]) == (int(source == "parquet of bytes"), 6), done.out
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_set_is_replaced_between_two_calls_of_a_process(source: str, tmp_path: Path) -> None:
+    """As in a notebook: containers that a call has opened are not those of the next."""
+    for count in (6, 4):
+        manifest = write_short_corpus(tmp_path / f"corpus-{count}", count)
+        shutil.rmtree(tmp_path / "source", ignore_errors=True)
+        (tmp_path / "source").mkdir()
+        made = SOURCES[source](manifest, tmp_path / "source")
+        plain, found = (prepcli("estimate-bins", spec, "-b", 3, "-q") for spec in (manifest, made))
+        assert (found.code, found.out) == (0, plain.out), found.err
+        assert prepcli("verify", made, "--json").json["records"] == count
 
 
 def test_verify_names_the_record_whose_audio_is_damaged(tmp_path: Path) -> None:
