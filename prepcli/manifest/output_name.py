@@ -15,8 +15,10 @@ def check_manifest_name(out: Path, command: str, example: str = "manifest.json")
         example: the name of a file in a folder, for the message.
 
     Raises:
-        UsageError: the name is that of a folder, of a compressed file, of audio, or of a pipe or a device.
+        UsageError: the name is that of a folder, of a compressed file, of audio, or of a pipe or a device; or is `-`.
     """
+    if out.name == "-":
+        raise UsageError(f"{command} writes no manifest to its standard output; name a file, such as {example}")
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, such as {out / example}")
     if out.name.endswith(".gz"):

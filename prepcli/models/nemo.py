@@ -93,7 +93,7 @@ def file_identity(name: str) -> str:
     return f".nemo file with SHA-256 {sha256_of(Path(name))}"
 
 
-def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr") -> Any:
+def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr", instead: str = "a .nemo file") -> Any:
     """Load a model in inference mode, on the CPU.
 
     Args:
@@ -101,6 +101,7 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr") -
         name: a `.nemo` file, or the name of a pretrained model, which is downloaded at its first use.
         flag: name of the option, for messages.
         collection: NeMo's collection of the model.
+        instead: what to give for a model that cannot be fetched, for messages.
 
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
@@ -108,7 +109,7 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr") -
     """
     why = None if is_file(name) else problem_of(name, model_class, collection)
     if why is not None:
-        raise UsageError(f"{option(flag, name)} cannot be fetched; give a .nemo file: {why}")
+        raise UsageError(f"{option(flag, name)} cannot be fetched; give {instead}: {why}")
     said = sys.stderr
     with quiet():
         try:
@@ -125,7 +126,7 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr") -
         except IncompleteError:
             raise
         except Exception as error:
-            what = "cannot be loaded" if is_file(name) else "cannot be fetched; give a .nemo file"
+            what = "cannot be loaded" if is_file(name) else f"cannot be fetched; give {instead}"
             raise UsageError(f"{option(flag, name)} {what}: {first_line(error)}") from None
     log_less("nemo_logger", logging.ERROR)
     model.freeze()

@@ -109,7 +109,7 @@ class NemoSpeakerEncoder:
         Raises:
             UsageError: loading fails, or the model does not use mel spectra.
         """
-        self._model = load_nemo(MODEL_CLASS, name, flag)
+        self._model = load_nemo(MODEL_CLASS, name, flag, instead="a .nemo file, or resemblyzer, which is small")
         from nemo.collections.asr.parts.submodules import tdnn_attention
 
         keep_for_caller(_mask_of_nemo)

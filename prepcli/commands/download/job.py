@@ -45,7 +45,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.options import JobOptions
-from prepcli.engine.run.report import Report
+from prepcli.engine.run.report import Report, too_many
 from prepcli.engine.run.run import dry_run_report, run_job, with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
@@ -212,10 +212,7 @@ def too_many_rejects(report: DownloadReport, engine: RunOptions) -> Iterator[str
     """Yield a message for each data set with more rejects than allowed."""
     for one in report.data_sets.values():
         if one.status == "too_many_rejects":
-            yield (
-                f"{one.rejects:,} of {one.records_in:,} records were rejected, more than {option('--max-rejects')} "
-                f"allows ({engine.budget}); see {one.rejects_filepath}"
-            )
+            yield too_many(one, engine.budget)
 
 
 def _plan(data_set: CorpusPart, data_root: Path, fetching: Fetching, engine: RunOptions) -> Report:

@@ -196,7 +196,10 @@ class Fields:
 
     def ambiguous(self, entry: SourceEntry) -> RecordRejected:
         """The rejection of a record whose key another record also has."""
-        detail = f"several records are called {entry.key}, so it cannot be told whose text or speaker is meant"
+        detail = (
+            f"several records are called {entry.key}, so it cannot be told whose text or speaker is meant; "
+            "give them different names, or a CSV of paths and texts as SOURCE"
+        )
         return RecordRejected(RejectReason.BAD_FIELD, detail)
 
     def _speaker(self, entry: SourceEntry) -> str:
@@ -368,7 +371,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         """Check that a few files of the source exist; None if they do, or if commands or archives hold the audio."""
         source = plan.contents.source
         if source.kind == "folder":  # the walk found them; a broken link is rejected later
-            return None
+            return self._missing_transcripts(plan.contents)
         paths: list[str] = []
         for one in plan.contents.catalog.sample():
             with contextlib.suppress(RecordRejected):  # the entry is rejected later, with this reason
@@ -376,6 +379,20 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         if any(is_command(path) or ".ark:" in path for path in paths):
             return None
         return explain_missing([(source.base, path) for path in paths], source.path, near=source.path)
+
+    def _missing_transcripts(self, contents: MakeContents) -> str | None:
+        """A message if none of a few files of the folder has a transcript next to it."""
+        suffix = self.options.text_suffix
+        if suffix is None:
+            return None
+        audio = [os.path.join(contents.source.base, one.path) for one in contents.catalog.sample()]
+        tried = [_transcript_of(path, suffix) for path in audio]
+        if any(map(os.path.exists, tried)):
+            return None
+        return (
+            f"none of the {len(tried)} transcripts looked for exists, such as {tried[0]}; give the suffix of the files "
+            f"beside the audio with {option('--text-suffix')}, or a file of all texts with {option('--transcripts')}"
+        )
 
     def check_done(self, done: Sequence[LineSlice], workspace: Workspace) -> None:
         """Refuse to continue if transcripts next to the audio have changed."""

@@ -125,7 +125,7 @@ def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, ret
     if overwrite:
         raise UsageError(
             f"shards were added to {folder} with {option('--concat-to')}, and {option('--overwrite')} would remove "
-            f"them; choose another directory, or remove {folder} and {Workspace(folder).root} first"
+            f"them; choose another directory, or move {folder} and {Workspace(folder).root} away first"
         )
     if retry_rejects:
         raise UsageError(
@@ -231,7 +231,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     files = list(addition.files())
     size = format_bytes(sum(path.lstat().st_size for path in files))
     notes = [] if options.dry_run else _remove(addition, files)
-    version, out = addition.version - 1, addition.workspace.out
+    version, out = addition.version - 1, Path(absolute(addition.workspace.out))
     tars, manifests = names_in_config(version, addition.shards.start, addition.base.has_shard_manifests)
     outputs = {TARS: str(out / tars), MANIFESTS: str(out / manifests)}
     if main_file(addition.workspace).is_file():

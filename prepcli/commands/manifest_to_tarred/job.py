@@ -240,6 +240,11 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             return names_of_version(self.base.version + 1, self.base.num_shards, num_shards)
         return [*OUTPUT_PATTERNS, *(f"bucket{NUMBER}/{pattern}" for pattern in OUTPUT_PATTERNS)]
 
+    @property
+    def adding(self) -> str:
+        """The option that adds records to a set."""
+        return "" if self.base is not None else f"To add records to it, give {option('--concat-to')} instead. "
+
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
         """The tar or the manifest that an index belongs to."""
         return indexes_of(found, name)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.split.options import Asked
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.planning.hashing import GOLDEN, Hashes, mix64
 
 NO_PART = -1
@@ -131,14 +131,15 @@ def _check(groups: Groups, part: Asked, found: float, target: float, size: NDArr
     def text(amount: float) -> str:
         return f"{amount:,.0f} records" if part.unit == "records" else _hours(amount)
 
+    divide = (
+        f"divide by another field ({option('--by')} FIELD), or draw each record for itself ({option('--by', 'none')})"
+    )
     if len(size) == 1:
-        raise UsageError(
-            f"there is only one {groups.name}, which cannot be in two parts; divide by another field, or none"
-        )
+        raise UsageError(f"there is only one {groups.name}, which cannot be in two parts; {divide}")
     raise UsageError(
         f"part {part.name} asks for {text(target)}, and whole {groups.name}s give {text(found)}: the smallest of "
         f"{len(size):,} has {text(float(size.min()))}, the largest {text(float(size.max()))}; ask for another "
-        "amount, or divide by another field"
+        f"amount, or {divide}"
     )
 
 

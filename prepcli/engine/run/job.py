@@ -64,6 +64,11 @@ class Job(ABC, Generic[UnitT, Contents]):
         return ""
 
     @property
+    def adding(self) -> str:
+        """How to add the input to an output that was made of another, in words for a message; empty if it cannot be."""
+        return ""
+
+    @property
     def elsewhere(self) -> str:
         """The remedy for an output that is in use, in words for a message; empty if the remedy is another OUT."""
         return ""

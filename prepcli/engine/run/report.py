@@ -9,7 +9,7 @@ import msgspec
 from prepcli.engine.publishing.publish import AccountingError, Marker
 from prepcli.engine.publishing.rejects import Budget, asked_for, first_if_all_alike, num_retryable
 from prepcli.engine.state.plan import AnyPlan
-from prepcli.errors import RejectReason
+from prepcli.errors import RejectReason, option
 from prepcli.interface.calls import command_line
 from prepcli.interface.printing import as_text, printable_command
 from prepcli.version import __version__
@@ -133,6 +133,15 @@ def judge(report: Report, budget: Budget) -> None:
     report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath)
     if num_retryable(report.rejects_by_reason):
         report.retry_with = f"{command_line(of_rank=False)} --retry-rejects"  # a launch id is valid for one launch
+
+
+def too_many(report: Report, budget: Budget) -> str:
+    """The message about too many rejects; those that the settings ask for are not counted."""
+    bad = report.rejects - report.left_out
+    return (
+        f"{bad:,} of {report.records_in:,} records were rejected, more than {option('--max-rejects')} allows "
+        f"({budget}); see {report.rejects_filepath}"
+    )
 
 
 _MEASURING = ("fix-durations", "make-manifest", "download")

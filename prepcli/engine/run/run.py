@@ -16,7 +16,7 @@ from prepcli.engine.ranks.launch import has_agreed, has_done, note_done, shares
 from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
 from prepcli.engine.ranks.stealing import Crew, remove_dead_claims
 from prepcli.engine.run.job import AnyJob, RunOptions
-from prepcli.engine.run.report import Report, build_report, judge
+from prepcli.engine.run.report import Report, build_report, judge, too_many
 from prepcli.engine.run.share import do_share, drop_markers
 from prepcli.engine.run.starting import check_inputs, check_sample, claim_output, refuse_other_command
 from prepcli.engine.state.clearing import clear_refused
@@ -342,11 +342,7 @@ def conclude(report: Report, budget: Budget, after: After | None = None) -> Repo
     if after is not None and report.status != "incomplete" and not is_own_rank():
         after(report)
     if report.status == "too_many_rejects":
-        raise TooManyRejectsError(
-            f"{report.rejects:,} of {report.records_in:,} records were rejected, more than {option('--max-rejects')} "
-            f"allows ({budget}); see {report.rejects_filepath}",
-            report,
-        )
+        raise TooManyRejectsError(too_many(report, budget), report)
     return report
 
 

@@ -57,7 +57,7 @@ def refuse_other_command(job: AnyJob, workspace: Workspace, options: RunOptions)
     if stored is not None and stored.command != job.command:
         raise UsageError(
             f"{workspace.named} was made differently: by {stored.command}, not {job.command}. Choose "
-            f"{_elsewhere(job, workspace)}, or remove {workspace.named} and {workspace.root} first"
+            f"{_elsewhere(job, workspace)}, or move {workspace.named} and {workspace.root} away first"
         )
 
 
@@ -107,7 +107,9 @@ def _made_differently(run: "Run", stored: StoredPlan) -> str:
     elsewhere = _elsewhere(run.job, run.workspace)
     if not run.options.overwrite:
         kept = run.job.kept_by_overwrite
-        advice = f"Choose {elsewhere}, or give {option('--overwrite')} to start again{kept and f' ({kept})'}"
+        earlier = {file.get("sha256") for file in stored.inputs}
+        add = run.job.adding if earlier.isdisjoint(file.sha256 for file in run.plan.inputs) else ""
+        advice = f"{add}Choose {elsewhere}, or give {option('--overwrite')} to start again{kept and f' ({kept})'}"
     elif has_done(run.workspace, run.options.rank, "overwrite"):
         advice = f"Choose {elsewhere}, or start a new job, whose first start will clear this one"
     else:

@@ -95,8 +95,8 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
     if stock.ours and command not in ("", job.command):
         raise UsageError(
             f"{out} has {len(stock.ours):,} file(s) that {command or 'an unknown command'} has written; {job.command} "
-            f"does not remove them, because they may be its inputs: choose {elsewhere}, or remove {out} and "
-            f"{workspace.root} first"
+            f"does not remove them, because they may be its inputs: choose {elsewhere}, or move {out} and "
+            f"{workspace.root} away first"
         )
     if not stock.mistakable:
         return

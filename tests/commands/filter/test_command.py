@@ -200,6 +200,8 @@ def test_values_that_do_not_compare_are_rejects(tmp_path: Path) -> None:
     manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = prepcli("filter", manifest, tmp_path / "out.json", "--keep", "x > 1", "--max-rejects", 2)
     assert done.code == 0, done.err
+    refused = prepcli("filter", manifest, tmp_path / "more.json", "--keep", "x > 1", "--max-rejects", 1)
+    assert (refused.code, "2 of 7 records were rejected, more than" in refused.err) == (3, True)
     assert [r["audio_filepath"] for r in read_lines(tmp_path / "out.json")] == ["a/1.wav", "a/4.wav"]
     assert [(r["reject_reason"], r["manifest_line"]) for r in rejects(tmp_path / "out.json")] == [
         ("filtered", 1),

@@ -25,6 +25,15 @@ class TestTexts:
             ("b/y.flac", "missing_field"),
         ]
 
+    def test_none_beside_the_audio(self, audio: Path) -> None:
+        """Most likely the suffix is wrong, so no manifest without a record is made."""
+        words = (audio, audio / "m.json", "--text-suffix", ".lab")
+        done = make(*words, "--max-rejects", 0.05, code=2)
+        assert f"none of the 3 transcripts looked for exists, such as {audio}/a/x.lab; give" in done.error_line
+        assert not (audio / "m.json").exists()
+        make(*words)
+        assert len(rejects(audio / "m.json")) == 3
+
     def test_two_files_beside_one_transcript(self, audio: Path) -> None:
         write_audio(audio / "a/x.flac", 0.5)
         (audio / "a/x.txt").write_text("whose?")
@@ -33,6 +42,7 @@ class TestTexts:
         make(audio, audio / "m.json", "--text-suffix", ".txt")
         assert paths(audio / "m.json") == ["b/x.wav", "b/y.flac"]
         assert [r["audio_filepath"] for r in rejects(audio / "m.json")] == ["a/x.flac", "a/x.wav"]
+        assert "give them different names, or a CSV" in rejects(audio / "m.json")[0]["reject_detail"]
 
     def test_three_columns(self, audio: Path, tmp_path: Path) -> None:
         """As in LJSpeech: without a header, and with the text as it is written and as it is read."""

@@ -416,13 +416,24 @@ def test_undo_removes_nothing_that_it_does_not_know(tmp_path: Path) -> None:
     )
 
 
-def test_undo_can_name_what_was_added(tmp_path: Path) -> None:
+def test_new_records_for_a_set_that_exists(tmp_path: Path) -> None:
+    """--overwrite is not the way to add them, so the way is said first."""
+    out, second = make(tmp_path)
+    done = tarred(second, out, "--num-shards", 3, *BASE)
+    assert (done.code, "To add records to it, give --concat-to instead. Choose" in done.error_line) == (2, True)
+    done = tarred(tmp_path / "first.json", out, "--num-shards", 2, *BASE)
+    assert (done.code, "--concat-to" in done.error_line) == (2, False)
+
+
+def test_undo_can_name_what_was_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, second = make(tmp_path)
     add(out, second)
     done = tarred(tmp_path / "first.json", "--concat-to", out, "--undo-concat")
     assert (done.code, f"the last addition to {out} (version 1) was {second}, not" in done.error_line) == (2, True)
-    done = tarred(second, "--concat-to", out, *BASE, "--undo-concat")
+    monkeypatch.chdir(tmp_path)
+    done = tarred(second, "--concat-to", "out", *BASE, "--undo-concat", "--json")
     assert done.code == 0, done.err
+    assert done.json["outputs"]["tarred_audio_filepaths"] == f"{out}/audio__OP_0..2_CL_.tar"
     done = tarred("--undo-concat", out)
     assert (done.code, "has no earlier version" in done.error_line) == (2, True)
     done = undo(tmp_path / "nothing")
