@@ -11,6 +11,7 @@ from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.presets import PRESETS
 from prepcli.commands.filter.report import RuleTally
 from prepcli.commands.filter.rules import (
+    NEEDS_A_NUMBER,
     FieldCheck,
     MakeRuleCollector,
     quantiles_of,
@@ -63,6 +64,7 @@ class Planning:
         self._held: _Held | None = _Held(self._folder) if {"unique", "sample"} & self._bits.keys() else None
         self._has_records = False
         self._labels: list[str] = []
+        self._num_without_number, self._without_number = 0, ""
 
     def plan(self) -> SelectionPlan:
         """Read the manifests, and make the plan; its facts have the sums for the report.
@@ -158,6 +160,8 @@ class Planning:
             for name, preset in PRESETS.items()
             if name in self._options.preset
         ]
+        if self._num_without_number:
+            notes.append(f"quantile leaves out {self._num_without_number:,} records, such as: {self._without_number}")
         sample = self._options.sample
         if sample is not None and sample > self._tally.num_kept:
             notes.append(f"{option('--sample', f'{sample:g}')}: only {self._tally.num_kept:,} records are left")
@@ -174,7 +178,11 @@ class Planning:
         )
 
     def _quantiles(self) -> dict[Quantile, float]:
-        """The values of `quantile(...)`, exact, by linear interpolation; NaN without values."""
+        """The values of `quantile(...)`, exact, by linear interpolation; NaN without values.
+
+        Raises:
+            UsageError: no value is a number, and some are of another type.
+        """
         found = quantiles_of(self._rules)
         if not found:
             return {}
@@ -182,12 +190,18 @@ class Planning:
         numbers = [Growing(self._folder, np.float64) for _ in wanted]
 
         def see(_: int, part: Part) -> None:
+            for problem in part.problems:
+                if problem.detail.endswith(NEEDS_A_NUMBER):
+                    self._num_without_number += 1
+                    self._without_number = self._without_number or problem.detail
             for kept, more in zip(numbers, part.collected.numbers, strict=True):
                 kept.append(more)
 
         columns = self._columns(MakeRuleCollector((), wanted=wanted))
         self._selector.read(columns, self._workspace, self._num_workers, see)
         arrays = dict(zip(wanted, (kept.array() for kept in numbers), strict=True))
+        if self._num_without_number and not any(map(len, arrays.values())):
+            raise UsageError(f"no record has a number for quantile: {self._without_number}")
         return {one: _quantile(arrays[one.argument], one.share) for one in found}
 
 

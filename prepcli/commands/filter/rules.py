@@ -24,12 +24,15 @@ from prepcli.commands.filter.grammar import (
 )
 from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.presets import PRESETS
+from prepcli.commands.score.options import FIELDS
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.jobs.selection import did_you_mean
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.parts import Part
 
 MAX_RULES = 64
+NEEDS_A_NUMBER = ", and quantile needs a number"
+"""The end of the detail of a reject for a value that `quantile` cannot use."""
 GROUPS = ("lang", "speaker")
 """The fields by which the report divides the dropped hours and records."""
 
@@ -150,7 +153,7 @@ class RuleCollector:
         numbers = []
         for operand in self._make.wanted:
             of_all = block.values(operand)
-            of_all.check(("number",), "quantile")
+            of_all.check(("number",), "quantile")  # the detail of its reject ends with `NEEDS_A_NUMBER`
             numbers.append(of_all.numbers[of_all.there])
         drops = np.zeros(len(values[0]), np.uint64)
         for bit, rule in enumerate(self._make.rules if not self._make.wanted else ()):
@@ -255,10 +258,17 @@ class FieldCheck:
             return
         if name in self._misfits:
             raise self._misfit(rule, one, name)
-        hint = did_you_mean(name, lacking, DERIVED)
+        hint = _measured_by(name) or did_you_mean(name, lacking, DERIVED)
         if rule.of_preset:
             raise UsageError(f"{rule.name} needs the field {name}, and no record of {lacking[0]} has it{hint}")
         raise mistake(rule.name, rule.text, one.at, f"no record has the field {name}{hint}")
+
+
+def _measured_by(name: str) -> str:
+    """The command that measures a field, in words; empty for a field that `score` does not have."""
+    return next(
+        (f"; prepcli score --fields {group} measures it" for group, names in FIELDS.items() if name in names), ""
+    )
 
 
 def quantiles_of(rules: Sequence[Rule]) -> list[Quantile]:

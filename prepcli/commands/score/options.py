@@ -9,7 +9,17 @@ from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, Channel, Manifest, SetInput
 
-GROUPS = ("basic", "bandwidth_sdp", "speech", "text")
+FIELDS = {
+    "basic": (
+        *("bandwidth", "loudness", "peak_db", "dc", "clipped", "snr", "silence_share", "silence_start", "silence_end"),
+        *("equal_channels", "char_rate", "word_rate", "unique_words", "longest_word"),
+    ),
+    "bandwidth_sdp": ("bandwidth_sdp",),
+    "speech": ("speech_share", "speech_start", "speech_end", "speech_segments", "longest_pause"),
+    "text": ("text_lang", "text_lang_probability"),
+}
+"""The fields of each group, in the order of the documentation."""
+GROUPS = tuple(FIELDS)
 
 
 @dataclass(frozen=True, kw_only=True)

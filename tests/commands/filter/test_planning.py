@@ -51,6 +51,21 @@ def test_quantiles_are_those_of_numpy(share: float, plan: Plan) -> None:
     assert kept.tolist() == [*(np.array(values) <= np.quantile(values, share)).tolist(), False]
 
 
+def test_quantiles_say_what_they_leave_out(plan: Plan) -> None:
+    found = plan([4, "a", 1, [2], None, 3], keep=("duration <= quantile(x, 0.5) and not missing(x)",))
+    assert found.contents.codes.tolist() == [0, 0, 0, 0, 1, 0]
+    assert found.notes == ['quantile leaves out 2 records, such as: x is "a", and quantile needs a number']
+    with pytest.raises(UsageError, match='no record has a number for quantile: x is "a"'):
+        plan(["a", None], keep=("duration <= quantile(x, 0.5)",))
+
+
+def test_fields_of_score_are_named(plan: Plan) -> None:
+    with pytest.raises(UsageError, match="no record has the field snr; prepcli score --fields basic measures it"):
+        plan([1], keep=("snr > 20",))
+    with pytest.raises(UsageError, match="speech_share; prepcli score --fields speech measures it"):
+        plan([1], drop=("speech_share < 0.5",))
+
+
 def test_all_problems_are_kept_when_parts_wait(tmp_path: Path, plan: Plan) -> None:
     found = plan([1, "a", 2, 1], keep=("x >= 1",), unique="x")
     assert [(one.line, one.reason.value) for one in found.contents.problems] == [(2, "bad_field")]
