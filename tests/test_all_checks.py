@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.running import clean_environment, run_process
+from tests.support.running import Outcome, clean_environment, run_process
 
 SCRIPT = Path(__file__).parents[1] / "scripts/test.sh"
 
@@ -23,16 +23,28 @@ SCRIPT = Path(__file__).parents[1] / "scripts/test.sh"
     ],
 )
 def test_exit_codes(tmp_path: Path, fails: str, returned: int, code: int, last: str) -> None:
-    """With stand-ins for Python and shellcheck; pytest returns 5 if it finds no test."""
+    """Pytest returns 5 if it finds no test."""
+    done = checks(tmp_path, fails, returned, UV_RESOLUTION="highest")
+    assert (done.code, done.out.splitlines()[-1]) == (code, last), done
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_types_of_the_lowest_dependencies_are_not_checked(tmp_path: Path) -> None:
+    done = checks(tmp_path, "mypy", 3, UV_RESOLUTION="lowest-direct")
+    assert (done.code, "test: mypy: skipped" in done.out) == (0, True), done
+    assert checks(tmp_path, "ruff", 3, UV_RESOLUTION="lowest-direct").code == 1
+
+
+def checks(tmp_path: Path, fails: str, returned: int, **environ: str) -> Outcome:
+    """Run the script with stand-ins for Python and shellcheck; a call of Python with `fails` returns `returned`."""
     for name, body in {"python": f'case "$*" in *"{fails}"*) exit {returned};; esac', "shellcheck": "exit 0"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
-    (tmp_path / "tmp").mkdir()
-    environ = clean_environment(
+    (tmp_path / "tmp").mkdir(exist_ok=True)
+    known = clean_environment(
         PREPCLI_PYTHON=str(tmp_path / "python"),
         PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
         TMPDIR=str(tmp_path / "tmp"),
+        **environ,
     )
-    done = run_process(["bash", SCRIPT, "tests/no_such_test.py"], env=environ)
-    assert (done.code, done.out.splitlines()[-1]) == (code, last), done
-    assert not list((tmp_path / "tmp").iterdir())
+    return run_process(["bash", SCRIPT, "tests/no_such_test.py"], env=known)
