@@ -1,10 +1,12 @@
-"""Limits for the values in headers, checked before memory is allocated.
+"""Limits for the values in headers, checked before memory is allocated, and for segments of files.
 
 Damaged and hostile headers have rates of gigahertz and lengths of centuries.
 """
 
+from math import inf
+
 from prepcli.audio.info import AudioInfo, unreadable
-from prepcli.errors import UsageError, option
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 
 MIN_SAMPLING_RATE, MAX_SAMPLING_RATE = 1_000, 768_000
 """Limits of sampling rates (Hz), for files and options. Together they limit the ratio of any resampling."""
@@ -49,3 +51,51 @@ def check_target_rate(rate: int | None) -> None:
             f"{option('--target-sample-rate', rate)} is not a sampling rate in Hz; "
             f"give one from {MIN_SAMPLING_RATE} to {MAX_SAMPLING_RATE}"
         )
+
+
+def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
+    """Return the samples of a segment of a file.
+
+    Seconds become samples by rounding half up, as in `lhotse.utils.compute_num_samples`. A segment that ends up to 20
+    ms after the file is cut at the end of the file.
+
+    Args:
+        info: the file.
+        offset: in seconds.
+        duration: in seconds; None: to the end.
+
+    Returns:
+        The first sample and the number of samples.
+
+    Raises:
+        RecordRejected: BEYOND_AUDIO for a segment that ends later, or starts at or after the end; BAD_OFFSET and
+            BAD_DURATION for numbers that are not a segment.
+    """
+    rate, total = info.sampling_rate, info.num_samples
+    if not 0 <= offset < inf:
+        raise RecordRejected(RejectReason.BAD_OFFSET, f"offset {offset} s is not a position in the audio")
+    start = info.samples_in(offset)
+    if start >= total:
+        raise RecordRejected(
+            RejectReason.BEYOND_AUDIO,
+            f"offset {offset:.10g} s is not before the end of the audio ({info.duration:.3f} s)",
+        )
+    if duration is None:
+        return start, total - start
+    if not 0 < duration < inf:
+        raise RecordRejected(RejectReason.BAD_DURATION, f"duration {duration} s is not a length")
+    length = info.samples_in(duration)
+    excess = start + length - total
+    if excess > 0:
+        if excess > SAME_SECONDS * rate:  # a smaller excess is cut off at the end of the file
+            raise RecordRejected(
+                RejectReason.BEYOND_AUDIO,
+                f"offset {offset:.10g} s + duration {duration:.10g} s ends {excess / rate:.3f} s "
+                f"after the end of the audio ({info.duration:.3f} s)",
+            )
+        length = total - start
+    if not length:
+        raise RecordRejected(
+            RejectReason.BAD_DURATION, f"duration {duration:.10g} s is less than half a sample at {rate} Hz"
+        )
+    return start, length

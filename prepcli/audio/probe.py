@@ -11,9 +11,11 @@ from contextlib import nullcontext
 from prepcli.audio import containers, ffmpeg, flac, mpeg, ogg, riff, sox
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import check_claims
-from prepcli.audio.opening import name_of, open_source, used
+from prepcli.audio.opening import AudioSource, name_of, open_source, used
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import READING, ByteSource, Source
+from prepcli.errors import RecordRejected
+from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.paths import AnyPath
 
@@ -22,6 +24,47 @@ _BLOCK = 4096
 # libsndfile's names of containers that differ from the file extension, each with the extension.
 _FORMATS = {"wavex": "wav"}
 _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
+
+
+def probe(source: AudioSource, name: str = "") -> AudioInfo:
+    """Return the properties of a source, and note that this process is reading it; `name` is for messages.
+
+    Raises:
+        RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
+            truncated.
+    """
+    name = name or name_of(source)
+    take_in_hand(name)
+    return probe_bytes(source, name) if isinstance(source, bytes) else probe_file(source, name)
+
+
+class Probes:
+    """Probes files, and remembers the results, so that the segments of a file share one probe."""
+
+    def __init__(self, size: int = 1 << 14) -> None:
+        """`size`: maximum number of files to remember; 1 is enough if the segments of a file are neighbours."""
+        self._size = size
+        self._known: dict[str, AudioInfo | RecordRejected] = {}
+
+    def __call__(self, path: str) -> AudioInfo:
+        """Return the properties of a file; raises as `probe`, also if the reject is remembered."""
+        known = self._known.get(path)
+        if known is None:
+            if len(self._known) >= self._size:
+                self._known.clear()
+            try:
+                known = probe(path)
+            except RecordRejected as rejected:
+                known = rejected
+            self._known[path] = known
+        if isinstance(known, RecordRejected):
+            raise RecordRejected(known.reason, known.detail)
+        return known
+
+    def seconds(self, path: str) -> float:
+        """Return the duration of a file; raises as `probe`."""
+        seconds = plain_wav_seconds(path)
+        return self(path).duration if seconds is None else seconds
 
 
 def probe_bytes(data: bytes, name: str) -> AudioInfo:

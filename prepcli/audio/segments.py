@@ -14,9 +14,8 @@ from prepcli.audio.channels import MIX, Channel, chosen_channel, mean_of_channel
 from prepcli.audio.check import check_copy, check_decoded
 from prepcli.audio.encode import WRITABLE, encodable_rate, encode, lossless_subtype, to_float32
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.limits import SAME_SECONDS
+from prepcli.audio.limits import SAME_SECONDS, segment_samples
 from prepcli.audio.opening import AudioSource, name_of, read_whole
-from prepcli.audio.probe import plain_wav_seconds, probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.audio.resample import resample
 from prepcli.errors import RecordRejected, RejectReason
@@ -282,47 +281,6 @@ def whole(source: AudioSource, info: AudioInfo, name: str = "") -> Segment:
     return Segment(source, info, 0, info.num_samples, None, name or name_of(source))
 
 
-def probe(source: AudioSource, name: str = "") -> AudioInfo:
-    """Return the properties of a source, and note that this process is reading it; `name` is for messages.
-
-    Raises:
-        RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
-            truncated.
-    """
-    name = name or name_of(source)
-    take_in_hand(name)
-    return probe_bytes(source, name) if isinstance(source, bytes) else probe_file(source, name)
-
-
-class Probes:
-    """Probes files, and remembers the results, so that the segments of a file share one probe."""
-
-    def __init__(self, size: int = 1 << 14) -> None:
-        """`size`: maximum number of files to remember; 1 is enough if the segments of a file are neighbours."""
-        self._size = size
-        self._known: dict[str, AudioInfo | RecordRejected] = {}
-
-    def __call__(self, path: str) -> AudioInfo:
-        """Return the properties of a file; raises as `probe`, also if the reject is remembered."""
-        known = self._known.get(path)
-        if known is None:
-            if len(self._known) >= self._size:
-                self._known.clear()
-            try:
-                known = probe(path)
-            except RecordRejected as rejected:
-                known = rejected
-            self._known[path] = known
-        if isinstance(known, RecordRejected):
-            raise RecordRejected(known.reason, known.detail)
-        return known
-
-    def seconds(self, path: str) -> float:
-        """Return the duration of a file; raises as `probe`."""
-        seconds = plain_wav_seconds(path)
-        return self(path).duration if seconds is None else seconds
-
-
 def locate(
     source: AudioSource,
     info: AudioInfo,
@@ -374,54 +332,6 @@ def _channel(info: AudioInfo, named: object, policy: Policy, name: str) -> Chann
             f"channel is {taken!r}; {name} has {info.num_channels} channels, counted from 0",
         )
     return taken
-
-
-def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
-    """Return the samples of a segment of a file.
-
-    Seconds become samples by rounding half up, as in `lhotse.utils.compute_num_samples`. A segment that ends up to 20
-    ms after the file is cut at the end of the file.
-
-    Args:
-        info: the file.
-        offset: in seconds.
-        duration: in seconds; None: to the end.
-
-    Returns:
-        The first sample and the number of samples.
-
-    Raises:
-        RecordRejected: BEYOND_AUDIO for a segment that ends later, or starts at or after the end; BAD_OFFSET and
-            BAD_DURATION for numbers that are not a segment.
-    """
-    rate, total = info.sampling_rate, info.num_samples
-    if not 0 <= offset < inf:
-        raise RecordRejected(RejectReason.BAD_OFFSET, f"offset {offset} s is not a position in the audio")
-    start = info.samples_in(offset)
-    if start >= total:
-        raise RecordRejected(
-            RejectReason.BEYOND_AUDIO,
-            f"offset {offset:.10g} s is not before the end of the audio ({info.duration:.3f} s)",
-        )
-    if duration is None:
-        return start, total - start
-    if not 0 < duration < inf:
-        raise RecordRejected(RejectReason.BAD_DURATION, f"duration {duration} s is not a length")
-    length = info.samples_in(duration)
-    excess = start + length - total
-    if excess > 0:
-        if excess > SAME_SECONDS * rate:  # a smaller excess is cut off at the end of the file
-            raise RecordRejected(
-                RejectReason.BEYOND_AUDIO,
-                f"offset {offset:.10g} s + duration {duration:.10g} s ends {excess / rate:.3f} s "
-                f"after the end of the audio ({info.duration:.3f} s)",
-            )
-        length = total - start
-    if not length:
-        raise RecordRejected(
-            RejectReason.BAD_DURATION, f"duration {duration:.10g} s is less than half a sample at {rate} Hz"
-        )
-    return start, length
 
 
 def decode(segment: Segment) -> "NDArray[Any]":

@@ -13,8 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.probe import Probes
 from prepcli.audio.resample import resample
-from prepcli.audio.segments import CONTEXT, Probes, decode_mono, locate
+from prepcli.audio.segments import CONTEXT, decode_mono, locate
 from prepcli.engine.run.crashes import DECODING, crash_is_a_workers, with_notes
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason

@@ -25,8 +25,8 @@ import typer
 from numpy.typing import NDArray
 
 from prepcli.audio.info import AudioInfo
+from prepcli.audio.limits import segment_samples
 from prepcli.audio.probe import probe_file
-from prepcli.audio.segments import segment_samples
 from prepcli.cli.building import build_command
 from prepcli.cli.mistakes import ExplainingCommand, run_app
 from prepcli.commands.download.speaker import speaker_name

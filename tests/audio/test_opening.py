@@ -10,16 +10,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.audio.segments import (
-    MELS,
-    SHAR_CODES,
-    WENET,
-    TargetFormat,
-    decode,
-    encoded,
-    locate,
-    probe,
-)
+from prepcli.audio.probe import probe
+from prepcli.audio.segments import MELS, SHAR_CODES, WENET, TargetFormat, decode, encoded, locate
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.storage import ahead
 from prepcli.storage.addresses import ByteRange

@@ -9,6 +9,7 @@ import pytest
 import soundfile
 
 from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import probe
 from prepcli.audio.segments import (
     MELS,
     POLICIES,
@@ -25,7 +26,6 @@ from prepcli.audio.segments import (
     decode,
     encoded,
     locate,
-    probe,
     with_channel,
 )
 from prepcli.errors import RecordRejected, RejectReason

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio import probe as probing
+from prepcli.audio.info import AudioInfo
+from prepcli.audio.probe import Probes, probe_bytes, probe_file
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
@@ -141,3 +143,29 @@ def test_running_out_of_descriptors_is_not_a_reject(tmp_path: Path, speech: Samp
             probe_file(tmp_path / "a.wav")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_file_is_probed_once_while_it_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+
+    def probe(path: str) -> AudioInfo:
+        looked_at.append(path)
+        if path == "bad.wav":
+            raise RecordRejected(RejectReason.UNREADABLE_AUDIO, "bad.wav ends early")
+        return AudioInfo("wav", "PCM_16", 16000, 32000, 1, 44)
+
+    monkeypatch.setattr(probing, "probe", probe)
+    probes = Probes(2)
+    rejects = []
+    for path in ("a.wav", "bad.wav", "a.wav", "bad.wav"):
+        try:
+            assert probes(path).duration == 2.0
+        except RecordRejected as rejected:
+            rejects.append(rejected)
+    assert looked_at == ["a.wav", "bad.wav"]
+    first, second = rejects
+    assert first is not second, "each record gets a reject of its own, without the traceback of the other"
+    assert (first.reason, first.detail) == (second.reason, second.detail)
+    probes("b.wav")  # one too many
+    probes("a.wav")
+    assert looked_at == ["a.wav", "bad.wav", "b.wav", "a.wav"]

@@ -2,7 +2,7 @@
 
 import time
 
-from prepcli.audio import segments
+from prepcli.audio import probe as probing
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_file
 from prepcli.cli.app import main
@@ -19,6 +19,6 @@ def probe_slowly(path: str, name: str) -> AudioInfo:
 
 
 if __name__ == "__main__":
-    segments.__dict__["probe_file"] = probe_slowly
+    probing.__dict__["probe_file"] = probe_slowly
     line_slices.MIN_UNIT_BYTES = 1500
     main()

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.encode import encode, to_float32
+from prepcli.audio.probe import probe
 from prepcli.audio.resample import resample
-from prepcli.audio.segments import decode, probe, whole
+from prepcli.audio.segments import decode, whole
 from prepcli.commands.download.corpus_unpack import FetchBar
 from prepcli.commands.download.fetch import Archive, fetch
 from prepcli.commands.download.prepare import exclusive_lock

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from prepcli.audio.segments import TargetFormat, convert, probe, whole
+from prepcli.audio.probe import probe
+from prepcli.audio.segments import TargetFormat, convert, whole
 from prepcli.commands.download.data_set import CorpusPart, workspace_of
 from prepcli.commands.download.index import IndexLine, LineIndex, LineRange
 from prepcli.commands.download.options import (

@@ -19,11 +19,10 @@ import msgspec
 from prepcli.audio import shorten
 from prepcli.audio.encode import encode
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo
-from prepcli.audio.limits import check_claims
+from prepcli.audio.limits import check_claims, segment_samples
 from prepcli.audio.opening import open_source
 from prepcli.audio.probe import probe_file
 from prepcli.audio.read import read_segment
-from prepcli.audio.segments import segment_samples
 from prepcli.commands.download.conversations import (
     Conversation,
     SlicedCorpus,

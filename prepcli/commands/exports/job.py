@@ -6,15 +6,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from prepcli.audio.channels import channels_note
 from prepcli.audio.opening import read_whole
-from prepcli.audio.segments import (
-    EncodedAudio,
-    Policy,
-    Segment,
-    TargetFormat,
-    encoded,
-    locate,
-    probe,
-)
+from prepcli.audio.probe import probe
+from prepcli.audio.segments import EncodedAudio, Policy, Segment, TargetFormat, encoded, locate
 from prepcli.commands.exports.options import ExportOptions
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.state.plan import Plan

@@ -8,7 +8,8 @@ import numpy as np
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.opening import read_whole
-from prepcli.audio.segments import CODES, Segment, decode_mono, locate, probe
+from prepcli.audio.probe import probe
+from prepcli.audio.segments import CODES, Segment, decode_mono, locate
 from prepcli.audio.source import refuse
 from prepcli.commands.extend_codec_codes.uses import Use
 from prepcli.errors import InputChangedError, RecordRejected, same_command

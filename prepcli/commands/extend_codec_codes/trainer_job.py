@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from prepcli.audio.segments import probe
+from prepcli.audio.probe import probe
 from prepcli.commands.extend_codec_codes.codec_job import RecordCodesJob
 from prepcli.commands.extend_codec_codes.content import record_audio
 from prepcli.commands.extend_codec_codes.encoding import Codes, UnitEncoder

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from prepcli.audio.encode import to_int16
 from prepcli.audio.fingerprint import fingerprint
-from prepcli.audio.segments import DUPLICATES, Probes, decode, locate
+from prepcli.audio.probe import Probes
+from prepcli.audio.segments import DUPLICATES, decode, locate
 from prepcli.commands.find_duplicates.groups import GroupWriter, equal_keys, with_several
 from prepcli.commands.find_duplicates.near import Fingerprints
 from prepcli.commands.find_duplicates.options import AUDIO, NEAR_AUDIO, FindDuplicates

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.segments import Probes
+from prepcli.audio.probe import Probes
 from prepcli.commands.fix_durations.options import FixDurations
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report

@@ -8,7 +8,7 @@ import msgspec
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.segments import probe
+from prepcli.audio.probe import probe
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, RejectReason
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from prepcli.audio.encode import encodable_rate, encode
-from prepcli.audio.segments import PAGE, decode, locate, probe
+from prepcli.audio.probe import probe
+from prepcli.audio.segments import PAGE, decode, locate
 from prepcli.commands.inspect.examples import Example
 from prepcli.commands.inspect.kinds import Subject
 from prepcli.commands.inspect.record import Located, named_audio

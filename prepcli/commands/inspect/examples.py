@@ -63,23 +63,34 @@ class Examples:
     sample: EvenSample[Example] = field(default_factory=lambda: EvenSample(NUM_SAMPLED))
     extremes: dict[str, list[tuple[float, Example]]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, rows: Sequence[dict[str, Any]], lines: Sequence[int], measured: Mapping[str, Values]) -> "Examples":
-        """Return the examples among rows. `lines`: the line of each row; `measured`: measures by their name."""
+    def add(
+        self, rows: Sequence[dict[str, Any]], lines: Sequence[int], measured: Mapping[str, Values], lines_before: int
+    ) -> None:
+        """Add the next rows of a file.
+
+        Args:
+            rows: the rows.
+            lines: the line of each row.
+            measured: measures by their name.
+            lines_before: number of lines that precede `lines`.
+        """
 
         def row(at: int) -> Example:
-            return Example([], "", lines[at], rows[at])
+            return Example([], "", lines[at] + lines_before, rows[at])
 
-        numbers: EvenSample[int] = EvenSample(NUM_SAMPLED)
-        numbers.add(range(len(rows)))
-        found = cls(EvenSample(NUM_SAMPLED, list(map(row, numbers.items)), numbers.stride, numbers.num_seen))
+        self.sample.add_some(len(rows), row)
         for measure in MEASURES:
             places, values = measured[measure.name]
             for end, sign in ((measure.low, 1), (measure.high, -1)):
-                if end and len(values):
+                if end and len(values) and self._may_keep(end, sign, values):
                     first = np.argsort(sign * values, kind="stable")[:NUM_EXTREME].tolist()
-                    found._keep(end, sign, [(float(values[at]), row(int(places[at]))) for at in first])
-        return found
+                    self._keep(end, sign, [(float(values[at]), row(int(places[at]))) for at in first])
+
+    def _may_keep(self, end: str, sign: int, values: npt.NDArray[np.floating[Any]]) -> bool:
+        """Whether one of the values is more extreme than those that are kept; most blocks have none."""
+        kept = self.extremes.get(end, [])
+        most = values.min() if sign > 0 else values.max()
+        return len(kept) < NUM_EXTREME or bool(sign * most < sign * kept[-1][0])
 
     def merge(self, later: "Examples", lines_before: int = 0, file: str = "") -> None:
         """Add later examples: `lines_before` lines of the same file precede them, or they are of `file`."""

@@ -1,7 +1,5 @@
 """Records and hours by language and speaker, for the page and for a CSV file."""
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -48,6 +46,9 @@ def shares_by(groups: Iterable[Group], name: Literal["language", "speaker"]) -> 
 
 def csv_of(groups: Iterable[Group]) -> str:
     """Return the table as CSV, one line per language and speaker."""
+    import csv  # only for this file
+    import io
+
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADING)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.segments import probe
+from prepcli.audio.probe import probe
 from prepcli.commands.inspect.kinds import Subject, what_is
 from prepcli.commands.inspect.report import FoundAudio, FoundRecord
 from prepcli.engine.run.crashes import map_refusing_crashes

@@ -1,6 +1,6 @@
 """An evenly spread sample of a stream of unknown length."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -21,8 +21,12 @@ class EvenSample(Generic[Item]):
 
     def add(self, items: Sequence[Item]) -> None:
         """Add the next items of the stream."""
-        self.items += items[-self.num_seen % self.stride :: self.stride]
-        self.num_seen += len(items)
+        self.add_some(len(items), items.__getitem__)
+
+    def add_some(self, count: int, item: Callable[[int], Item]) -> None:
+        """Add the next `count` items of the stream; `item` returns one of them by its number, from 0."""
+        self.items += map(item, range(-self.num_seen % self.stride, count, self.stride))
+        self.num_seen += count
         self._thin(self.stride)
 
     def merge(self, other: "EvenSample[Item]") -> None:

@@ -115,7 +115,7 @@ class Tally:
         }
         for name, (_, values) in measured.items():
             self.columns[name].append(values.astype(np.float32))
-        self.examples.merge(Examples.of(rows, found.lines, measured), self.lines)
+        self.examples.add(rows, found.lines, measured, self.lines)
 
     def _speeds(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> Values:
         chars = np.array(list(map(len, texts(rows, "text"))), np.float64)

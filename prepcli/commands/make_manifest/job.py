@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import msgspec
 
 from prepcli.audio.info import AudioInfo, unreadable
+from prepcli.audio.limits import segment_samples
 from prepcli.audio.opening import open_source
-from prepcli.audio.probe import plain_wav_seconds, probe_bytes
-from prepcli.audio.segments import Probes, segment_samples
+from prepcli.audio.probe import Probes, plain_wav_seconds, probe_bytes
 from prepcli.audio.source import refuse
 from prepcli.commands.make_manifest.entries import Catalog, SourceEntry, encodable, write_catalog
 from prepcli.commands.make_manifest.formats import source_of, with_stems

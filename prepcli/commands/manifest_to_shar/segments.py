@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from prepcli.audio.encode import LOSSLESS
-from prepcli.audio.probe import probe_bytes
-from prepcli.audio.segments import EncodedAudio, Policy, Probes, Segment, TargetFormat, encoded, locate
+from prepcli.audio.probe import Probes, probe_bytes
+from prepcli.audio.segments import EncodedAudio, Policy, Segment, TargetFormat, encoded, locate
 from prepcli.errors import RecordRejected, naming
 
 CACHE_BYTES = 256 << 20

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from prepcli.audio.channels import MIX, SEVERAL_CHANNELS, channels_note
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.limits import SAME_SECONDS
+from prepcli.audio.limits import SAME_SECONDS, segment_samples
 from prepcli.audio.opening import read_whole
+from prepcli.audio.probe import probe
 from prepcli.audio.segments import (
     TARRED,
     TARRED_SLICES,
@@ -22,8 +23,6 @@ from prepcli.audio.segments import (
     TargetFormat,
     encoded,
     locate,
-    probe,
-    segment_samples,
     with_channel,
 )
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout, TarSet

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from prepcli.audio.segments import SCORE, Probes, locate, with_channel
+from prepcli.audio.probe import Probes
+from prepcli.audio.segments import SCORE, locate, with_channel
 from prepcli.commands.score.audio import audio_measures
 from prepcli.commands.score.options import Score
 from prepcli.commands.score.text import language_of, text_measures

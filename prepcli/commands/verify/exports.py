@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from prepcli.audio.encode import LOSSLESS
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.segments import probe
+from prepcli.audio.probe import probe
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, check_audio, repeated
 from prepcli.commands.verify.trainer_codes import check_omnivoice, check_qwen, find_omnivoice, find_qwen

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prepcli.audio.limits import SAME_SECONDS
-from prepcli.audio.segments import Probes, segment_samples
+from prepcli.audio.limits import SAME_SECONDS, segment_samples
+from prepcli.audio.probe import Probes
 from prepcli.commands.extend_context_audio.bundle_lines import FIELDS, PATH, SIMILARITY
 from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.commands.verify.plain_codes import CodesFiles

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prepcli.audio.segments import probe
+from prepcli.audio.probe import probe
 from prepcli.commands.verify.shards import Hashed, ShardReport
 from prepcli.errors import RecordRejected
 from prepcli.formats import qwen3_tts

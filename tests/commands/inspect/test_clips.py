@@ -50,7 +50,7 @@ def test_the_audio_of_a_set_lies_in_its_tars(
         cut.append(clips)
         return ""
 
-    monkeypatch.setattr("prepcli.commands.inspect.command.page_of", page_without)
+    monkeypatch.setattr("prepcli.commands.inspect.page.page_of", page_without)
     path = request.getfixturevalue(kind)
     assert prepcli("inspect", path, "--html", tmp_path / "page.html").code == 0
     (clips,) = cut

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.audio import segments
+from prepcli.audio import probe as probing
 from tests.conftest import MINI_CORPUS
 from tests.engine.run.test_crashes import die
 from tests.support.running import prepcli
@@ -28,7 +28,7 @@ def crashing(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return probe
 
-    module: Any = segments
+    module: Any = probing
     monkeypatch.setattr(module, "probe_file", dying(module.probe_file, 0))
     monkeypatch.setattr(module, "probe_bytes", dying(module.probe_bytes, 1))
 
@@ -74,7 +74,7 @@ def test_one_record() -> None:
 
 
 def test_a_killed_process_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = segments
+    module: Any = probing
     real = module.probe_file
 
     def probe(path: str, name: str) -> Any:

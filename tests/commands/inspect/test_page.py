@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from prepcli.commands.inspect.command import page_of
+from prepcli.commands.inspect.page import page_of
 from tests.commands.inspect.conftest import EVIL, EVIL_FILE, look
 from tests.conftest import MINI_CORPUS, write_lines
 from tests.support.running import HANG_SECONDS, prepcli

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prepcli.commands.inspect.command import draw
+from prepcli.commands.inspect.page import draw
 from prepcli.commands.inspect.tally import Tally, column, tally_files
 from prepcli.errors import UsageError
 from prepcli.manifest import scan

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.audio import segments
+from prepcli.audio import probe as probing
 from prepcli.commands.verify import shards
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.engine.run.test_crashes import die
@@ -92,7 +92,7 @@ def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pyte
     """Of each file only the header is read, and all other lines keep their numbers."""
     path = write_lines(tmp_path / "m.json", read_lines(SHORT_CORPUS / "manifest.json")[:12])
     names = [line["audio_filepath"] for line in read_lines(path)]
-    module: Any = segments
+    module: Any = probing
     real = module.probe_file
 
     def probe(path: str, name: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.audio import segments
+from prepcli.audio import probe as probing
 from prepcli.commands.manifest_to_tarred import job as tarred
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.run import crashes
@@ -39,7 +39,7 @@ def die(number: int) -> None:
 
 def crash_at(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], number: int) -> None:
     """Let the decoder die of some files, in the workers (they are forked)."""
-    module: Any = segments
+    module: Any = probing
 
     def dying(real: Any) -> Any:
         def probe(*arguments: Any) -> Any:

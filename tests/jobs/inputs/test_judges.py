@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from prepcli.audio.probe import probe
 from prepcli.audio.read import read_segment
-from prepcli.audio.segments import TARRED_SLICES, locate, probe
+from prepcli.audio.segments import TARRED_SLICES, locate
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.manifest.sources import open_bytes

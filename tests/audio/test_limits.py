@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from prepcli.audio import segments
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.segments import Probes, segment_samples
+from prepcli.audio.limits import segment_samples
 from prepcli.errors import RecordRejected, RejectReason
 
 
@@ -72,29 +71,3 @@ def test_numbers_that_mean_no_segment(offset: float, duration: float, reason: Re
     with pytest.raises(RecordRejected) as caught:
         segment_samples(AudioInfo("wav", "PCM_16", 16000, 16000, 1, 44), offset, duration)
     assert caught.value.reason is reason
-
-
-def test_a_file_is_probed_once_while_it_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[str] = []
-
-    def probe(path: str) -> AudioInfo:
-        looked_at.append(path)
-        if path == "bad.wav":
-            raise RecordRejected(RejectReason.UNREADABLE_AUDIO, "bad.wav ends early")
-        return AudioInfo("wav", "PCM_16", 16000, 32000, 1, 44)
-
-    monkeypatch.setattr(segments, "probe", probe)
-    probes = Probes(2)
-    rejects = []
-    for path in ("a.wav", "bad.wav", "a.wav", "bad.wav"):
-        try:
-            assert probes(path).duration == 2.0
-        except RecordRejected as rejected:
-            rejects.append(rejected)
-    assert looked_at == ["a.wav", "bad.wav"]
-    first, second = rejects
-    assert first is not second, "each record gets a reject of its own, without the traceback of the other"
-    assert (first.reason, first.detail) == (second.reason, second.detail)
-    probes("b.wav")  # one too many
-    probes("a.wav")
-    assert looked_at == ["a.wav", "bad.wav", "b.wav", "a.wav"]

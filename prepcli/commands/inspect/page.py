@@ -1,0 +1,281 @@
+"""The page of `inspect --html`: plots, tables, and audio to listen to, in one file."""
+
+import io
+import re
+import warnings
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from prepcli.commands.inspect.clips import AudioClip
+from prepcli.commands.inspect.examples import Example
+from prepcli.commands.inspect.groups import Group
+from prepcli.commands.inspect.outputs import PAGE, check_output, write_output
+from prepcli.commands.inspect.report import Inspection
+from prepcli.commands.inspect.sections import MIN_HOURS, and_more, length, quantiles_of, sections_of
+from prepcli.commands.inspect.tally import Floats32
+from prepcli.errors import UsageError, option
+from prepcli.interface.calls import command_line
+from prepcli.interface.plotting import new_figure
+from prepcli.interface.printing import printable
+from prepcli.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_BAR, _INK, _MUTED, _GRID = "#3b6fb6", "#1f2933", "#7b8794", "#e4e7eb"
+_NUM_BINS = 60
+_STYLE = {
+    "svg.fonttype": "none",  # text stays text: small, searchable, and in the reader's own fonts
+    "svg.hashsalt": "prepcli",
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": _MUTED,
+    "xtick.color": _MUTED,
+    "ytick.color": _MUTED,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+}
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+
+def draw(found: Inspection) -> Iterator[tuple[str, str]]:
+    """Yield the title and the SVG text of each plot that has data; raises `UsageError` without matplotlib."""
+    new_figure("--html")  # without matplotlib, the error says what to install
+    import matplotlib
+
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # matplotlib warns of glyphs that its font lacks; browsers have other fonts
+        for name, title, label in (
+            ("duration", "Durations", "seconds"),
+            ("chars_per_second", "Characters per second", "characters of text per second"),
+            ("context_similarity", "Similarity of the context", "cosine similarity of the speaker embeddings"),
+            ("bandwidth", "Bandwidth", "Hz"),
+            ("snr", "Speech to noise", "dB"),
+            ("loudness", "Loudness", "LUFS"),
+            ("speech_share", "Share of speech", "share of the duration"),
+        ):
+            values = found.columns.get(name)
+            if values is not None and len(values):
+                yield title, _histogram(values, label)
+        if found.top_speakers:
+            shown = f"the {len(found.top_speakers)} largest of {found.speakers:,}"
+            title = "Speakers by hours" + (f" ({shown})" if found.speakers > len(found.top_speakers) else "")
+            names = [short_name(one.name) for one in found.top_speakers]
+            yield title, _bars(names, [one.hours for one in found.top_speakers])
+
+
+def _histogram(ascending: Floats32, label: str) -> str:
+    """A histogram; if a long thin tail is cut off, a note in the plot says so."""
+    last = float(ascending[-1])
+    bulk = float(ascending[int(0.995 * (len(ascending) - 1))])
+    end = last if bulk <= 0 or last <= 2 * bulk else bulk * 1.25
+    beyond = len(ascending) - int(np.searchsorted(ascending, end, side="right"))
+    # 64-bit edges: between two neighbouring 32-bit values there are no 60 distinct 32-bit edges.
+    edges = np.linspace(*_range(float(ascending[0]), end), _NUM_BINS + 1)
+    counts, _ = np.histogram(ascending, edges)
+    figure, axes = _axes(3.2)
+    axes.stairs(counts, edges, fill=True, color=_BAR)
+    median = float(ascending[len(ascending) // 2])
+    axes.axvline(median, color=_INK, linewidth=1, linestyle=(0, (4, 3)))
+    axes.annotate(
+        f"median {median:.2f}", (median, 1), xycoords=("data", "axes fraction"), xytext=(5, -4),
+        textcoords="offset points", va="top",
+    )  # fmt: skip
+    if beyond:
+        axes.annotate(
+            f"{beyond:,} more, up to {last:,.2f}", (1, 0.5), xycoords="axes fraction", ha="right", color=_MUTED
+        )
+    axes.set_xlabel(label)
+    axes.set_ylabel("records")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(axis="y", color=_GRID)
+    axes.set_ylim(0, 1.15 * counts.max())  # leaves space for the median's label
+    axes.margins(x=0.01)
+    return _svg(figure)
+
+
+def _range(low: float, high: float) -> tuple[float, float]:
+    """The range of the axis; it starts at 0 if that is near, so that plots can be compared."""
+    if high <= low:
+        margin = max(0.5, abs(low) / 100)
+        return low - margin, high + margin
+    return (0.0 if 0 < low < high / 2 else low), high
+
+
+def _bars(names: Sequence[str], hours: Sequence[float]) -> str:
+    in_minutes = max(hours) < MIN_HOURS
+    figure, axes = _axes(0.9 + 0.28 * len(names))
+    places = range(len(names))
+    axes.barh(places, [60 * one if in_minutes else one for one in hours], color=_BAR, height=0.7)
+    # Dollar signs in a name must not start math mode.
+    axes.set_yticks(places, names, parse_math=False)
+    axes.margins(y=0.02)
+    axes.invert_yaxis()
+    axes.set_xlabel("minutes" if in_minutes else "hours")
+    axes.locator_params(axis="x", nbins=6)
+    axes.grid(axis="x", color=_GRID)
+    axes.tick_params(axis="y", length=0)
+    return _svg(figure)
+
+
+def _axes(height: float) -> tuple[Any, Any]:
+    figure = new_figure("--html", (6.4, height))
+    axes = figure.add_subplot()
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _svg(figure: Any) -> str:
+    """The figure's `svg` element without the header, namespaces and metadata of a standalone file."""
+    written = io.StringIO()
+    figure.savefig(written, format="svg", transparent=True, metadata=_NO_METADATA)
+    text = written.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    head, rest = text.split(">", 1)
+    head = re.sub(r' (xmlns(:\w+)?|version|width|height)="[^"]*"', "", head)
+    return f'{head} role="img">{rest}'
+
+
+def short_name(speaker: str) -> str:
+    """`| Language:en Dataset:X Speaker:Y |` -> `Y (X, en)`; other names are unchanged, but long ones are cut."""
+    match = re.match(r"\| Language:(\w+) Dataset:(.+) Speaker:(.+) \|$", speaker)
+    name = f"{match[3]} ({match[2]}, {match[1]})" if match else " ".join(speaker.split())
+    name = printable(name)
+    return name if len(name) <= 40 else name[:39] + "…"
+
+
+_CELL, _NOTE = 300, 1000
+"""Maximum number of characters of a value in a table, and of a note."""
+_NUM_LANGUAGES = 4
+_NUM_GROUPS = 20
+"""Maximum number of rows in the table of languages and speakers; the CSV file has all rows."""
+
+
+def check_page(path: Path) -> None:
+    """Raise `UsageError` if the page cannot be written: matplotlib, jinja2 or the folder is missing."""
+    new_figure("--html")
+    _template()
+    check_output("--html", path, PAGE)
+
+
+def write_page(found: Inspection, clips: Sequence[AudioClip], path: Path) -> None:
+    """Write the page; raises `UsageError` without matplotlib or jinja2, or if the file cannot be written."""
+    write_output(path, page_of(found, clips, command_line()))
+
+
+def page_of(found: Inspection, clips: Sequence[AudioClip], command: str) -> str:
+    """The HTML of the page, which loads nothing from other files or servers.
+
+    Args:
+        found: the facts to show.
+        clips: the audio of the outliers, then of the sample; none if no audio is to be read.
+        command: the command line that made the page.
+    """
+    template = _template()
+    from markupsafe import Markup
+
+    sections = sections_of(found)
+    shown = found.sample or [Example([], "", 0, fields) for fields in found.first_records]
+    heard = [*clips, *[AudioClip()] * (len(found.outliers) + len(shown) - len(clips))]
+    outliers, sample = heard[: len(found.outliers)], heard[len(found.outliers) :]
+    return template.render(
+        found=found,
+        name=Path(found.path).name or found.path,
+        cards=_cards(found),
+        notes=[_cut(text, _NOTE) for title, rows in sections if title == "Note" for _, text in rows],
+        plots=[(title, Markup(svg)) for title, svg in draw(found)],
+        quantiles=quantiles_of(found),
+        sections=[section for section in sections if section.title not in ("Note", "Speakers by hours")],
+        groups=_group_rows(found.groups),
+        more_groups=and_more(len(found.groups), _NUM_GROUPS),
+        outliers=[_row(*one, found.files > 1) for one in zip(found.outliers, outliers, strict=True)],
+        records=[_row(*one, found.files > 1) for one in zip(shown, sample, strict=True)],
+        version=__version__,
+        command=command,
+    )
+
+
+def _template() -> "Template":
+    try:
+        from jinja2 import Environment, FileSystemLoader
+    except ImportError:
+        raise UsageError(f"{option('--html')} needs jinja2: pip install 'prepcli[plot]'") from None
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        # Only `str` itself: markup is a subclass, and must not be escaped again.
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("page.html.jinja")
+
+
+def _cards(found: Inspection) -> list[tuple[str, str]]:
+    languages = [one.name for one in found.languages[:_NUM_LANGUAGES]]
+    cards = [
+        (f"{found.lines:,}", "rejects", found.kind == "rejects"),
+        (f"{found.records:,}", "records", found.lines and found.kind != "rejects"),
+        (length(found.hours), "audio", found.hours),
+        (f"{found.duration.get('p50', 0):,.2f} s", "median duration", found.duration),
+        (f"{found.speakers:,}", "speakers", found.speakers),
+        (", ".join([*languages, *and_more(found.num_languages, len(languages))]), "languages", found.languages),
+        (", ".join(_rates(found)), "sampling rate (Hz)", _rates(found)),
+        (f"{sum(facts.tars for facts in found.tars):,}", "tars", found.tars),
+    ]
+    return [(value, name) for value, name, there in cards if there]
+
+
+def _rates(found: Inspection) -> list[str]:
+    seen = sorted({rate for facts in found.audio for rate in facts.sampling_rates} or found.cut_sampling_rates)
+    return [*(f"{rate:,}" for rate in seen[:3]), *and_more(len(seen), 3)]
+
+
+def _group_rows(groups: Sequence[Group]) -> list[list[str]]:
+    """The table of languages and speakers, heading first; empty if no record names either."""
+    if not any(one.language or one.speaker for one in groups):
+        return []
+    rows = []
+    for one in groups[:_NUM_GROUPS]:
+        names = [_shown(one.language), _shown(one.speaker)]
+        rows.append([*names, f"{one.records:,}", length(one.seconds / 3600), f"{one.seconds / one.records:,.2f}"])
+    return [["language", "speaker", "records", "audio", "mean (s)"], *rows]
+
+
+class _Row(NamedTuple):
+    """A record in a table: why it is shown, its audio as a URL or why there is none, and its fields."""
+
+    why: list[str]
+    url: str
+    note: str
+    place: str
+    duration: str
+    text: str
+    speaker: str
+    others: list[tuple[str, str]]
+
+
+def _row(example: Example, clip: AudioClip, names_file: bool) -> _Row:
+    fields = {name: _shown(value) for name, value in example.fields.items()}
+    url = f"data:audio/{clip.format};base64,{b64encode(clip.data).decode()}" if clip.data else ""
+    name = fields.pop("audio_filepath", None) or fields.pop("id", "")
+    line = f"line {example.line:,}" + f" of {example.file}" * names_file if example.line else ""
+    place = f"{name} ({line})" if name and line else name or line
+    duration, text, speaker = (fields.pop(one, "") for one in ("duration", "text", "speaker"))
+    return _Row(example.why, url, _cut(clip.note), place, duration, text, speaker, list(fields.items()))
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return _cut(text)
+
+
+def _cut(text: str, limit: int = _CELL) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"
