@@ -1,6 +1,7 @@
 """The `prepcli` program: its commands, and how errors are reported."""
 
 import atexit
+import contextlib
 import errno
 import gc
 import os
@@ -269,7 +270,8 @@ def _of_system(error: OSError) -> str:
 
 def _print_error(message: str) -> None:
     """Print one line; unusual characters of a path or a manifest are escaped."""
-    print(f"prepcli: {printable(message)}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # a full disk: the exit code still says what has happened
+        print(f"prepcli: {printable(message)}", file=sys.stderr)
 
 
 def main() -> None:

@@ -51,7 +51,7 @@ def check_hf_codec(name: str, flag: str) -> None:
         return
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else error
         raise UsageError(
             f"{option(flag, name)} is not a folder of Hugging Face's: {folder / CONFIG}: {reason}"
@@ -62,7 +62,7 @@ def check_hf_codec(name: str, flag: str) -> None:
 
 
 def _check_kind(found: Any, name: str, flag: str) -> HfKind:
-    if found not in KINDS:
+    if not isinstance(found, str) or found not in KINDS:
         raise UsageError(f"{option(flag, name)} is a model of the type {found}; transformers' {_NEEDED} are supported")
     return KINDS[found]
 

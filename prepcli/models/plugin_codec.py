@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 from importlib.metadata import EntryPoint, entry_points
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from prepcli.engine.publishing.output_files import sha256_of
 from prepcli.errors import PrepcliError, UsageError, option
 from prepcli.interface.printing import first_line
 from prepcli.models.devices import use_full_float32, use_tf32
+from prepcli.models.faults import fault_of
 from prepcli.models.protocols import Precision
 
 if TYPE_CHECKING:
@@ -106,12 +108,13 @@ class PluginCodec:
             raise UsageError(f"{self._where} cannot be loaded: {type(error).__name__}: {first_line(error)}") from error
         for attribute in _NUMBERS:
             value = getattr(self._codec, attribute, None)
-            if not isinstance(value, int) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise UsageError(f"{self._where}: {attribute} of {_package(entry)} is {value!r}, not a positive number")
-        self.sampling_rate: int = self._codec.sampling_rate
-        self.samples_per_frame: int = self._codec.samples_per_frame
-        self.num_codebooks: int = self._codec.num_codebooks
-        self.codebook_size: int = self._codec.codebook_size
+        # The products of strides are often integers of NumPy.
+        self.sampling_rate = int(self._codec.sampling_rate)
+        self.samples_per_frame = int(self._codec.samples_per_frame)
+        self.num_codebooks = int(self._codec.num_codebooks)
+        self.codebook_size = int(self._codec.codebook_size)
         self.min_frames: int = self._find_min_frames()
 
     def _find_min_frames(self) -> int:
@@ -143,7 +146,7 @@ class PluginCodec:
         step = len(audio) if getattr(self._codec, "takes_batches", False) else 1
         with torch.inference_mode():
             parts = [self._encoded(audio[at : at + step], lengths[at : at + step]) for at in range(0, len(audio), step)]
-            codes = torch.cat([torch.as_tensor(part) for part in parts])
+            codes = torch.cat(parts)
         wanted = (len(audio), self.num_codebooks, audio.shape[1] // self.samples_per_frame)
         if codes.shape != wanted or codes.is_floating_point() or codes.dtype == torch.bool:
             raise PrepcliError(
@@ -155,11 +158,13 @@ class PluginCodec:
             )
         return codes, -(-lengths // self.samples_per_frame)
 
-    def _encoded(self, audio: "Tensor", lengths: "Tensor") -> Any:
+    def _encoded(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
         """Call the codec; a fault of its own code names the codec, and one of the device stays as it is."""
+        import torch
+
         try:
-            return self._codec.encode(audio, lengths)
-        except (RuntimeError, MemoryError):
-            raise
-        except Exception as error:
+            return torch.as_tensor(self._codec.encode(audio, lengths))
+        except (Exception, SystemExit) as error:
+            if fault_of(error) is not None:
+                raise
             raise PrepcliError(f"{self._where} has failed: {type(error).__name__}: {first_line(error)}") from error

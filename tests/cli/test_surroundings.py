@@ -29,6 +29,15 @@ def test_a_full_disk_under_the_output(arguments: list[object], unbuffered: str) 
     assert (done.returncode, done.stderr) == (1, "prepcli: cannot write the output: No space left on device\n")
 
 
+def test_a_full_disk_under_the_errors_keeps_the_exit_code(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        words = [sys.executable, "-m", "prepcli", "inspect", str(tmp_path / "none.json")]
+        assert (
+            subprocess.run(words, stderr=full, env=clean_environment(), timeout=HANG_SECONDS, check=False).returncode
+            == 2
+        )
+
+
 @pytest.mark.parametrize("command", ["inspect", "estimate-bins", "manifest-to-tarred", "extend-context-audio"])
 def test_a_pipe_for_a_manifest(command: str, tmp_path: Path) -> None:
     """`<(cat m.json)`: it can be read once, and a run reads its manifest several times."""

@@ -75,6 +75,8 @@ def test_what_is_wrong_with_a_folder_is_said_without_transformers(tmp_path: Path
         (hf_folder(tmp_path / "empty"), "config.json: there is no such file"),
         (hf_folder(tmp_path / "torn", '{"model_type": "da'), "is not a folder of Hugging Face's"),
         (hf_folder(tmp_path / "list", "[]"), "is a model of the type None"),
+        (hf_folder(tmp_path / "types", '{"model_type": ["mimi"]}'), r"is a model of the type \['mimi'\]"),
+        (hf_folder(tmp_path / "deep", "[" * 9999), "maximum recursion depth exceeded"),
         (
             hf_folder(tmp_path / "bert", {"model_type": "bert"}),
             "of the type bert; transformers' Mimi, .*DAC",

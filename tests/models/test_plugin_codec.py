@@ -100,10 +100,14 @@ def test_what_a_codec_must_have(site: Path) -> None:
         ("{'encode': lambda s, l: torch.ones(1, 2, s.shape[1] // 160, dtype=torch.bool)}", "gives torch.bool of shape"),
         ("{'encode': lambda s, l: {}['x']}", "cannot encode 4 frames of silence: .* has failed: KeyError: 'x'"),
         ("{'encode': None}", "has failed: TypeError: 'NoneType' object is not callable"),
+        ("{'encode': lambda s, l: None}", "has failed: RuntimeError: Could not infer dtype of NoneType"),
+        ("{'encode': lambda s, l: exit(0)}", "has failed: SystemExit: 0"),
+        ("{'num_codebooks': True}", "num_codebooks of other_codecs 1.5 is True, not a positive number"),
         ("exit(0)", "cannot be loaded: SystemExit: 0"),
     ):
         with pytest.raises((UsageError, PrepcliError), match=message):
             load_codec(f"other:{argument}")
+    assert type(load_codec("other:{'samples_per_frame': __import__('numpy').prod([16, 10])}").samples_per_frame) is int
     one_by_one: Any = load_codec("other:")
     batches: Any = load_codec("other:{'takes_batches': True}")
     rows, lengths = torch.rand(3, 1600), torch.full((3,), 1500)
