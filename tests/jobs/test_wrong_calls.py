@@ -217,7 +217,7 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI OUT --part a=0.5 --part b=0.5 --by lnag": "--by lnag: no record has this field",
         "MINI OUT --part a=0.5 --part b=0.5 --by ' '": "--by takes a field, or none",
         "MINI OUT --part a=0.5 --part b=0.5 --keep-parts nothing": "nothing has none of a.json, b.json",
-        "few.json OUT --part a=0.5 --part b=0.5 --by text": "all records have the same text",
+        "few.json OUT --part a=0.5 --part b=0.5 --by text": "there is only one text, which cannot be in two parts",
         "empty.json OUT --part a=0.5": "no records in empty.json: it has no lines",
     },
     "score": {
