@@ -57,6 +57,8 @@ def _in_one_line(error: Any) -> UsageError:
     text = " ".join(error.format_message().split()).removesuffix(".")
     for word, plain in _PLAIN.items():
         text = text.replace(word, plain)
+    if "%' is not a number" in text:
+        text += "; a share is a number below 1, such as 0.05"
     context: Any = getattr(error, "ctx", None)
     if text.startswith("Got unexpected extra argument"):
         text = f"u{text.removeprefix('Got u')}: {_takes(context.command)}"

@@ -1,9 +1,10 @@
 """Progress bars on a terminal or in a notebook."""
 
+import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -31,12 +32,20 @@ def progress_bar(**settings: Any) -> Any:
     Returns:
         A `tqdm`, or None if no bars are shown.
     """
-    return _bar_class()(**settings) if shows_bars() else None
+    return _bar_class()(**_size(), **settings) if shows_bars() else None
 
 
 def with_bar(items: Iterable[Item], total: int, name: str, unit: str) -> Iterable[Item]:
     """The items; a bar shows how many of `total` have been taken."""
-    return _bar_class()(items, total=total, unit=f" {unit}", desc=name) if shows_bars() else items
+    return _bar_class()(items, **_size(), total=total, unit=f" {unit}", desc=name) if shows_bars() else items
+
+
+def _size() -> dict[str, int]:
+    """A size for a terminal that has none, such as that of some containers: in 0 columns or lines, no bar is shown."""
+    with suppress(OSError):
+        if 0 in os.get_terminal_size(sys.stderr.fileno()):
+            return {"ncols": 80, "nrows": 24}
+    return {}
 
 
 @cache

@@ -123,6 +123,11 @@ def test_what_looks_like_an_option_and_is_not(tmp_path: Path) -> None:
             "blend a=m out --temperature x",
             "invalid value for '--temperature': 'x' is not a number (see prepcli blend --help)",
         ),
+        (
+            "filter m out --max-rejects 5%",
+            "invalid value for '--max-rejects': '5%' is not a number; a share is a number below 1, such as 0.05 (see "
+            "prepcli filter --help)",
+        ),
         ("status out --watch --every nan", "--every must be 0.1 or more, not nan"),
         ("download an4 --data-root=", "--data-root is empty: is a shell variable unset?"),
         ("status --watch x y --no", "no such option: --no (similar: --json) (see prepcli status --help)"),

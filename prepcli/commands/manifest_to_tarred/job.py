@@ -31,7 +31,7 @@ from prepcli.commands.manifest_to_tarred.options import TarredOptions
 from prepcli.commands.manifest_to_tarred.present import TEXT, TEXT_KEY, PresentRecords
 from prepcli.commands.manifest_to_tarred.sections import shard_counts, shards_note, uneven_after_rejects, write_sections
 from prepcli.commands.manifest_to_tarred.stems import TakenNames, with_names
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.state.plan import Plan, Unit
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace
@@ -210,6 +210,9 @@ class _Member(NamedTuple):
     has_several_channels: bool
 
 
+_NO_TEXT = "without_text"
+
+
 class TarredJob(RecordJob[TarShard, TarredContents]):
     """Turns manifests into a tarred set; with `base`, adds shards to an existing set. A unit is a shard."""
 
@@ -331,6 +334,8 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             workspace, with_tars = writer.workspace, not self.options.only_manifests
             layout = plan.contents.layout
             details["train_ds"] = write_sections(workspace, self.command, layout, self.base, details, bins, with_tars)
+        if num_without := totals(markers)[_NO_TEXT]:
+            details[_NO_TEXT] = f"{num_without:,} records; a model that learns to write text needs one for each"
         return details | channels_note((marker.extra for marker in markers), "files")
 
 
@@ -356,6 +361,8 @@ class _Shard(RecordWriter):
     def add(self, number: int, record: Record) -> float:
         changes, remove = self._place(number, record)
         self._manifest.add(record.to_json(changes, remove) + b"\n")
+        if record.get("text") in (None, ""):
+            self._writer.extra[_NO_TEXT] += 1
         return record.duration
 
     def close(self) -> None:

@@ -416,6 +416,14 @@ def test_undo_removes_nothing_that_it_does_not_know(tmp_path: Path) -> None:
     )
 
 
+def test_records_without_a_text_are_counted(tmp_path: Path) -> None:
+    records = [RECORDS[0] | {"text": ""}, RECORDS[1] | {"text": None}, dict(RECORDS[2]), *RECORDS[3:6]]
+    del records[2]["text"]
+    done = tarred(write_lines(tmp_path / "m.json", records), tmp_path / "out", "--num-shards", 2, *BASE, "--json")
+    assert (done.code, done.json["records_out"]) == (0, 6)
+    assert done.json["details"]["without_text"].startswith("3 records; ")
+
+
 def test_new_records_for_a_set_that_exists(tmp_path: Path) -> None:
     """--overwrite is not the way to add them, so the way is said first."""
     out, second = make(tmp_path)
