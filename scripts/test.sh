@@ -48,10 +48,10 @@ unset PYTHONDONTWRITEBYTECODE
 
 step "ruff check" "$python" -m ruff check .
 step "ruff format" "$python" -m ruff format --check .
-if [[ ${UV_RESOLUTION:-highest} == highest ]]; then
+if [[ ,${PREPCLI_EXTRAS:-all}, == *,all,* ]]; then
     MYPY_NUM_WORKERS=2 step mypy "$python" -m mypy # from mypy 2 on; more than a few do not help
 else
-    say "mypy: skipped, because older packages have other types or none"
+    say "mypy: skipped, because it needs the types of all extras"
 fi
 
 if command -v shellcheck >/dev/null; then

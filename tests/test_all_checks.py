@@ -24,15 +24,15 @@ SCRIPT = Path(__file__).parents[1] / "scripts/test.sh"
 )
 def test_exit_codes(tmp_path: Path, fails: str, returned: int, code: int, last: str) -> None:
     """Pytest returns 5 if it finds no test."""
-    done = checks(tmp_path, fails, returned, UV_RESOLUTION="highest")
+    done = checks(tmp_path, fails, returned, PREPCLI_EXTRAS="all,dev")
     assert (done.code, done.out.splitlines()[-1]) == (code, last), done
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_types_of_the_lowest_dependencies_are_not_checked(tmp_path: Path) -> None:
-    done = checks(tmp_path, "mypy", 3, UV_RESOLUTION="lowest-direct")
+def test_types_are_not_checked_without_all_extras(tmp_path: Path) -> None:
+    done = checks(tmp_path, "mypy", 3, PREPCLI_EXTRAS="dev")
     assert (done.code, "test: mypy: skipped" in done.out) == (0, True), done
-    assert checks(tmp_path, "ruff", 3, UV_RESOLUTION="lowest-direct").code == 1
+    assert checks(tmp_path, "ruff", 3, PREPCLI_EXTRAS="dev").code == 1
 
 
 def checks(tmp_path: Path, fails: str, returned: int, **environ: str) -> Outcome:
