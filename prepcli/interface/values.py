@@ -82,7 +82,8 @@ def _one_value(one: Declared, value: Any) -> Any:
     elif not isinstance(converted, AnyPath if one.type is Path else one.type) or (
         isinstance(converted, bool) != (one.type is bool)
     ):
-        raise UsageError(f"{one.name} must be of type {one.type.__name__}, not {value!r}")
+        kind = f"{one.type.__name__}{', or a list of it' if one.is_list else ''}"
+        raise UsageError(f"{one.name} must be of type {kind}, not {value!r}")
     _check_limits(one, converted, one.name)
     wanted = one.option.must_exist if not is_address(str(converted)) else None  # existence in a store is checked later
     if wanted is not None and not (os.path.isdir if wanted == "folder" else os.path.isfile)(converted):

@@ -228,6 +228,7 @@ def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "command",
     [
         ("make-manifest", "closed", "out.json"),
+        ("make-manifest", ".", "out.json"),
         ("manifest-to-wenet", "m.json", "closed/out"),
         ("blend", "a=closed", "out.yaml"),
         ("estimate-bins", "closed"),
@@ -236,7 +237,7 @@ def closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("status", "closed/out"),
         ("verify", "closed/out"),
     ],
-    ids=lambda words: words[0],
+    ids=" ".join,
 )
 def test_folders_that_cannot_be_read(closed: Path, command: tuple[str, ...]) -> None:
     done = prepcli(*command, cwd=closed)

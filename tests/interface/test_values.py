@@ -54,7 +54,7 @@ def test_nan_is_below_every_minimum(tmp_path: Path) -> None:
         ({"ratio": float("nan")}, "ratio must be -1 or more, not nan"),
         ({"ratio": 9.5}, "ratio must be 9 or less, not 9.5"),
         ({"colour": "green"}, "colour must be one of 'red', 'blue', not 'green'"),
-        ({"tags": ["a", 1]}, "tags must be of type str, not 1"),
+        ({"tags": ["a", 1]}, "tags must be of type str, or a list of it, not 1"),
         ({"path": "\udcff"}, "is not a UTF-8 name"),
         ({"note": ""}, "note is empty"),
         ({"size": None}, "size must be of type int, not None"),

@@ -90,8 +90,8 @@ class Walk:
             files = []
             try:
                 status = os.stat(os.path.join(self.root, path))
-            except OSError:
-                self.unreadable.append(path)
+            except OSError as error:
+                self._pass_by(path, error)
                 continue
             identity = status.st_dev, status.st_ino
             if identity in above:
@@ -100,15 +100,19 @@ class Walk:
                 yield from self._below(path, (*above, identity))
         yield files
 
+    def _pass_by(self, folder: str, error: OSError) -> None:
+        """Leave out a folder; raises the error if recordings of the user may be in it, which would be lost."""
+        if not folder or (isinstance(error, PermissionError) and os.path.basename(folder[:-1]) != "lost+found"):
+            raise error
+        self.unreadable.append(folder)
+
     def _names(self, folder: str) -> list[str]:
         """Audio files, and folders with a slash at the end, so that they sort as the paths below them."""
         names: list[str] = []
         try:
             entries = os.scandir(os.path.join(self.root, folder))
-        except OSError:
-            if not folder:
-                raise
-            self.unreadable.append(folder)
+        except OSError as error:
+            self._pass_by(folder, error)
             return names
         is_audio: dict[str, bool] = {}
         with entries:
