@@ -1,13 +1,33 @@
 #!/usr/bin/env bash
 # All benchmarks but those of GPUs and of ten million lines (scale.py), one after the other, for an idle machine.
 #
-#   bash benchmarks/all.sh FOLDER      # FOLDER/<name>.txt has what each has printed
+#   bash benchmarks/all.sh FOLDER      # FOLDER/<name>.txt has what each has printed, FOLDER/machine.txt the versions
 #   WENET_PYTHON=VENV/bin/python bash benchmarks/all.sh FOLDER      # see exports.py
 set -uo pipefail # without -e: when one fails, the others still run
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 folder=${1:?"where to: bash benchmarks/all.sh FOLDER"}
 mkdir -p "$folder"
 export PYTHONPATH=$PWD
+
+{
+    printf 'commit %s, %s\n' "$(git describe --always --dirty)" "$(date -u '+%F %H:%M UTC')"
+    printf '%s, %s cores, %s\n' "$(sed -n 's/^model name.*: //p;T;q' /proc/cpuinfo)" "$(nproc)" "$(uname -sr)"
+    printf 'load %s\n' "$(cut -d ' ' -f 1-3 /proc/loadavg)"
+    .venv/bin/python - <<'EOF'
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+print("Python", platform.python_version())
+peers = "lhotse nemo_toolkit torch torchaudio soundfile datasets webdataset pyarrow smart_open obstore librosa pyloudnorm"
+for name in peers.split():
+    try:
+        print(name, version(name))
+    except PackageNotFoundError:
+        print(name, "is not installed")
+EOF
+    tar --version | sed -n 1p
+    sox --version
+} >"$folder/machine.txt" 2>&1
 
 measure() {
     local name=$1 script=benchmarks/$2 start=$SECONDS

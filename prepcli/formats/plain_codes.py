@@ -20,7 +20,6 @@ CODES_PATH = {"target_audio": "target_audio_codes_path", "context_audio": "conte
 FRAME_SHIFT = "frame_shift"
 """The key in the report for the seconds per frame."""
 MANIFEST_NAME = "{}_withAudioCodes_{}.json"
-FILE_PATTERN = CODES_FOLDER + "/**/*.pt"
 _MAX_NAME_BYTES = 160
 """Maximum bytes of the last part of a path, without the suffix that makes it unique; file systems allow 255 bytes."""
 

@@ -17,7 +17,7 @@ BEGINNING = "_beginning"
 
 The hash of the lines, by which an input is known, so depends on the bytes of each member.
 """
-SHARD, MEMBER, ROW = PLACE_FIELDS = ("shard", "member", "row")
+SHARD, MEMBER, ROW = ("shard", "member", "row")
 """The fields of a reject that say where its record lies: a container, and a member or a row in it."""
 
 

@@ -9,6 +9,7 @@ A directory in which something went wrong is kept, and named.
 import argparse
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -64,8 +65,11 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="prepcli-soak-"))
     found = run(arguments.kills, arguments.jobs, arguments.seed, folder)
     _print_table(found, time.monotonic() - started)
+    if not any(one.faults for one in found.values()):
+        shutil.rmtree(folder)
+        return 0
     print(f"left in {folder}")
-    return int(any(one.faults for one in found.values()))
+    return 1
 
 
 if __name__ == "__main__":
