@@ -15,7 +15,7 @@ from prepcli.audio.segments import MELS, SHAR_CODES, WENET, TargetFormat, decode
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.storage import ahead
 from prepcli.storage.addresses import ByteRange
-from tests.audio.test_policies import flac
+from tests.audio.test_segments import flac
 
 
 def test_a_file_a_member_of_a_tar_and_bytes_are_the_same_audio(tmp_path: Path) -> None:
