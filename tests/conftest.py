@@ -25,6 +25,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +129,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kind", choices=[*KINDS, "light"], help="run only the tests of this kind")
 
 
+@cache
+def _mentions(path: Path, kind: str) -> bool:
+    text = path.read_text(encoding="utf-8")
+    return any(word in text for word in (kind, *KINDS[kind]))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The processes of a kind do not import the test files that do not name it."""
+    kind = config.getoption("kind")
+    if kind not in KINDS or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    return None if _mentions(collection_path, kind) else True
+
+
 def kind_of(item: pytest.Item) -> str:
     """The kind of process that runs a test in `scripts/test.sh`."""
     return next((kind for kind in KINDS if item.get_closest_marker(kind)), "light")
@@ -144,6 +159,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
     wanted = config.getoption("kind")
     config.hook.pytest_deselected(items=[item for item in items if wanted not in (None, kind_of(item))])
+    kinds = {(item.path, kind_of(item)) for item in items}
+    if unnamed := {f"{path}: {kind}" for path, kind in kinds if kind in KINDS and not _mentions(path, kind)}:
+        raise pytest.UsageError(f"write the kind of the tests into these files: {', '.join(sorted(unnamed))}")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     wanted_items = (item for item in items if wanted in (None, kind_of(item)))
     items[:] = sorted(wanted_items, key=lambda item: item.path not in slow)

@@ -130,11 +130,13 @@ def test_the_example_with_a_copy_of_aishell2(corpus: Path) -> None:
     run_example("download_aishell2")
 
 
+@pytest.mark.slow
 def test_the_example_with_a_recipe_of_lhotse(corpus: Path) -> None:
     ljspeech(corpus / "LJSpeech-1.1")
     run_example("download_lhotse")
 
 
+@pytest.mark.slow
 def test_the_example_with_a_copy_of_hifitts2(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Budget, "exceeded", lambda *_: False)  # the miniature has more odd lines than the corpus
     write_files(hifitts2(), corpus / "hifitts2")

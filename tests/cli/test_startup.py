@@ -73,7 +73,9 @@ def test_a_signal_while_a_command_works(
     assert (status, err) == (4, f"prepcli: stopped by {number.name}; run the same command again\n")
 
 
-@pytest.mark.parametrize("closed", ["2>&-", "0<&-", "1>&-", "0<&- 1>&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", [*(pytest.param(one, marks=pytest.mark.slow) for one in ("0<&-", "2>&-")), "1>&-", "0<&- 1>&- 2>&-"]
+)
 def test_closed_standard_streams(tmp_path: Path, closed: str) -> None:
     """What is opened next must not get their numbers, nor stdout what is meant for stderr."""
     whole, out = tmp_path / "whole", tmp_path / "out"

@@ -104,7 +104,14 @@ def replace_by_pipe(path: Path) -> None:
 # In processes of their own, which a limit ends: what waits for a pipe waits for ever.
 
 
-@pytest.mark.parametrize("name", ["m.json", "x.tar", "x.wav", "cuts.000000.jsonl.gz", "m.json.gz"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "m.json",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("x.tar", "x.wav", "m.json.gz")),
+        "cuts.000000.jsonl.gz",
+    ],
+)
 def test_inspect_of_a_pipe(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     done = prepcli_process("inspect", tmp_path / name)

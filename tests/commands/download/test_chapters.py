@@ -37,6 +37,7 @@ def all_records(data: Path) -> dict[str, dict[str, Any]]:
     return {record["audio_filepath"]: record for record in records}
 
 
+@pytest.mark.slow
 def test_utterances_are_those_of_the_publishers_tool(published: Files, tmp_path: Path) -> None:
     """Its steps: librosa.load at the rate, time_to_samples, a slice, soundfile.write."""
     import librosa
