@@ -1,6 +1,7 @@
 """Archives with audio: tars, compressed tars, zip archives and Kaldi's archives, whose members are found by name."""
 
 import os
+import stat
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -93,7 +94,7 @@ def linked(path: str, member: str) -> RecordRejected:
     """The reject of a link."""
     return RecordRejected(
         RejectReason.MISSING_AUDIO,
-        f"{path}: {member} is a link, not a file; pack files (tar --dereference --hard-dereference)",
+        f"{path}: {member} is a link, not a file; pack files (tar --dereference --hard-dereference, zip without -y)",
     )
 
 
@@ -137,6 +138,8 @@ class ZipMembers(Container):
             raise self.missing(member)
         if member in self.repeated:
             raise repeated(self.path, member)
+        if stat.S_ISLNK(found.external_attr >> 16):
+            raise linked(self.path, member)
         self.check()
         if found.compress_type or found.flag_bits & 1:
             return self.read(found)

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import stat
 import tarfile
 import zipfile
 from pathlib import Path
@@ -155,6 +156,23 @@ def test_links_repeated_names_and_names_without_a_key_are_counted(name: str, man
     }
     assert (listed, kept) == expected[name]
     check_counts(done, len(listed) + len(kept), len(listed))
+
+
+def test_a_link_in_a_zip_archive_is_a_reject(manifest: Path, tmp_path: Path) -> None:
+    audio = samples(manifest)[0][2]
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name, data in (("a.flac", audio), ("a.txt", b"hello"), ("b.flac", audio), ("c.txt", b"c")):
+            archive.writestr(name, data)
+        for name in ("b.txt", "c.flac"):
+            link = zipfile.ZipInfo(name)
+            link.external_attr = (stat.S_IFLNK | 0o777) << 16
+            archive.writestr(link, f"a.{name[2:]}")
+    done = tarred(tmp_path / "a.zip", tmp_path / "out")
+    check_counts(done, 3, 2)
+    details = [one["reject_detail"] for one in rejects(tmp_path / "out")]
+    assert [
+        f"{name} is a link, not a file" in detail for name, detail in zip(("b.txt", "c.flac"), details, strict=True)
+    ] == [True] * 2
 
 
 def test_a_text_that_is_a_link_is_not_left_out(manifest: Path, tmp_path: Path) -> None:
