@@ -36,6 +36,7 @@ LONG_NUMBER = with_field(b"9" * 5000)  # Python refuses to read it
 DEEP = with_field(b"[" * 3000 + b"]" * 3000)
 CARRIAGE_RETURN = with_field(b"[1,\r2]")  # where readers in text mode end the line
 HUGE_OFFSET, HUGE_DURATION = (with_field(b"1e308", name) for name in (b"offset", b"duration"))
+TINY_DURATION = with_field(b"2.5e-64", b"duration")  # zero as float32
 A_YEAR = with_field(b"30000000", b"duration")  # memory was reserved for the samples before the file was read
 
 
@@ -117,6 +118,7 @@ def test_estimate_bins(data: bytes, packed: bool) -> None:
 @examples(40)
 @given(PLAIN)
 @example(HUGE_DURATION)
+@example(TINY_DURATION)
 def test_estimate_bins_2d(tokenizer: Path, data: bytes) -> None:
     with scratch() as folder:
         (folder / "m.json").write_bytes(data)

@@ -360,7 +360,7 @@ def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
             moved.append(target)
     workspace.flush(moved)  # before `staging` is removed, from which another process could move the files again
     if left_out:
-        note(f"{left_out:,} files of the archive are not part of {data_set.name}, and were left out")
+        note(f"warning: files of the archive that are not part of {data_set.name} were left out: {left_out:,}")
     shutil.rmtree(staging, ignore_errors=True)
 
 

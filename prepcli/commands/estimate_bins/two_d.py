@@ -206,7 +206,8 @@ def counting(
 
 def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2dReport:
     order = np.argsort(found.seconds, kind="stable")  # one sort for all results below
-    durations, tokens = found.seconds[order], found.numbers[order]
+    # The ratios are computed from float32, as NeMo computes them; a shorter duration would be zero there.
+    durations, tokens = np.maximum(found.seconds[order], np.finfo(np.float32).tiny), found.numbers[order]
     typical = typical_seconds(durations)
     bins = nested_bins(
         durations.astype(np.float32),
