@@ -140,7 +140,7 @@ def titanet_model(monkeypatch: pytest.MonkeyPatch) -> Any:
     torch.manual_seed(1)
     model = EncDecSpeakerLabelModel(cfg=OmegaConf.create(titanet(8)))
     model.freeze()
-    monkeypatch.setattr("prepcli.models.nemo_speaker.load_nemo", lambda *_: model)
+    monkeypatch.setattr("prepcli.models.nemo_speaker.load_nemo", lambda *_, **__: model)
     monkeypatch.setattr(tdnn_attention, "lens_to_mask", nemos_lens_to_mask())
     return model
 
@@ -231,7 +231,7 @@ def test_the_shortest_audio_of_a_speaker_model_has_two_frames(
     parts = OmegaConf.create(CONFIG | {"preprocessor": CONFIG["preprocessor"] | {"exact_pad": exact_pad}})
     model = EncDecSpeakerLabelModel(cfg=parts)
     model.freeze()
-    monkeypatch.setattr("prepcli.models.nemo_speaker.load_nemo", lambda *_: model)
+    monkeypatch.setattr("prepcli.models.nemo_speaker.load_nemo", lambda *_, **__: model)
     encoder = NemoSpeakerEncoder("x.nemo", "--speaker-model")
     assert encoder.min_samples == (480 if exact_pad else 320)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
