@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_PIECE = 1 << 18
-"""Number of samples that are resampled at once: long audio then needs no memory besides its result."""
+_PIECE = 1 << 22
+"""Number of samples that are resampled at once, a minute and more: long audio then needs little besides its result."""
 
 
 def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[Any]":
@@ -50,7 +50,9 @@ def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[
         return same
     # int16 is not passed to soxr directly, because soxr would add noise (dither). The pieces do not change the result.
     work, quality = (np.float64, "VHQ") if dtype == np.int32 else (np.float32, "HQ")
-    stream = soxr.ResampleStream(from_rate, to_rate, math.prod(samples.shape[1:]), np.dtype(work).name, quality)
+    stream = None
+    if len(samples) > _PIECE:  # for a few seconds, making it would take a third of the time
+        stream = soxr.ResampleStream(from_rate, to_rate, math.prod(samples.shape[1:]), np.dtype(work).name, quality)
     out = np.empty((length, *samples.shape[1:]), dtype)
     done = 0
     for start in range(0, len(samples), _PIECE):
@@ -60,7 +62,11 @@ def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[
         padding = -(-2 * from_rate // to_rate) if is_last else 0
         piece = np.zeros((len(given) + padding, *given.shape[1:]), work)
         piece[: len(given)] = given
-        part = stream.resample_chunk(piece, last=is_last)[: length - done]
+        if stream is None:
+            part = soxr.resample(piece, from_rate, to_rate, quality)
+        else:
+            part = stream.resample_chunk(piece, last=is_last)
+        part = part[: length - done]
         if dtype != np.float32:
             limits = np.iinfo(dtype)
             part = np.clip(np.rint(part, out=part), limits.min, limits.max, out=part)
