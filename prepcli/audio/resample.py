@@ -1,9 +1,9 @@
 """Change of sampling rate with soxr.
 
-soxr (HQ) is used, not torchaudio (sinc kernel, defaults). By `benchmarks/resample.py`, on one core, it is 2.0 times
-as fast from 44,100 to 22,050 Hz, 1.7 times from 48,000 to 16,000 Hz, 1.1 times from 44,100 to 16,000 Hz. Up to 90 % of
-the lower Nyquist frequency its gain is wrong by 0.01 dB (torchaudio: 2.4 dB). It leaves tones from 105 % of that
-frequency on at -131 dB (torchaudio: -10 dB).
+soxr (HQ) is used, not torchaudio (sinc kernel, defaults). By `benchmarks/resample.py`, on one core, it is 1.7 to 2.0
+times as fast from 44,100 to 22,050 Hz, 1.2 to 1.7 times from 48,000 to 16,000 Hz, and 1.05 to 1.1 times from 44,100 to
+16,000 Hz. Up to 90 % of the lower Nyquist frequency its gain is wrong by 0.01 dB (torchaudio: 2.4 dB). It leaves tones
+from 105 % of that frequency on at -131 dB (torchaudio: -10 dB).
 
 soxr is imported in 10 ms, torch in two seconds. Codecs that were trained with torchaudio's kernel need that kernel
 (with another one 5 to 7 % of the codes change): see `prepcli.models.sinc`.
