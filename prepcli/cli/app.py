@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from prepcli.cli.building import build_command, give_up_stdout, show
+from prepcli.cli.building import build_command, give_up, show
 from prepcli.cli.mistakes import ExplainingCommand, run_app
 from prepcli.cli.startup import INTERRUPTED, open_closed_streams
 from prepcli.errors import PrepcliError, UsageError, wrong_path
@@ -285,6 +285,11 @@ def main() -> None:
         except Interruption as stopped:
             print(f"prepcli: {stopped}; run the same command again", file=sys.stderr)
             sys.exit(INTERRUPTED)
+        finally:
+            try:
+                sys.stderr.flush()
+            except (OSError, ValueError):  # a full disk, or nobody reads: the exit code is that of the work
+                give_up(sys.stderr)
 
 
 def _run() -> None:
@@ -300,7 +305,7 @@ def _run() -> None:
         sys.exit(error.exit_code)
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
-            give_up_stdout()
+            give_up(sys.stdout)
             sys.stderr.close()
             sys.exit(NOBODY_READS)
         if os.environ.get(SHOW_TRACEBACK):
@@ -312,7 +317,7 @@ def _run() -> None:
             _print_error(str(wrong))
             sys.exit(wrong.exit_code)
         if isinstance(error, OSError):  # a full disk or a removed file: not a bug
-            give_up_stdout()
+            give_up(sys.stdout)
             _print_error(_of_system(error))
             sys.exit(1)
         print(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from typer.models import TyperPath
@@ -44,15 +44,15 @@ def show(options: Any, report: Any) -> None:
             spec = next((name for name in ("verbose", "quiet") if getattr(options, name, False)), "")
             typer.echo(format(report, spec))
     except BrokenPipeError:  # the reader (`| head`) has ended, but the work is done
-        give_up_stdout()
+        give_up(sys.stdout)
     if code := getattr(report, "exit_code", 0):
         raise typer.Exit(code)
 
 
-def give_up_stdout() -> None:
-    """Discard output that could not be written: Python tries again at exit, and would print another error."""
+def give_up(stream: TextIO) -> None:
+    """Discard output that could not be written: Python tries again at exit, and would end with code 120."""
     with contextlib.suppress(OSError, ValueError, AttributeError), Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def print_json(document: Any) -> None:

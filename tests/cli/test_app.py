@@ -207,8 +207,10 @@ def test_nobody_reads_the_output(tmp_path: Path, words: str, code: int) -> None:
     assert (done.returncode, "prepcli: " in done.stderr) == (code, False), done.stderr
 
 
-def test_nobody_reads_notes_during_the_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_nobody_reads_notes_during_the_work(unbuffered: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work is not done, and the exit code says so; the same command continues it."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/other.txt").touch()  # makes a note before the first file is written
     command = [sys.executable, "-m", "prepcli", "manifest-to-tarred", MINI_CORPUS / "manifest.json", "out"]

@@ -29,13 +29,13 @@ def test_a_full_disk_under_the_output(arguments: list[object], unbuffered: str) 
     assert (done.returncode, done.stderr) == (1, "prepcli: cannot write the output: No space left on device\n")
 
 
-def test_a_full_disk_under_the_errors_keeps_the_exit_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_the_errors_keeps_the_exit_code(unbuffered: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "prepcli", "inspect", str(tmp_path / "none.json")]
+    environ = clean_environment(PYTHONUNBUFFERED=unbuffered)
     with Path("/dev/full").open("wb") as full:
-        words = [sys.executable, "-m", "prepcli", "inspect", str(tmp_path / "none.json")]
-        assert (
-            subprocess.run(words, stderr=full, env=clean_environment(), timeout=HANG_SECONDS, check=False).returncode
-            == 2
-        )
+        done = subprocess.run(words, stderr=full, env=environ, timeout=HANG_SECONDS, check=False)
+    assert done.returncode == 2
 
 
 @pytest.mark.parametrize("command", ["inspect", "estimate-bins", "manifest-to-tarred", "extend-context-audio"])
