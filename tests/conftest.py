@@ -40,10 +40,6 @@ from tests.support.tools import pytest_terminal_summary as pytest_terminal_summa
 if TYPE_CHECKING:
     from tests.storage.object_store import ObjectStore
 
-# Before PyTorch is imported, as the commands do: its threads would else wait for each other in busy loops, against
-# those of the other tests.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
 DATA = Path(__file__).parent / "data"
 KINDS = {
     "nemo": {"speaker_model", "codec_model"},

@@ -39,6 +39,8 @@ LIBRARY = "LD_PRELOAD"
 """The variable with a library that is loaded into a process before all others; each has a server of its own."""
 READ_AT_START = ("PYTHON", "TZ", "LC_", "LANG", "LD_", "MALLOC_", "OMP_", "OPENBLAS_", "MKL_")
 """Variables that Python and libraries read when they are loaded: a fork comes too late for other values."""
+_ENVIRON = dict(os.environ)
+"""The environment before any test: a test that is the first to need a server may have changed its own."""
 
 
 def preload_for(arguments: Sequence[str]) -> tuple[str, ...]:
@@ -171,7 +173,7 @@ class _Server:
     """A process of `tests.support.warm_server`; it ends when this process does, because its socket closes."""
 
     def __init__(self, preload: Sequence[str], library: str) -> None:
-        self.environ = dict(os.environ) | ({LIBRARY: library} if library else {})
+        self.environ = _ENVIRON | ({LIBRARY: library} if library else {})
         self.address = f"prepcli-tests-{uuid.uuid4()}"
         self._channel, theirs = socket.socketpair()
         with theirs, socket.socket(socket.AF_UNIX) as listener:
