@@ -288,7 +288,7 @@ def main() -> None:
         finally:
             try:
                 sys.stderr.flush()
-            except (OSError, ValueError):  # a full disk, or nobody reads: the exit code is that of the work
+            except (OSError, ValueError):  # a full disk, or a reader that has ended: the exit code stays
                 give_up(sys.stderr)
 
 
