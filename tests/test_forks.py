@@ -52,7 +52,7 @@ def test_an_error_ends_it_with_a_traceback(tmp_path: Path) -> None:
     assert process.wait() == 1
     text = (tmp_path / "out").read_text()
     assert "a new context" in text
-    assert text.splitlines()[-1] == "KeyError: 'x'"
+    assert "KeyError: 'x'" in text.splitlines()
 
 
 def test_a_limit_and_signals() -> None:
