@@ -19,7 +19,7 @@ from prepcli.errors import IncompleteError, TooManyRejectsError, arguments_named
 from prepcli.interface.calls import called
 from prepcli.interface.from_python import argument
 from prepcli.interface.options import Declared, declared, words_of
-from prepcli.interface.printing import as_text, encodable
+from prepcli.interface.printing import aligned, as_text, encodable
 from prepcli.interface.values import Options, check_effects, from_command_line
 from prepcli.processes.workers import CALLED_FROM_PYTHON, is_own_rank
 from prepcli.storage.addresses import is_address, other_scheme, parse_address
@@ -69,7 +69,7 @@ def print_json(document: Any) -> None:
 def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
     """Print the states until no run is active or waiting; returns the exit code."""
     from prepcli.commands.status.command import status
-    from prepcli.engine.run.status_text import HEAD, aligned, overview, row
+    from prepcli.engine.run.status_text import HEAD, NUM_WORDS, overview, row
 
     shown: list[list[str]] = []
     while True:
@@ -83,7 +83,7 @@ def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
             new = [one for one in rows if one not in shown]
             if new:
                 now = time.strftime("%H:%M:%S")
-                rows_shown = aligned(new if shown else [list(HEAD), *new])
+                rows_shown = aligned(new if shown else [list(HEAD), *new], NUM_WORDS)
                 typer.echo(as_text(f"{now}  {line}" for line in rows_shown))
             shown = rows
             sys.stdout.flush()

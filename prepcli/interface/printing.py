@@ -2,7 +2,7 @@
 
 import shlex
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _ESCAPED = ("Cc", "Cs", "Zl", "Zp")
@@ -27,6 +27,18 @@ def printable(text: str) -> str:
 def as_text(lines: Iterable[str]) -> str:
     """Join lines; control characters in them are escaped, so each stays one line."""
     return "\n".join(map(printable, lines))
+
+
+def aligned(rows: Sequence[Sequence[str]], num_words: int = 1) -> list[str]:
+    """The lines of a table. The first columns hold words and are left-aligned, the others are right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number < num_words else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def _is_escaped(char: str) -> bool:

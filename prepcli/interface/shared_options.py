@@ -32,6 +32,10 @@ def _manifest(what: str) -> Option:
 Manifest = Annotated[str, _manifest("NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip)")]
 ManifestOnly = Annotated[str, _manifest("NeMo manifest(s)")]
 
+OutManifest = Annotated[
+    Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
+]
+
 
 @dataclass(frozen=True)
 class SetInput:
@@ -82,6 +86,13 @@ Channel = Annotated[
         shown_default="as its readers need, see the formats in the docs",
         added_later=True,
     ),
+]
+TargetRate = Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")]
+ForceCodec = Annotated[
+    Literal["flac", "wav", "opus", "mp3"] | None, Option("Encode audio to this format.", shown_default="unchanged")
+]
+CheckAudio = Annotated[
+    bool, Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",))
 ]
 Json = Annotated[
     bool,

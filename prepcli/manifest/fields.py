@@ -26,6 +26,15 @@ _LONE_SURROGATE = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD]
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 
+def decode_line(line: bytes) -> str:
+    """The text of a line; raises `RecordRejected` with NOT_UTF8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        detail = f"byte 0x{line[error.start]:02x} at position {error.start} is not UTF-8"
+        raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
+
+
 def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     """The top-level fields of one line, in order, each as its JSON text; the last of repeated fields is used.
 
@@ -35,11 +44,7 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     """
     if not line.isascii():
         line = line.removeprefix(_BOM)
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            detail = f"byte 0x{line[error.start]:02x} at position {error.start} is not UTF-8"
-            raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
+        decode_line(line)
     if b"\r" in line and b"\r" in line.rstrip(b"\r\n"):
         raise _broken("a carriage return within the line, which other readers take for its end")
     try:

@@ -23,7 +23,7 @@ from prepcli.formats.sets import WenetSet, sets_in
 from prepcli.formats.tar import read_members
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
 from prepcli.interface.calls import tell
-from prepcli.interface.printing import as_text
+from prepcli.interface.printing import aligned, as_text
 from prepcli.manifest.seconds import notes_on_seconds
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import available_processors
@@ -81,10 +81,7 @@ class BlendReport(msgspec.Struct):
             shares = f"{one.share:.2%}", f"{one.share_of_hours:.2%}", _number(one.seen_per_1000_hours)
             rows.append((name, f"{one.hours:,.2f}", f"{one.records:,}", f"{one.weight:.4g}", *shares))
         rows.append(("all", f"{self.hours:,.2f}", f"{self.records:,}", "", "100.00%", "100.00%", ""))
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        for row in rows:
-            numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            yield "  " + "  ".join([row[0].ljust(widths[0]), *numbers]).rstrip()
+        yield from (f"  {line}" for line in aligned(rows))
         yield from (f"  note  {note}" for note in self.notes)
 
     def _in_order(self) -> Iterator[tuple[str, BlendedSet]]:

@@ -120,7 +120,9 @@ def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -
     """
     here = Path(path)
     if path.endswith((".yaml", ".yml")):
-        return _read_config(name, path, (), num_workers, keep)
+        group = Node(name, {"type": "group"})
+        group.children = [_config_entry(*entry, num_workers, keep) for entry in _entries(path, ())]
+        return group
     reports = finished_reports(here)  # first, because tars of an unfinished run may be missing
     if here.is_dir():
         one = open_set(here)
@@ -139,19 +141,12 @@ def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -
         node = Node(name, _entry(one), is_tarred=True)
         check_loadable(here)
     elif path.endswith(".parquet"):
-        node = Node(name, {"type": "parquet", "manifest_filepath": _absolute(here)}, is_tarred=True)
+        node = Node(name, {"type": "parquet", "manifest_filepath": str(here.absolute())}, is_tarred=True)
     else:
         data = parse_paths({"manifest_filepath": path})
         is_cuts = isinstance(data, DataSet) and data.cuts
-        entry = (
-            {"type": "lhotse", "cuts_path": _absolute(here)}
-            if is_cuts
-            else {
-                "type": "nemo",
-                "manifest_filepath": _absolute(here),
-            }
-        )
-        node = Node(name, entry, is_tarred=False)
+        kind, key = ("lhotse", "cuts_path") if is_cuts else ("nemo", "manifest_filepath")
+        node = Node(name, {"type": kind, key: str(here.absolute())}, is_tarred=False)
     node.seconds = sum(report.seconds for report in reports)
     node.records = sum(report.records_out for report in reports)
     return node if node.records and node.seconds and not keep else _measured(node, num_workers, keep)
@@ -170,13 +165,6 @@ def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
         for name in one.codes:
             entry["shar_path"].pop(name.rpartition("/")[2], None)
     return entry
-
-
-def _read_config(name: str, path: str, seen: tuple[str, ...], num_workers: int, keep: Sequence[str]) -> Node:
-    """An `input_cfg` as a group; its entries keep their keys, and their weights if they have some."""
-    group = Node(name, {"type": "group"})
-    group.children = [_config_entry(*entry, num_workers, keep) for entry in _entries(path, seen)]
-    return group
 
 
 def _entries(value: Any, seen: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], str, tuple[str, ...]]]:
@@ -289,7 +277,3 @@ def _first_record(manifest: str) -> Record | None:
             if usable is not None:
                 return usable.record
     return None
-
-
-def _absolute(path: Path) -> str:
-    return str(path.absolute())

@@ -114,61 +114,47 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
         base = plan.contents.base_dirs[0]
         if os.path.realpath(base) != os.path.realpath(self.options.out.parent):
             details["audio_base_dir"] = base
-        return details | _summary(differences, markers)
-
-
-def _corrected(line: bytes, fields: Mapping[str, msgspec.Raw], before: float | None, duration: float) -> bytes:
-    """The record's line with its duration; the line is unchanged if the duration is right and no field is renamed."""
-    if before == duration and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
-        return line
-    return fields_to_json(fields, {"duration": duration})
-
-
-def _summary(off: NDArray[np.float64], markers: Sequence[Marker]) -> dict[str, Any]:
-    counts = totals(markers)
-    changed, without = int(counts[_CHANGED]), int(counts[_WITHOUT])
-    details: dict[str, Any] = {"changed": changed, "more_than_20_ms": len(off)}
-    if without:
-        details["without_duration"] = without
-    if len(off):
-        median, most = float(np.median(off)), float(off.max())
-        details["off_by"] = f"median {median:.3f} s, maximum {most:.3f} s"
-    return details
+        counts = totals(markers)
+        details |= {"changed": int(counts[_CHANGED]), "more_than_20_ms": len(differences)}
+        if counts[_WITHOUT]:
+            details["without_duration"] = int(counts[_WITHOUT])
+        if len(differences):
+            median, most = float(np.median(differences)), float(differences.max())
+            details["off_by"] = f"median {median:.3f} s, maximum {most:.3f} s"
+        return details
 
 
 class _Corrected(SliceWriter):
-    """Makes the corrected lines of a slice, and collects the errors of the durations in seconds."""
+    """Makes the corrected lines of a slice, and collects the errors of the durations in seconds.
+
+    Consecutive records of one file are measured once.
+    """
 
     def __init__(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter) -> None:
         super().__init__(plan, unit)
-        self._durations, self._unit, self._writer = _Durations(plan.contents, unit.source), unit, writer
+        self._unit, self._writer = unit, writer
+        self._segmented, self._base_dir = plan.contents.segmented, plan.contents.base_dirs[unit.source]
+        self._probe = Probes(1)
         self._differences: list[float] = []
 
     def make(self, item: tuple[int, bytes]) -> tuple[bytes, float]:
         line = item[1]
         fields = parse_fields(line)
-        before, duration = self._durations.of(fields)
+        before, duration = self._durations(fields)
         if before is None:
             self._writer.extra[_WITHOUT] += 1
         elif abs(before - duration) > SAME_SECONDS:
             self._differences.append(abs(before - duration))
         self._writer.extra[_CHANGED] += before != duration
-        return _corrected(line, fields, before, duration), duration
+        if before == duration and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
+            return line, duration  # no field is renamed or removed either
+        return fields_to_json(fields, {"duration": duration}), duration
 
     def close(self) -> None:
         name = _DIFFERENCES_NAME.format(self._unit.id)
         self._writer.open_part(name).write(np.array(self._differences, "<f8").tobytes())
 
-
-class _Durations:
-    """Measures the audio of records; consecutive records of one file are measured once."""
-
-    def __init__(self, contents: DurationsContents, source: int) -> None:
-        self._segmented = contents.segmented
-        self._base_dir = contents.base_dirs[source]
-        self._probe = Probes(1)
-
-    def of(self, fields: Mapping[str, msgspec.Raw]) -> tuple[float | None, float]:
+    def _durations(self, fields: Mapping[str, msgspec.Raw]) -> tuple[float | None, float]:
         """The duration in a record (None: not a number of seconds), and its measured duration, in seconds.
 
         Raises:

@@ -1,12 +1,9 @@
 """The options of `fix-durations`."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
 from prepcli.engine.run.options import JobOptions
-from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, ManifestOnly
+from prepcli.interface.shared_options import AudioBaseDir, ManifestOnly, OutManifest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +20,5 @@ class FixDurations(JobOptions):
     """
 
     manifest: ManifestOnly
-    out: Annotated[
-        Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
-    ]
+    out: OutManifest
     audio_base_dir: AudioBaseDir = None

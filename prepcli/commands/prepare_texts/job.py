@@ -1,12 +1,12 @@
 """prepare-texts: makes a record of each text, with the text that ASR writes and the text that TTS reads."""
 
 import glob
-import hashlib
 import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,18 +17,17 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state.file_output import FileWorkspace, real_file
-from prepcli.engine.state.plan import InputFile, Plan
+from prepcli.engine.state.plan import Plan, input_file
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob, SliceWriter
-from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.fields import decode_line, decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines, check_is_text
 from prepcli.manifest.line_slices import LineSlice, slice_lines
 from prepcli.manifest.sources import expand_paths, open_bytes
 from prepcli.planning.split import by_count
-from prepcli.storage.input_files import state_of
 
 Normalize = Callable[[str], str]
 
@@ -62,12 +61,7 @@ def load_normalizer(lang: str, whitelist: Path | None) -> Normalize:
         raise UsageError(
             f"{option('--normalize', lang)}: nemo_text_processing cannot load its grammars: {error}"
         ) from None
-
-    def normalize(text: str) -> str:
-        done = normalizer.normalize(text, verbose=False, punct_pre_process=True, punct_post_process=True)
-        return str(done)
-
-    return normalize
+    return partial(normalizer.normalize, verbose=False, punct_pre_process=True, punct_post_process=True)
 
 
 TTS_TEXT, TTS_TEXT_NORMALIZED = "tts_text", "tts_text_normalized"
@@ -132,16 +126,9 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
                 raise UsageError(
                     f"{option('--num-shards', self.options.num_shards)} for {slices.num_records} texts: give fewer"
                 )
-        inputs = [*slices.inputs, *self._tables()]
-        return Plan(slices.units, slices.num_records, TextsContents(slices, are_records), inputs, knows_seconds=False)
-
-    def _tables(self) -> list[InputFile]:
-        """The table of words; its content shapes the output."""
-        path = self.options.whitelist
-        if path is None:
-            return []
-        state = state_of(path)
-        return [InputFile(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), state)]
+        tables = [input_file(str(path)) for path in (self.options.whitelist,) if path is not None]
+        contents = TextsContents(slices, are_records)
+        return Plan(slices.units, slices.num_records, contents, [*slices.inputs, *tables], knows_seconds=False)
 
     def settings(self, plan: TextsPlan) -> dict[str, Any]:
         """The options."""
@@ -162,12 +149,8 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         return _Texts(plan, unit, writer, self)
 
     def of_text(self, line: bytes) -> dict[str, str]:
-        """The fields for a line of text; raises `RecordRejected` if the line is empty."""
-        try:
-            text = line.decode().strip()
-        except UnicodeDecodeError as error:
-            detail = f"byte 0x{line[error.start]:02x} at position {error.start} is not UTF-8"
-            raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
+        """The fields for a line of text; raises `RecordRejected` if the line is empty, or not UTF-8."""
+        text = decode_line(line).strip()
         return self._texts(text, text)
 
     def of_record(self, line: bytes) -> dict[str, str]:
@@ -176,7 +159,8 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         text, name = _text(fields, self.options.text_field), self.options.tts_text_field
         if name is not None:
             return self._texts(text, _text(fields, name), name != TTS_TEXT and self.options.normalize is None)
-        found = next((one for one in (TTS_TEXT_NORMALIZED, TTS_TEXT) if _has(fields, one)), None)
+        there = [one for one in (TTS_TEXT_NORMALIZED, TTS_TEXT) if bytes(fields.get(one, b"null")) != b"null"]
+        found = there[0] if there else None
         return self._texts(text, _text(fields, found) if found else text, found == TTS_TEXT_NORMALIZED)
 
     def _texts(self, text: str, tts_text: str, is_normalized: bool = False) -> dict[str, str]:
@@ -256,10 +240,6 @@ class _Texts(SliceWriter):
         texts = self._fields_of(item[1])
         self._writer.extra[TTS_TEXT] += TTS_TEXT in texts
         return self._encode(texts), 0.0
-
-
-def _has(fields: dict[str, msgspec.Raw], name: str) -> bool:
-    return name in fields and bytes(fields[name]) != b"null"
 
 
 def _text(fields: dict[str, msgspec.Raw], name: str) -> str:

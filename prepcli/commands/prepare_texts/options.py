@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
+from prepcli.interface.shared_options import OutManifest
 
 AsrText = Literal["as-is", "lower", "plain"]
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -38,9 +39,7 @@ class PrepareTexts(JobOptions):
             shapes_output=False,
         ),
     ]
-    out: Annotated[
-        Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
-    ]
+    out: OutManifest
     text_field: Annotated[str, Option("Field of a manifest with the text.")] = "text"
     tts_text_field: Annotated[
         str | None,

@@ -1,13 +1,12 @@
 """The options of `score`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Channel, Manifest, SetInput
+from prepcli.interface.shared_options import AudioBaseDir, Channel, Manifest, OutManifest, SetInput
 
 FIELDS = {
     "basic": (
@@ -41,9 +40,7 @@ class Score(SetInput, JobOptions):
     """
 
     manifest: Manifest
-    out: Annotated[
-        Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
-    ]
+    out: OutManifest
     fields: Annotated[str, Option("What is measured, between commas: basic, bandwidth_sdp, speech, text.")] = "basic"
     channel: Channel = None
     audio_base_dir: AudioBaseDir = None

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from prepcli.errors import option
-from prepcli.interface.printing import as_text, printable_command
+from prepcli.interface.printing import aligned, as_text, printable_command
 
 if TYPE_CHECKING:
     from prepcli.engine.run.status import RankStatus, Status
 
 HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
+NUM_WORDS = 3
+"""The number of columns that hold words."""
 
 
 def text_of(found: "Sequence[Status]") -> str:
@@ -23,7 +25,7 @@ def text_of(found: "Sequence[Status]") -> str:
 
 def overview(found: "Sequence[Status]") -> list[str]:
     """A table of all runs, followed by details of those that have stopped."""
-    lines = aligned([list(HEAD), *map(row, found)])
+    lines = aligned([list(HEAD), *map(row, found)], NUM_WORDS)
     for one in found:
         if one.state == "stopped":
             lines += ["", *lines_of(one)]
@@ -46,18 +48,6 @@ def row(one: "Status") -> list[str]:
         f"{sum(one.rejects.values()):,}",
         f"{one.records_per_second:,.0f}" if running else "-",
         _to_go(one) if running else "-",
-    ]
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of equal width: words left-aligned, numbers right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if number < 3 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
     ]
 
 

@@ -6,13 +6,14 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from prepcli.errors import option
 from prepcli.storage.addresses import is_address
-from prepcli.storage.input_files import FileState
+from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, absolute, exists
 
 PLAN_FORMAT = 2
@@ -63,6 +64,16 @@ class InputFile:
     def has_same_content(self) -> bool:
         """Whether the content of the file is unchanged; reads the file."""
         return self.digest_of is not None and self.digest_of(self.path) == self.sha256
+
+
+def input_file(path: str) -> InputFile:
+    """A small input, with the digest of its bytes."""
+    state = state_of(path)
+    return InputFile(path, _digest_of(path), state, _digest_of)
+
+
+def _digest_of(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @dataclass
