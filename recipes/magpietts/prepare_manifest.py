@@ -29,7 +29,7 @@ from prepcli.audio.limits import segment_samples
 from prepcli.audio.probe import probe_file
 from prepcli.cli.building import build_command
 from prepcli.cli.mistakes import ExplainingCommand, run_app
-from prepcli.commands.download.speaker import speaker_name
+from prepcli.commands.download.data_set import speaker_name
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import merge_rejects
 from prepcli.engine.run.options import JobOptions

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 MIN_STATEMENTS = 30
 """Modules with fewer statements in functions are tested by what uses them."""
 ELSEWHERE = {
+    "commands/download/conversations.py": "commands/download/test_slices.py",
     "commands/download/data_set.py": "commands/download/test_extracted.py",
     "commands/download/report.py": "commands/download/test_job.py",
     "commands/extend_codec_codes/codec_job.py": "commands/extend_codec_codes/test_manifest_job.py",

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -17,10 +17,12 @@ from prepcli.audio.encode import encode, to_float32
 from prepcli.audio.probe import probe
 from prepcli.audio.resample import resample
 from prepcli.audio.segments import decode, whole
-from prepcli.commands.download.corpus_unpack import FetchBar
+from prepcli.commands.download.corpus_unpack import fetch_bar
+from prepcli.commands.download.data_set import may_lie_outside, speaker_name
 from prepcli.commands.download.fetch import Archive, fetch
+from prepcli.commands.download.options import DownloadHifitts2
 from prepcli.commands.download.prepare import exclusive_lock
-from prepcli.commands.download.speaker import speaker_name
+from prepcli.commands.download.published.hifitts2 import COMMAND, DATASET, RATES, SETS, folder_of, published
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import with_continuation
@@ -47,30 +49,6 @@ MAX_DIFFERENCE = 0.1
 """Seconds by which a chapter may differ from its published duration; if it differs more, LibriVox has replaced it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chapters:
-    """A corpus of long recordings, its published manifests, and the files to make.
-
-    Attributes:
-        command, name: of the run, and of the folder of its output.
-        dataset: its name in the field `speaker`.
-        manifest: the published manifest, a line for each utterance.
-        chapters: the published list of recordings, with the utterances in each.
-        sampling_rate: that of the utterances.
-        sets: the values of the field `set`; each has a manifest.
-        base_url: another server for the recordings.
-    """
-
-    command: str
-    name: str
-    dataset: str
-    manifest: Archive
-    chapters: Archive
-    sampling_rate: int
-    sets: Sequence[str]
-    base_url: str | None
-
-
 class _Utterance(msgspec.Struct):
     audio_filepath: str
     offset: float
@@ -84,7 +62,7 @@ class _Chapter(msgspec.Struct):
     duration: float | None = None
 
 
-def metadata_of(corpus: Chapters, workspace: Workspace, engine: RunOptions) -> Path:
+def metadata_of(options: DownloadHifitts2, workspace: Workspace, engine: RunOptions) -> Path:
     """Return the folder with the published manifests, which are fetched if they are not there.
 
     Raises:
@@ -93,19 +71,20 @@ def metadata_of(corpus: Chapters, workspace: Workspace, engine: RunOptions) -> P
         IncompleteError: the servers cannot be reached; the same command continues.
     """
     folder = workspace.root / "metadata"
-    missing = [one for one in (corpus.manifest, corpus.chapters) if not (folder / one.name).exists()]
+    edition = options.sampling_rate
+    missing = [one for one in published(edition, options.base_url) if not (folder / one.name).exists()]
     if missing and (engine.dry_run or engine.rank.world_size > 1):
         raise UsageError(
             f"{missing[0].name} is not here yet; run the command once without ranks and with {option('--fetch-only')}, "
             f"or give {option('--metadata')}"
         )
     try:
-        with stop_on_signals(), exclusive_lock(workspace, corpus.name) if missing else contextlib.nullcontext():
+        with stop_on_signals(), exclusive_lock(workspace, folder_of(edition)) if missing else contextlib.nullcontext():
             for one in missing:
-                with FetchBar(one.name) as bar:
-                    fetch(one, folder, bar)
+                with fetch_bar(one.name) as show:
+                    fetch(one, folder, show)
     except IncompleteError as error:
-        raise with_continuation(error, corpus.command, workspace) from None
+        raise with_continuation(error, COMMAND, workspace) from None
     return folder
 
 
@@ -123,19 +102,17 @@ _Plan = Plan[RecordUnit, ChapterContents]
 class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
     """Cuts chapters. A record is a line of the published manifest; a unit is a few chapters and their records."""
 
-    def __init__(self, corpus: Chapters, metadata: Path, chapters: Path | None, num_workers: int) -> None:
-        self.corpus, self.num_workers = corpus, num_workers
-        self.manifests = [str(metadata / corpus.manifest.name)]
-        self.list = str(metadata / corpus.chapters.name)
-        self.chapters = chapters
+    command: ClassVar[str] = COMMAND
+
+    def __init__(self, options: DownloadHifitts2, metadata: Path, num_workers: int) -> None:
+        """`metadata`: the folder with the published manifests."""
+        self.base_url, self.chapters, self.num_workers = options.base_url, options.chapters, num_workers
+        self.name, self.sampling_rate = folder_of(options.sampling_rate), RATES[options.sampling_rate]
+        manifest, self.list = (str(metadata / one.name) for one in published(options.sampling_rate, None))
+        self.manifests = [manifest]
         for path in (*self.manifests, self.list):
             if not os.path.isfile(path):
                 raise UsageError(f"{path} does not exist: {option('--metadata')} holds the published manifests")
-
-    @property
-    def command(self) -> str:
-        """The name of the command."""
-        return self.corpus.command
 
     @property
     def audio_base_dir(self) -> AnyPath | None:
@@ -144,14 +121,14 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
 
     def own_settings(self) -> dict[str, Any]:
         """The name of the corpus; the edition is a part of it."""
-        return {"corpus": self.corpus.name}
+        return {"corpus": self.name}
 
     def output_patterns(self, plan: _Plan) -> Sequence[str]:
         """The manifests."""
-        return [self._manifest(one) for one in self.corpus.sets]
+        return [self._manifest(one) for one in SETS]
 
     def _manifest(self, one: str) -> str:
-        return f"{self.corpus.name}/{one}.json"
+        return f"{self.name}/{one}.json"
 
     def missing_sample(self, plan: _Plan) -> str | None:
         """None: the files of the manifest do not exist yet."""
@@ -206,10 +183,10 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
 
     def finish(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the lines of each set, in the order of the chapters."""
-        for one in self.corpus.sets:
+        for one in SETS:
             parts = (f"parts/{marker.unit}.{one}.jsonl" for marker in markers)
             writer.join(self._manifest(one), (part for part in parts if (writer.workspace.root / part).exists()))
-        return {one: writer.workspace.out / self._manifest(one) for one in self.corpus.sets}
+        return {one: writer.workspace.out / self._manifest(one) for one in SETS}
 
 
 class _Cutter(RecordWriter):
@@ -225,21 +202,19 @@ class _Cutter(RecordWriter):
 
     def add(self, number: int, record: Record) -> float:
         path, part, speaker = record.audio_filepath, record.text("set"), record.get("speaker")
-        if os.path.isabs(path) or ".." in path.split("/") or "\0" in path or not path.endswith(".flac"):
+        if may_lie_outside(path) or not path.endswith(".flac"):
             raise RecordRejected(RejectReason.BAD_FIELD, f"audio_filepath {path!r} is not a FLAC file of the corpus")
-        if part is None or part not in self._job.corpus.sets:
-            raise RecordRejected(
-                RejectReason.BAD_FIELD, f"set is {part!r}, not one of {', '.join(self._job.corpus.sets)}"
-            )
+        if part is None or part not in SETS:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"set is {part!r}, not one of {', '.join(SETS)}")
         if speaker is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, "there is no speaker")
         self._open(int(self._contents.chapter[number]))
         samples = self._cut(path)
-        rate = self._job.corpus.sampling_rate
-        self._writer.add(f"{self._job.corpus.name}/{path}", encode(samples, rate, "flac"))
+        rate = self._job.sampling_rate
+        self._writer.add(f"{self._job.name}/{path}", encode(samples, rate, "flac"))
         changes: dict[str, Value] = {
             "duration": len(samples) / rate,
-            "speaker": speaker_name("en", self._job.corpus.dataset, str(speaker)),
+            "speaker": speaker_name("en", DATASET, str(speaker)),
         }
         if part not in self._lines:
             self._lines[part] = self._writer.open_part(f"parts/{self._writer.unit.id}.{part}.jsonl")
@@ -249,7 +224,7 @@ class _Cutter(RecordWriter):
     def _cut(self, path: str) -> NDArray[np.float32]:
         """The samples of an utterance, from times that are rounded down as the publisher does."""
         offset, seconds = self._spans[normal_path(path)]
-        rate = self._job.corpus.sampling_rate
+        rate = self._job.sampling_rate
         samples = self._samples[max(int(offset * rate), 0) : max(int((offset + seconds) * rate), 0)]
         lost = seconds - len(samples) / rate
         if not len(samples) or lost > MAX_DIFFERENCE:
@@ -277,7 +252,7 @@ class _Cutter(RecordWriter):
 
     def _read(self, chapter: _Chapter) -> NDArray[np.float32]:
         """The samples of a chapter, of one channel and at the rate of the corpus."""
-        rate = self._job.corpus.sampling_rate
+        rate = self._job.sampling_rate
         with self._file(chapter) as path:
             segment = whole(path, probe(path, chapter.chapter_filepath), chapter.chapter_filepath)
             samples = to_float32(decode(segment)).mean(axis=1, dtype=np.float32)
@@ -291,14 +266,14 @@ class _Cutter(RecordWriter):
     def _file(self, chapter: _Chapter) -> Iterator[str]:
         """The path of a chapter of the user's copy, or of one that is fetched and removed afterwards."""
         name = chapter.chapter_filepath
-        if os.path.isabs(name) or ".." in name.split("/") or "\0" in name:
+        if may_lie_outside(name):
             raise RecordRejected(RejectReason.BAD_FIELD, "the path of the chapter may lie outside of the corpus")
         if self._job.chapters is not None:
             yield str(self._job.chapters / name)
             return
         archive = Archive(os.path.basename(name), (chapter.url,))
-        if self._job.corpus.base_url is not None:
-            archive = Archive(archive.name, (f"{self._job.corpus.base_url.rstrip('/')}/{name}",))
+        if self._job.base_url is not None:
+            archive = Archive(archive.name, (f"{self._job.base_url.rstrip('/')}/{name}",))
         try:
             path = fetch(archive, self._writer.folder / "chapter", lambda *_: None)
         except (FetchError, BusyError) as error:

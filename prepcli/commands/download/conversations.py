@@ -1,12 +1,11 @@
-"""Transcribed telephone conversations: the common parts of the LDC's corpora, and single-speaker slices.
+"""Transcribed telephone conversations: the common parts of the LDC's corpora."""
 
-A slice joins consecutive utterances of one speaker without the silence and the rejected utterances between them, so its
-text is complete. NeMo's scripts for these corpora do the same.
-"""
-
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
+from pathlib import Path
+from typing import ClassVar, Protocol
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import MAX_SECONDS
@@ -54,6 +53,7 @@ class SlicedCorpus(Protocol):
     """The reader of a corpus.
 
     Attributes:
+        command: the command that slices it.
         folders: for each part, in the order of the output, the folder of its slices.
         times: the positions, from 0, of start and end (seconds) among the words of a line.
         tables: files other than transcripts that the output depends on.
@@ -61,6 +61,7 @@ class SlicedCorpus(Protocol):
         has_vocabulary: whether `vocab.txt` is written next to the manifests.
     """
 
+    command: ClassVar[str]
     folders: ClassVar[Mapping[str, str]]
     times: ClassVar[tuple[int, int]]
     has_vocabulary: ClassVar[bool]
@@ -85,35 +86,6 @@ class SlicedCorpus(Protocol):
         """
 
 
-_Item = TypeVar("_Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch(Generic[_Item]):
-    """Consecutive items (utterances) and their total length in seconds."""
-
-    items: Sequence[_Item]
-    seconds: float
-
-
-def runs(items: Iterable[tuple[_Item, float]], min_seconds: float) -> Iterator[Stretch[_Item]]:
-    """Cut a sequence of (item, seconds) into runs, each ended by the item with which it reaches `min_seconds`.
-
-    The last run may be shorter.
-    """
-    collected: list[_Item] = []
-    total = 0.0
-    for item, seconds in items:
-        collected.append(item)
-        total += seconds
-        # Because of rounding, a sum of centiseconds such as 3.3 + 6.7 may be less than 10.
-        if total >= min_seconds - 1e-6:
-            yield Stretch(collected, total)
-            collected, total = [], 0.0
-    if collected:
-        yield Stretch(collected, total)
-
-
 def parse_span(start: str, end: str) -> tuple[float, float]:
     """Return start and end of an utterance in seconds.
 
@@ -131,14 +103,38 @@ def parse_span(start: str, end: str) -> tuple[float, float]:
     return times
 
 
-def decode_line(line: bytes) -> str:
-    """Return the text of a line.
+def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tuple[dict[str, str], ...]:
+    """Return for each pattern the files whose whole name matches it: lower-case first group -> path.
 
-    Raises:
-        RecordRejected: NOT_UTF8.
+    If several files have the same group, the first of the sorted paths is used on every machine. Links to folders are
+    followed; each folder is visited once.
     """
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        detail = f"byte 0x{line[error.start]:02x} at position {error.start} is not UTF-8"
-        raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
+    found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
+    for path in sorted(_walk(roots)):
+        name = os.path.basename(path)
+        for pattern, files in zip(patterns, found, strict=True):
+            matched = pattern.fullmatch(name)
+            if matched is not None:
+                files.setdefault(matched[1].lower(), path)
+    return found
+
+
+def _walk(roots: Sequence[Path]) -> Iterator[str]:
+    seen: set[tuple[int, int]] = set()
+    for root in roots:
+        for folder, folders, files in os.walk(root, followlinks=True):
+            status = os.stat(folder)
+            if (status.st_dev, status.st_ino) in seen:
+                folders.clear()
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            yield from (os.path.join(folder, file) for file in files)
+
+
+def transcript_lines(path: str, comment: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a text file that are neither empty nor comments, with their numbers from 1."""
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            stripped = line.strip()
+            if stripped and not stripped.startswith(comment):
+                yield number, stripped

@@ -1,12 +1,12 @@
 """download --list: the corpora that `prepcli download` prepares."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from prepcli.commands.download.recipes import RECIPES
 from prepcli.interface.corpora import CORPORA
-from prepcli.interface.printing import as_text
+from prepcli.interface.printing import aligned, as_text
 
 
 class ListedCorpus(msgspec.Struct):
@@ -38,11 +38,8 @@ class CorpusList(msgspec.Struct):
         """The text that the command line prints: a table."""
         head = ("name", "hours", "languages", "licence", "recipe", "source")
         rows = [head, *(_cells(one) for one in self.corpora)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return as_text(
-            [*lines, "Each of them: prepcli download NAME --help; of lhotse's, prepcli download lhotse --help"]
-        )
+        more = "Each of them: prepcli download NAME --help; of lhotse's, prepcli download lhotse --help"
+        return as_text([*aligned(rows, len(head)), more])
 
 
 def _cells(one: ListedCorpus) -> tuple[str, ...]:
@@ -52,16 +49,14 @@ def _cells(one: ListedCorpus) -> tuple[str, ...]:
 
 def list_corpora() -> CorpusList:
     """Return the corpora with a command of their own, then those that lhotse prepares."""
-    return CorpusList([*_own(), *_of_lhotse()])
-
-
-def _own() -> Iterator[ListedCorpus]:
-    for one in CORPORA:
-        source = "your copy" if one.publisher is None else "download"
-        yield ListedCorpus(one.name, one.hours, one.languages, one.licence, "own", source)
-
-
-def _of_lhotse() -> Iterator[ListedCorpus]:
-    for one in RECIPES.values():
-        if not one.refused:
-            yield ListedCorpus(f"lhotse {one.name}", None, one.languages, "", "lhotse", "your copy")
+    sources = {True: "your copy", False: "download"}
+    own = [
+        ListedCorpus(one.name, one.hours, one.languages, one.licence, "own", sources[one.publisher is None])
+        for one in CORPORA
+    ]
+    others = [
+        ListedCorpus(f"lhotse {one.name}", None, one.languages, "", "lhotse", "your copy")
+        for one in RECIPES.values()
+        if not one.refused
+    ]
+    return CorpusList([*own, *others])

@@ -28,7 +28,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, UsageError, naming, option
 from prepcli.interface.bars import progress_bar
 from prepcli.processes.pools import map_in_order
-from prepcli.storage.transfer import FetchError
+from prepcli.storage.transfer import FetchError, Progress
 
 _BLOCK = 1 << 20
 _TAR_BLOCK = 64 << 10
@@ -290,8 +290,8 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
     for attempt in range(MAX_DAMAGED):
         checksum = archive.checksum
         if given is None and not there.exists():
-            with FetchBar(archive.name) as bar:
-                fetch(archive, there.parent, bar)
+            with fetch_bar(archive.name) as show:
+                fetch(archive, there.parent, show)
             checksum = None  # compared during the download
         shutil.rmtree(staging, ignore_errors=True)
         try:
@@ -372,26 +372,22 @@ def _move(workspace: Workspace, unpacked: Path, name: str) -> None:
     os.replace(unpacked, target)
 
 
-class FetchBar:
-    """One progress bar per archive; a line per minute if stderr is not a terminal."""
+@contextmanager
+def fetch_bar(name: str) -> Iterator[Progress]:
+    """A function that shows a progress bar for an archive; a line per minute if stderr is not a terminal."""
+    last, bar = time.monotonic(), progress_bar(unit="B", unit_scale=True, desc=name, delay=0.5)
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._last = time.monotonic()
-        self._bar = progress_bar(unit="B", unit_scale=True, desc=name, delay=0.5)
+    def show(num_bytes: int, total: int | None) -> None:
+        nonlocal last
+        if bar is not None:
+            bar.total = total
+            bar.update(num_bytes - bar.n)
+        elif time.monotonic() - last > LINE_INTERVAL:
+            last = time.monotonic()
+            note(f"{name}: {format_bytes(num_bytes)} of {format_bytes(total) if total else 'unknown size'}")
 
-    def __call__(self, num_bytes: int, total: int | None) -> None:
-        """Show the bytes fetched so far, of `total`."""
-        if self._bar is not None:
-            self._bar.total = total
-            self._bar.update(num_bytes - self._bar.n)
-        elif time.monotonic() - self._last > LINE_INTERVAL:
-            self._last = time.monotonic()
-            note(f"{self._name}: {format_bytes(num_bytes)} of {format_bytes(total) if total else 'unknown size'}")
-
-    def __enter__(self) -> "FetchBar":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+    try:
+        yield show
+    finally:
+        if bar is not None:
+            bar.close()

@@ -6,39 +6,51 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from prepcli.commands.download.fetch import Archive
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RejectReason, UsageError, option
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 
 INDEX_NAME = "index.jsonl"
 """The index of utterances, in the workspace of the data set."""
 
 
-@dataclass(slots=True)
-class Utterance:
-    """A future record: a line of a transcript and its recording.
+class Utterance(msgspec.Struct, omit_defaults=True):
+    """A future record: a line of a transcript and its recording. The index of a data set has a line for each.
 
     Attributes:
         manifest: path of the manifest, relative to the data root.
         source: path of the recording as published, relative to the folder that `CorpusPart.read` was given.
         fields: the fields of the record in addition to audio and duration.
         where: the line of the transcript, `file:line`.
+        duration: seconds as published, to plan by: then the recording is first read when its record is made. None: it
+            is measured for the index.
         target: path of the WAV file to make from the recording, relative to the data root; None: the recording is used
             unchanged.
         reason: why the utterance cannot be used, if that is known already.
         detail: the details of the reason.
-        duration: seconds as published, to plan by: then the recording is first read when its record is made. None: it
-            is measured for the index.
     """
 
     manifest: str
     source: str
     fields: dict[str, Any]
     where: str
+    duration: float | None = None
     target: str | None = None
     reason: RejectReason | None = None
     detail: str = ""
-    duration: float | None = None
+
+    def original(self) -> bytes:
+        """Return the record for a line of rejects, with the recording as it was published."""
+        return msgspec.json.encode({"audio_filepath": self.source, **self.fields})
+
+    def rejected(self, rejected: RecordRejected | None = None) -> RecordRejected:
+        """Return why the utterance is rejected, with its place in the corpus."""
+        if rejected is None:
+            assert self.reason is not None
+            rejected = RecordRejected(self.reason, self.detail)
+        return RecordRejected(rejected.reason, f"{self.where}: {rejected.detail}")
 
 
 Derive = Callable[[Iterator[tuple[str, dict[str, Any]]]], Iterable[tuple[str, Iterable[str]]]]
@@ -158,9 +170,21 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 def unmatched(manifest: str, sources: Iterable[str]) -> Iterator[Utterance]:
     """Yield an utterance for each recording that is in no transcript; these utterances are rejected."""
     for source in sources:
-        yield Utterance(manifest, source, {}, source, None, RejectReason.MISSING_FIELD, "no transcript names it")
+        yield Utterance(
+            manifest, source, {}, source, reason=RejectReason.MISSING_FIELD, detail="no transcript names it"
+        )
 
 
-def workspace_of(data_set: CorpusPart, data_root: Path) -> Workspace:
-    """The workspace of one data set: each has its own, so that others can be added later."""
-    return Workspace(data_root, Workspace(data_root).root / "sets" / data_set.state_name)
+def speaker_name(language: str, corpus: str, speaker: str) -> str:
+    """Return the field `speaker` in the form of Magpie-TTS, which is also used to group context audio."""
+    return f"| Language:{language} Dataset:{corpus} Speaker:{speaker} |"
+
+
+def may_lie_outside(path: str) -> bool:
+    """Whether a published relative path could lead out of the folder of its corpus."""
+    return "\0" in path or os.path.isabs(path) or ".." in path.split("/")
+
+
+def workspace_of(state_name: str, data_root: Path) -> Workspace:
+    """The workspace of one data set (`CorpusPart.state_name`): each has its own, so that others can be added later."""
+    return Workspace(data_root, Workspace(data_root).root / "sets" / state_name)

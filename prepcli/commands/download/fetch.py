@@ -36,7 +36,13 @@ class Archive:
     folder: str = ""
 
     def at(self, base_url: str | None, checksums: Mapping[str, str]) -> "Archive":
-        """Return the archive with another address, and with the checksum of a list instead of the published one."""
+        """Return the archive with another address, and with the checksum of a list instead of the published one.
+
+        Raises:
+            UsageError: the address is not valid.
+        """
+        if base_url is not None and not base_url.startswith(("http://", "https://")):
+            raise UsageError(f"{option('--base-url', base_url)} is not an address: it begins with http:// or https://")
         urls = self.urls if base_url is None else (f"{base_url.rstrip('/')}/{self.name}",)
         return replace(self, urls=urls, checksum=checksums.get(self.name, self.checksum))
 

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from prepcli.audio.probe import probe_file
-from prepcli.commands.download.data_set import CorpusPart, Utterance
+from prepcli.commands.download.data_set import CorpusPart, Utterance, may_lie_outside
 from prepcli.engine.publishing.rejects import RETRYABLE
 from prepcli.engine.state.workspace import atomic_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
@@ -18,30 +17,6 @@ from prepcli.manifest.line_slices import LineSlice, LineSlices
 
 UNIT_LINES = 64
 """Maximum number of utterances per unit of work; an interrupted run repeats at most this number per worker."""
-
-
-class IndexLine(msgspec.Struct, omit_defaults=True):
-    """An utterance, with the fields of `Utterance`. `duration` is in seconds; with a `reason` it cannot be used."""
-
-    manifest: str
-    source: str
-    fields: dict[str, Any]
-    where: str
-    duration: float = 0.0
-    target: str | None = None
-    reason: RejectReason | None = None
-    detail: str = ""
-
-    def original(self) -> bytes:
-        """Return the record for a line of rejects, with the recording as it was published."""
-        return msgspec.json.encode({"audio_filepath": self.source, **self.fields})
-
-    def rejected(self, rejected: RecordRejected | None = None) -> RecordRejected:
-        """Return why the utterance is rejected, with its place in the corpus."""
-        if rejected is None:
-            assert self.reason is not None
-            rejected = RecordRejected(self.reason, self.detail)
-        return RecordRejected(rejected.reason, f"{self.where}: {rejected.detail}")
 
 
 def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
@@ -57,7 +32,7 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
     folder = data_set.copy or root / data_set.top
     with atomic_file(file, durable=False) as out:
         for utterance in data_set.read(folder):
-            line = _index_line(utterance, folder, targets)
+            line = _checked(utterance, folder, targets)
             if data_set.copy is not None:
                 line.source = str(folder / line.source) if line.source else ""
             else:
@@ -69,40 +44,27 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
     return count
 
 
-def _index_line(utterance: Utterance, folder: Path, targets: set[str]) -> IndexLine:
-    line = IndexLine(
-        utterance.manifest,
-        utterance.source,
-        utterance.fields,
-        utterance.where,
-        target=utterance.target,
-        reason=utterance.reason,
-        detail=utterance.detail,
-    )
-    if line.reason is not None:
-        return line
-    if any("\ufffd" in str(value) for value in utterance.fields.values()):
-        line.reason, line.detail = RejectReason.NOT_UTF8, "the text is not UTF-8"
-    elif any(map(_may_lie_outside, (line.source, line.target or ""))):
-        line.reason, line.detail = RejectReason.BAD_FIELD, f"{line.source!r} may lie outside of the corpus"
-    elif line.target in targets:
-        line.reason, line.detail = RejectReason.BAD_FIELD, "an utterance of this name was there before"
-    if line.reason is not None:
-        return line
-    if line.target is not None:
-        targets.add(line.target)
-    if utterance.duration is not None:
-        line.duration = utterance.duration
-        return line
-    try:
-        line.duration = probe_file(folder / line.source).duration
-    except RecordRejected as rejected:
-        line.reason, line.detail = rejected.reason, rejected.detail
+def _checked(utterance: Utterance, folder: Path, targets: set[str]) -> Utterance:
+    """A copy of an utterance with its duration, or with the reason why it cannot be used."""
+    line = msgspec.structs.replace(utterance)
+    if line.reason is None:
+        if any("\ufffd" in str(value) for value in line.fields.values()):
+            line.reason, line.detail = RejectReason.NOT_UTF8, "the text is not UTF-8"
+        elif any(map(may_lie_outside, (line.source, line.target or ""))):
+            line.reason, line.detail = RejectReason.BAD_FIELD, f"{line.source!r} may lie outside of the corpus"
+        elif line.target in targets:
+            line.reason, line.detail = RejectReason.BAD_FIELD, "an utterance of this name was there before"
+    if line.reason is None:
+        if line.target is not None:
+            targets.add(line.target)
+        try:
+            if line.duration is None:
+                line.duration = probe_file(folder / line.source).duration
+        except RecordRejected as rejected:
+            line.reason, line.detail = rejected.reason, rejected.detail
+    # An index has no duration of 0, and none of an utterance that cannot be used.
+    line.duration = (line.duration or None) if line.reason is None else None
     return line
-
-
-def _may_lie_outside(path: str) -> bool:
-    return "\0" in path or os.path.isabs(path) or ".." in path.split("/")
 
 
 def only_audio_came_back(before: Path, now: Path) -> bool:
@@ -123,8 +85,8 @@ def only_audio_came_back(before: Path, now: Path) -> bool:
     return differ and not known
 
 
-def _raw_lines(file: Path) -> Iterator[tuple[bytes, IndexLine]]:
-    decoder = msgspec.json.Decoder(IndexLine)
+def _raw_lines(file: Path) -> Iterator[tuple[bytes, Utterance]]:
+    decoder = msgspec.json.Decoder(Utterance)
     with file.open("rb") as lines:
         for raw in lines:
             yield raw, decoder.decode(raw)
@@ -152,24 +114,21 @@ class LineIndex:
         self.records = 0
         self.rejects: dict[str, int] = {}
         digest = sha256()
-        decoder = msgspec.json.Decoder(IndexLine)
         begin, first, manifest, seconds, usable = 0, 1, "", 0.0, 0
         offset = 0
         try:
-            with file.open("rb") as lines:
-                for number, raw in enumerate(lines, start=1):
-                    line = decoder.decode(raw)
-                    digest.update(raw)
-                    if line.manifest != manifest or number - first >= UNIT_LINES:
-                        self._add(seconds, usable, begin, offset, first, manifest)
-                        begin, first, manifest, seconds, usable = offset, number, line.manifest, 0.0, 0
-                    if line.reason is None:
-                        seconds += line.duration
-                        usable += 1
-                    else:
-                        self.rejects[line.reason.value] = self.rejects.get(line.reason.value, 0) + 1
-                    offset += len(raw)
-                    self.records = number
+            for number, (raw, line) in enumerate(_raw_lines(file), start=1):
+                digest.update(raw)
+                if line.manifest != manifest or number - first >= UNIT_LINES:
+                    self._add(seconds, usable, begin, offset, first, manifest)
+                    begin, first, manifest, seconds, usable = offset, number, line.manifest, 0.0, 0
+                if line.reason is None:
+                    seconds += line.duration or 0.0
+                    usable += 1
+                else:
+                    self.rejects[line.reason.value] = self.rejects.get(line.reason.value, 0) + 1
+                offset += len(raw)
+                self.records = number
         except (OSError, msgspec.DecodeError) as error:
             raise UsageError(
                 f"{file} cannot be read ({error}); give {option('--overwrite')} to make it again"
@@ -182,17 +141,15 @@ class LineIndex:
             id = f"batch_{len(self.batches):05d}"
             self.batches.append(LineRange(id, seconds, usable, 0, begin, end - begin, first, manifest))
 
-    def lines(self, batch: LineRange) -> Iterator[tuple[int, IndexLine]]:
+    def lines(self, batch: LineRange) -> Iterator[tuple[int, Utterance]]:
         """Yield the usable lines of a unit, with their numbers from 1."""
         for number, raw in self._slices.lines(batch):
-            line = msgspec.json.decode(raw, type=IndexLine)
+            line = msgspec.json.decode(raw, type=Utterance)
             if line.reason is None:
                 yield number, line
 
-    def unusable(self) -> Iterator[tuple[int, IndexLine]]:
+    def unusable(self) -> Iterator[tuple[int, Utterance]]:
         """Yield the lines that cannot be used, with their numbers from 1."""
-        with self.file.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                line = msgspec.json.decode(raw, type=IndexLine)
-                if line.reason is not None:
-                    yield number, line
+        for number, (_, line) in enumerate(_raw_lines(self.file), start=1):
+            if line.reason is not None:
+                yield number, line

@@ -12,8 +12,9 @@ import msgspec
 
 from prepcli.audio.probe import probe
 from prepcli.audio.segments import TargetFormat, convert, whole
-from prepcli.commands.download.data_set import CorpusPart, workspace_of
-from prepcli.commands.download.index import IndexLine, LineIndex, LineRange
+from prepcli.commands.download.data_set import CorpusPart, Utterance, workspace_of
+from prepcli.commands.download.fetch import read_checksums
+from prepcli.commands.download.index import LineIndex, LineRange
 from prepcli.commands.download.options import (
     DownloadAishell,
     DownloadAishell2,
@@ -32,7 +33,6 @@ from prepcli.commands.download.options import (
     FetchOptions,
 )
 from prepcli.commands.download.prepare import (
-    Fetching,
     check_given,
     ensure_index,
     ensure_unpacked,
@@ -41,17 +41,32 @@ from prepcli.commands.download.prepare import (
     note_scarce_space,
     plan_fetching,
 )
+from prepcli.commands.download.published import (
+    aishell,
+    aishell2,
+    an4,
+    common_voice,
+    hifitts,
+    hifitts2,
+    librispeech,
+    libritts,
+    ljspeech,
+    mls,
+    vctk,
+)
+from prepcli.commands.download.published.fisher import Fisher
+from prepcli.commands.download.published.hub5 import Hub5
 from prepcli.commands.download.report import DownloadReport
+from prepcli.commands.download.slices import SlicingJob
+from prepcli.commands.download.spoken_text import Noises
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.run.job import RunOptions
-from prepcli.engine.run.options import JobOptions
 from prepcli.engine.run.report import Report, too_many
 from prepcli.engine.run.run import dry_run_report, run_job, with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected, TooManyRejectsError, UsageError, option, same_command
-from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
 from prepcli.processes.signals import stop_on_signals
 
@@ -122,7 +137,7 @@ class CorpusJob(LineJob[LineRange, LineIndex]):
         return details
 
 
-class _Utterances(LineWriter[tuple[int, IndexLine]]):
+class _Utterances(LineWriter[tuple[int, Utterance]]):
     """Makes the lines of a batch of utterances."""
 
     def __init__(self, index: LineIndex, unit: LineRange, writer: UnitWriter, root: Path) -> None:
@@ -130,7 +145,7 @@ class _Utterances(LineWriter[tuple[int, IndexLine]]):
         self._source, self._writer, self._root = str(index.file), writer, root
         self._folder = os.path.dirname(unit.manifest) or "."
 
-    def make(self, item: tuple[int, IndexLine]) -> tuple[bytes, float]:
+    def make(self, item: tuple[int, Utterance]) -> tuple[bytes, float]:
         line = item[1]
         source = str(self._root / line.source)
         try:
@@ -143,7 +158,7 @@ class _Utterances(LineWriter[tuple[int, IndexLine]]):
         path = audio if os.path.isabs(audio) else os.path.relpath(audio, self._folder)
         return msgspec.json.encode({"audio_filepath": path, "duration": info.duration, **line.fields}), info.duration
 
-    def original(self, item: tuple[int, IndexLine]) -> tuple[bytes, Origin]:
+    def original(self, item: tuple[int, Utterance]) -> tuple[bytes, Origin]:
         """The record, with the recording as it was published."""
         return item[1].original(), Origin(self._source, item[0])
 
@@ -154,23 +169,22 @@ def _records(parts: Sequence[tuple[LineRange, Path]]) -> Iterator[tuple[str, dic
             yield unit.manifest, msgspec.json.decode(line)
 
 
-def prepare_data_sets(
-    data_sets: Sequence[CorpusPart], data_root: Path, fetch: FetchOptions, options: JobOptions
-) -> DownloadReport:
+def _prepare(data_sets: Sequence[CorpusPart], options: FetchOptions | DownloadAishell2) -> DownloadReport:
     """Prepare each data set, or plan it.
 
     Raises:
         TooManyRejectsError: some data sets have too many rejects; the others are prepared too.
         PrepcliError: errors of fetching and of the engine.
     """
-    engine = options.engine()
+    engine, data_root = options.engine(), options.data_root
+    fetch = options if isinstance(options, FetchOptions) else FetchOptions(data_root=data_root)
     if fetch.extracted is not None:
         data_sets = [one.extracted(fetch.extracted, data_root) for one in data_sets]
-    fetching = fetch.fetching(engine)
-    check_given(data_sets, data_root, fetching)
+    checksums = read_checksums(fetch.checksums) if fetch.checksums else {}
+    data_sets = [replace(one, archive=one.archive and one.archive.at(fetch.base_url, checksums)) for one in data_sets]
+    check_given(data_sets, fetch)
     if options.dry_run:
-        plans = {data_set.name: _plan(data_set, data_root, fetching, engine) for data_set in data_sets}
-        return DownloadReport(plans)
+        return DownloadReport({data_set.name: _plan(data_set, fetch, engine) for data_set in data_sets})
     alone = engine.rank.world_size == 1
     waiting = [one.name for one in data_sets if not is_ready(one, data_root)]
     if waiting and not alone:
@@ -179,26 +193,23 @@ def prepare_data_sets(
             f"ranks and with {option('--fetch-only')}, then this one"
         )
     if alone:
-        note_scarce_space(data_sets, data_root, fetching)
+        note_scarce_space(data_sets, fetch)
     report = DownloadReport()
     for data_set in data_sets:
         try:
             with stop_on_signals():  # for signals between fetching and converting, which have own handlers
                 if alone:
-                    ensure_unpacked(data_set, data_root, fetching)
+                    ensure_unpacked(data_set, fetch, engine)
                 report.data_sets[data_set.name] = _convert(data_set, data_root, fetch.fetch_only, engine)
         except IncompleteError as error:
-            raise with_continuation(error, data_set.command, workspace_of(data_set, data_root)) from None
-    problems = list(too_many_rejects(report, engine))
-    if problems:
-        raise TooManyRejectsError("; ".join(problems), report)
-    return report
+            raise with_continuation(error, data_set.command, workspace_of(data_set.state_name, data_root)) from None
+    return checked(report, engine)
 
 
 def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: RunOptions) -> Report:
     if fetch_only:
         return Report(data_set.command, "fetched", str(data_root))
-    workspace = workspace_of(data_set, data_root)
+    workspace = workspace_of(data_set.state_name, data_root)
     if engine.retry_rejects and has_audio_come_back(data_set, data_root):
         engine = replace(engine, overwrite=True)  # for a corpus on disk, only manifests are replaced
     index = ensure_index(data_set, data_root, workspace.root, replace=engine.overwrite)
@@ -209,17 +220,19 @@ def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: Ru
         return report
 
 
-def too_many_rejects(report: DownloadReport, engine: RunOptions) -> Iterator[str]:
-    """Yield a message for each data set with more rejects than allowed."""
-    for one in report.data_sets.values():
-        if one.status == "too_many_rejects":
-            yield too_many(one, engine.budget)
+def checked(report: DownloadReport, engine: RunOptions) -> DownloadReport:
+    """Return the report; raises `TooManyRejectsError` if a data set has more rejects than allowed."""
+    problems = [too_many(one, engine.budget) for one in report.data_sets.values() if one.status == "too_many_rejects"]
+    if problems:
+        raise TooManyRejectsError("; ".join(problems), report)
+    return report
 
 
-def _plan(data_set: CorpusPart, data_root: Path, fetching: Fetching, engine: RunOptions) -> Report:
+def _plan(data_set: CorpusPart, options: FetchOptions, engine: RunOptions) -> Report:
     """Return the plan of converting, or of fetching if the data set is not unpacked yet."""
+    data_root = options.data_root
     if not is_ready(data_set, data_root):
-        archive = plan_fetching(data_set, data_root, fetching)
+        archive = plan_fetching(data_set, options)
         plan = {"command": data_set.command, "status": "dry_run", "fetch": archive}
         return Report(data_set.command, "dry_run", str(data_root), details=plan)
     with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
@@ -271,34 +284,25 @@ _makes_slices = partial(
 @_makes_manifests('download_librispeech("data", data_sets="mini")', "dev_clean_2", "/.../data/dev_clean_2.json")
 def download_librispeech(options: DownloadLibrispeech) -> DownloadReport:
     """Make manifests of the corpus."""
-    from prepcli.commands.download.published import librispeech as corpus
-
-    chosen = corpus.data_sets(options.data_sets, options.audio_format)
-    return _prepare(chosen, options)
+    return _prepare(librispeech.data_sets(options.data_sets, options.audio_format), options)
 
 
 @_makes_manifests('download_an4("data")', "train_manifest", "/.../data/an4/train_manifest.json")
 def download_an4(options: DownloadAn4) -> DownloadReport:
     """Make manifests of the corpus."""
-    from prepcli.commands.download.published import an4 as corpus
-
-    return _prepare([corpus.data_set()], options)
+    return _prepare([an4.data_set()], options)
 
 
 @_makes_manifests('download_aishell("data")', "train", "/.../data/data_aishell/train.json")
 def download_aishell(options: DownloadAishell) -> DownloadReport:
     """Make manifests of the corpus."""
-    from prepcli.commands.download.published import aishell as corpus
-
-    return _prepare([corpus.data_set()], options)
+    return _prepare([aishell.data_set()], options)
 
 
 @_makes_manifests('download_aishell2("AISHELL-2", "data")', "train", "/.../data/train.json")
 def download_aishell2(options: DownloadAishell2) -> DownloadReport:
     """Make manifests of the corpus."""
-    from prepcli.commands.download.published import aishell2 as corpus
-
-    return _prepare([corpus.data_set(options.audio_folder)], options)
+    return _prepare([aishell2.data_set(options.audio_folder)], options)
 
 
 @_makes_manifests(
@@ -306,18 +310,13 @@ def download_aishell2(options: DownloadAishell2) -> DownloadReport:
 )
 def download_ljspeech(options: DownloadLjspeech) -> DownloadReport:
     """Make manifests of the corpus."""
-    from prepcli.commands.download.published import ljspeech as corpus
-
-    chosen = corpus.data_set(options.val_size, options.test_size, options.split_seed)
-    return _prepare([chosen], options)
+    return _prepare([ljspeech.data_set(options.val_size, options.test_size, options.split_seed)], options)
 
 
 @_makes_manifests('download_libritts("data", data_sets="dev_clean")', "dev_clean", "/.../data/LibriTTS/dev_clean.json")
 def download_libritts(options: DownloadLibritts) -> DownloadReport:
     """Make manifests of the corpus."""
-    from prepcli.commands.download.published import libritts as corpus
-
-    return _prepare(corpus.data_sets(options.data_sets, corpus.LIBRITTS), options)
+    return _prepare(libritts.data_sets(options.data_sets, libritts.LIBRITTS), options)
 
 
 @_makes_manifests(
@@ -325,17 +324,13 @@ def download_libritts(options: DownloadLibritts) -> DownloadReport:
 )
 def download_libritts_r(options: DownloadLibrittsR) -> DownloadReport:
     """Make manifests of the corpus."""
-    from prepcli.commands.download.published import libritts as corpus
-
-    return _prepare(corpus.data_sets(options.data_sets, corpus.LIBRITTS_R), options)
+    return _prepare(libritts.data_sets(options.data_sets, libritts.LIBRITTS_R), options)
 
 
 @_makes_manifests('download_hifitts("data")', "clean_train", "/.../data/hi_fi_tts_v0/audio/clean_train.json")
 def download_hifitts(options: DownloadHifitts) -> DownloadReport:
     """Make manifests of the corpus."""
-    from prepcli.commands.download.published import hifitts as corpus
-
-    return _prepare([corpus.data_set()], options)
+    return _prepare([hifitts.data_set()], options)
 
 
 @_makes_manifests(
@@ -346,41 +341,31 @@ def download_hifitts(options: DownloadHifitts) -> DownloadReport:
 def download_hifitts2(options: DownloadHifitts2) -> DownloadReport:
     """Fetch the chapters, cut them into utterances, and make manifests of these."""
     from prepcli.commands.download.chapters import ChapterJob, metadata_of
-    from prepcli.commands.download.published import hifitts2 as corpus
 
-    engine = options.engine()
-    chapters = corpus.chapters(options.sampling_rate, options.base_url)
-    workspace = Workspace(options.data_root, Workspace(options.data_root).root / "sets" / chapters.name)
-    folder = options.metadata or metadata_of(chapters, workspace, engine)
+    engine, name = options.engine(), hifitts2.folder_of(options.sampling_rate)
+    workspace = workspace_of(name, options.data_root)
+    metadata = options.metadata or metadata_of(options, workspace, engine)
     if options.fetch_only:
-        fetched = Report("download hifitts2", "fetched", str(folder))
-        return DownloadReport({chapters.name: fetched})
-    job = ChapterJob(chapters, folder, options.chapters, engine.num_workers)
-    return DownloadReport({chapters.name: run_job(job, workspace, engine)})
+        return DownloadReport({name: Report(hifitts2.COMMAND, "fetched", str(metadata))})
+    return DownloadReport({name: run_job(ChapterJob(options, metadata, engine.num_workers), workspace, engine)})
 
 
 @_makes_manifests('download_vctk("data")', "mic2", "/.../data/VCTK-Corpus-0.92/mic2.json")
 def download_vctk(options: DownloadVctk) -> DownloadReport:
     """Make manifests of the corpus."""
-    from prepcli.commands.download.published import vctk as corpus
-
-    return _prepare([corpus.data_set(options.mic)], options)
+    return _prepare([vctk.data_set(options.mic)], options)
 
 
 @_makes_manifests('download_mls("data", "polish")', "train_9hr", "/.../data/mls_polish_opus/train_9hr.json")
 def download_mls(options: DownloadMls) -> DownloadReport:
     """Make manifests of a language."""
-    from prepcli.commands.download.published import mls as corpus
-
-    return _prepare([corpus.data_set(options.language, options.archive_format)], options)
+    return _prepare([mls.data_set(options.language, options.archive_format)], options)
 
 
 @_makes_manifests('download_common_voice("data", "en")', "train", "/.../data/cv-corpus-25.0-2026-03-09/en/train.json")
 def download_common_voice(options: DownloadCommonVoice) -> DownloadReport:
     """Make manifests of a language."""
-    from prepcli.commands.download.published import common_voice as corpus
-
-    return _prepare([corpus.data_set(options.language, options.release, options.data_sets)], options)
+    return _prepare([common_voice.data_set(options.language, options.release, options.data_sets)], options)
 
 
 @_makes_slices(
@@ -388,36 +373,18 @@ def download_common_voice(options: DownloadCommonVoice) -> DownloadReport:
 )
 def download_fisher(options: DownloadFisher) -> Report:
     """Slice a licensed copy of the corpus."""
-    from prepcli.commands.download.published.fisher import Fisher
-    from prepcli.commands.download.slices import FisherJob
-    from prepcli.commands.download.spoken_text import Noises
-
     if options.remove_noises and options.noises_to_emoji:
         raise UsageError(f"{option('--remove-noises')} and {option('--noises-to-emoji')} exclude each other")
     noises = Noises.REMOVE if options.remove_noises else Noises.EMOJI if options.noises_to_emoji else Noises.KEEP
-    engine = options.engine()
-    corpus = Fisher(options.ldc_root, options.keep_low_conf, noises)
-    job = FisherJob(corpus, options.min_slice_duration, _settings(options), engine.num_workers)
-    return run_job(job, Workspace(options.dest_root), engine)
+    return _slice(Fisher(options.ldc_root, options.keep_low_conf, noises), options)
 
 
 @_makes_slices('download_hub5("LDC", "hub5")', "manifest_hub5", "/.../hub5/manifest_hub5.json")
 def download_hub5(options: DownloadHub5) -> Report:
     """Slice a licensed copy of the test set."""
-    from prepcli.commands.download.published.hub5 import Hub5
-    from prepcli.commands.download.slices import Hub5Job
+    return _slice(Hub5(options.data_root), options)
 
+
+def _slice(corpus: Fisher | Hub5, options: DownloadFisher | DownloadHub5) -> Report:
     engine = options.engine()
-    corpus = Hub5(options.data_root)
-    job = Hub5Job(corpus, options.min_slice_duration, _settings(options), engine.num_workers)
-    return run_job(job, Workspace(options.dest_root), engine)
-
-
-def _prepare(data_sets: Sequence[CorpusPart], options: Any) -> DownloadReport:
-    fetch = options if isinstance(options, FetchOptions) else FetchOptions()
-    return prepare_data_sets(data_sets, options.data_root, fetch, options)
-
-
-def _settings(options: DownloadFisher | DownloadHub5) -> dict[str, Any]:
-    """The settings under their names in existing plans, which have no leading dashes."""
-    return {name.removeprefix("--"): value for name, value in settings_of(options).items()}
+    return run_job(SlicingJob(corpus, options, engine.num_workers), Workspace(options.dest_root), engine)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.commands.download.job import too_many_rejects
+from prepcli.commands.download.data_set import workspace_of
+from prepcli.commands.download.job import checked
 from prepcli.commands.download.options import DownloadLhotse
 from prepcli.commands.download.prepare import exclusive_lock
 from prepcli.commands.download.recipes import OUTPUT, RECIPES, Recipe
@@ -24,7 +25,6 @@ from prepcli.commands.download.report import DownloadReport
 from prepcli.commands.make_manifest.job import make_manifest
 from prepcli.commands.make_manifest.lhotse import LhotseFiles, files_in
 from prepcli.commands.make_manifest.options import MakeManifest
-from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.options import JobOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import with_continuation
@@ -84,7 +84,7 @@ def download_lhotse(options: DownloadLhotse) -> DownloadReport:
     """
     engine = options.engine()
     command = f"download lhotse {options.recipe}"
-    workspace = Workspace(options.data_root, Workspace(options.data_root).root / "sets" / f"lhotse-{options.recipe}")
+    workspace = workspace_of(f"lhotse-{options.recipe}", options.data_root)
     arguments = _arguments(options)
     done = _prepared(workspace, arguments, starts_again=engine.overwrite and not engine.rank.restarts)
     if done is None and options.dry_run:
@@ -100,7 +100,7 @@ def download_lhotse(options: DownloadLhotse) -> DownloadReport:
     report = DownloadReport()
     for part in _parts(workspace.root / done.folder, options.recipe):
         report.data_sets[part.name] = _make(part, done, options)
-    return _checked(report, engine)
+    return checked(report, engine)
 
 
 def _arguments(options: DownloadLhotse) -> list[str]:
@@ -255,11 +255,4 @@ def _make(part: LhotseFiles, done: Prepared, options: DownloadLhotse) -> Report:
         report = error.report
     manifest = report.outputs.get("manifest")
     report.outputs = {part.name: manifest} if manifest else {}
-    return report
-
-
-def _checked(report: DownloadReport, engine: RunOptions) -> DownloadReport:
-    problems = list(too_many_rejects(report, engine))
-    if problems:
-        raise TooManyRejectsError("; ".join(problems), report)
     return report

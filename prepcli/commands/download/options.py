@@ -2,15 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from prepcli.engine.run.options import JobOptions
-from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.prepare import Fetching
-    from prepcli.engine.run.job import RunOptions
 
 LIBRITTS_SETS = "dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500"
 DataRoot = Annotated[Path, Option("Folder for the corpus, its audio and its manifests.", shapes_output=False)]
@@ -19,8 +14,9 @@ DestRoot = Annotated[Path, Option("Directory of the slices and manifests.", shap
 
 @dataclass(frozen=True, kw_only=True)
 class FetchOptions(JobOptions):
-    """The source of archives, and whether to stop after fetching."""
+    """The folder of the corpus, the source of archives, and whether to stop after fetching."""
 
+    data_root: DataRoot
     base_url: Annotated[
         str | None,
         Option(
@@ -64,28 +60,6 @@ class FetchOptions(JobOptions):
         Option("Only fetch and unpack; a later call does the rest, with any number of ranks.", shapes_output=False),
     ] = False
 
-    def fetching(self, engine: "RunOptions") -> "Fetching":
-        """The options as `Fetching`.
-
-        Raises:
-            UsageError: the address is not valid, or the file of checksums cannot be read.
-        """
-        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
-            raise UsageError(
-                f"{option('--base-url', self.base_url)} is not an address: it begins with http:// or https://"
-            )
-        from prepcli.commands.download.fetch import read_checksums
-        from prepcli.commands.download.prepare import Fetching
-
-        return Fetching(
-            base_url=self.base_url,
-            archives=self.archive,
-            checksums=read_checksums(self.checksums) if self.checksums else {},
-            keep_archives=self.keep_archives,
-            overwrite=engine.overwrite,  # also for a requeued job, which does not fetch files again
-            num_workers=engine.num_workers,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadLibrispeech(FetchOptions):
@@ -99,7 +73,6 @@ class DownloadLibrispeech(FetchOptions):
     Example: prepcli download librispeech --data-root data/ --data-sets dev_clean,train_clean_100
     """
 
-    data_root: DataRoot
     data_sets: Annotated[
         str,
         Option(
@@ -124,8 +97,6 @@ class DownloadAn4(FetchOptions):
     Example: prepcli download an4 --data-root data/
     """
 
-    data_root: DataRoot
-
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadAishell(FetchOptions):
@@ -138,8 +109,6 @@ class DownloadAishell(FetchOptions):
 
     Example: prepcli download aishell --data-root data/
     """
-
-    data_root: DataRoot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +145,6 @@ class DownloadLjspeech(FetchOptions):
     Example: prepcli download ljspeech --data-root data/
     """
 
-    data_root: DataRoot
     val_size: Annotated[int, Option("Number of utterances in the validation part.", minimum=0)] = 100
     test_size: Annotated[int, Option("Number of utterances in the test part.", minimum=0)] = 500
     split_seed: Annotated[int, Option("Seed of the split; a seed gives the same split on every machine.")] = 0
@@ -195,7 +163,6 @@ class DownloadLibritts(FetchOptions):
     Example: prepcli download libritts --data-root data/ --data-sets dev_clean,train_clean_100
     """
 
-    data_root: DataRoot
     data_sets: Annotated[str, Option(f"{LIBRITTS_SETS}, separated by commas; or ALL of these.")] = "dev_clean"
 
 
@@ -211,7 +178,6 @@ class DownloadLibrittsR(FetchOptions):
     Example: prepcli download libritts-r --data-root data/ --data-sets dev_clean,train_clean_100
     """
 
-    data_root: DataRoot
     data_sets: Annotated[str, Option(f"{LIBRITTS_SETS}, separated by commas; or ALL of these.")] = "dev_clean"
 
 
@@ -230,8 +196,6 @@ class DownloadHifitts(FetchOptions):
 
     Example: prepcli download hifitts --data-root data/
     """
-
-    data_root: DataRoot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,7 +261,6 @@ class DownloadVctk(FetchOptions):
     Example: prepcli download vctk --data-root data/
     """
 
-    data_root: DataRoot
     mic: Annotated[Literal["mic1", "mic2", "both"], Option("The microphone; each has a manifest.")] = "mic2"
 
 

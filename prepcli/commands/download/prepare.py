@@ -5,8 +5,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ from prepcli.commands.download.corpus_unpack import get_unpacked, move_in, stagi
 from prepcli.commands.download.data_set import INDEX_NAME, CorpusPart, workspace_of
 from prepcli.commands.download.fetch import Archive, note
 from prepcli.commands.download.index import LineIndex, only_audio_came_back, write_index
+from prepcli.commands.download.options import FetchOptions
 from prepcli.engine.publishing.rejects import num_retryable
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
@@ -36,47 +37,25 @@ class UnpackedMarker(msgspec.Struct):
     settings: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Fetching:
-    """The sources of archives; the output does not depend on them.
-
-    Attributes:
-        base_url: address of another server.
-        archives: files from `--archive`.
-        checksums: name -> checksum, instead of the published ones.
-        keep_archives: keep archives after unpacking.
-        overwrite: replace files that prepcli did not make.
-        num_workers: processes for unpacking archives within the archive.
-    """
-
-    base_url: str | None = None
-    archives: Sequence[Path] = ()
-    checksums: Mapping[str, str] = field(default_factory=dict)
-    keep_archives: bool = False
-    overwrite: bool = False
-    num_workers: int = 1
-
-
 def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
     """Return whether the data set has been unpacked completely, and indexed with its settings.
 
     Converting needs nothing else. If the corpus is on disk already, each process makes the index.
     """
-    workspace = workspace_of(data_set, data_root)
+    workspace = workspace_of(data_set.state_name, data_root)
     marker = _marker(workspace)
     return data_set.archive is None or (
         marker is not None and marker.settings == data_set.settings and not staging_of(workspace).exists()
     )
 
 
-def plan_fetching(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> dict[str, Any]:
+def plan_fetching(data_set: CorpusPart, options: FetchOptions) -> dict[str, Any]:
     """Return the archive that `ensure_unpacked` would fetch: name, address, size (None: unknown), fetched bytes."""
-    assert data_set.archive is not None
-    archive = data_set.archive.at(fetching.base_url, fetching.checksums)
-    given = _given(data_set, fetching)
+    archive, given = data_set.archive, _given(data_set, options)
+    assert archive is not None
     if given is None:
         archive.check_published()
-    there = given or _archive_file(archive, data_root)
+    there = given or _archive_file(archive, options.data_root)
     part = there if there.exists() else there.with_name(f"{archive.name}.part")
     return {
         "archive": archive.name,
@@ -92,20 +71,20 @@ def _archive_file(archive: Archive, data_root: Path) -> Path:
     return data_root / ARCHIVES / archive.folder / archive.name
 
 
-def note_scarce_space(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetching) -> None:
+def note_scarce_space(data_sets: Sequence[CorpusPart], options: FetchOptions) -> None:
     """Print a note before fetching if the disk does not have enough space for the published sizes.
 
     Compressed audio unpacks to about the size of the archive, and converted audio needs more space. This is not an
     error, because some network file systems report wrong values; nothing is lost if the disk is full.
     """
-    trees, archives = 0, [0]
+    data_root, trees, archives = options.data_root, 0, [0]
     for data_set in data_sets:
         if data_set.archive is not None and not is_ready(data_set, data_root):
             size = data_set.archive.num_bytes or 0
             trees += size
-            if _given(data_set, fetching) is None:
-                archives.append(max(size - plan_fetching(data_set, data_root, fetching)["num_bytes_there"], 0))
-    needed = trees + (sum(archives) if fetching.keep_archives else max(archives))
+            if _given(data_set, options) is None:
+                archives.append(max(size - plan_fetching(data_set, options)["num_bytes_there"], 0))
+    needed = trees + (sum(archives) if options.keep_archives else max(archives))
     there = next(folder for folder in (data_root.absolute(), *data_root.absolute().parents) if folder.exists())
     free = shutil.disk_usage(there).free
     if needed > free:
@@ -115,7 +94,7 @@ def note_scarce_space(data_sets: Sequence[CorpusPart], data_root: Path, fetching
         )
 
 
-def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -> None:
+def ensure_unpacked(data_set: CorpusPart, options: FetchOptions, engine: RunOptions) -> None:
     """Fetch, check and unpack the archive if that is not done; afterwards the archive is not needed any more.
 
     The archive is unpacked in another folder, and moved to the data root when it is complete. The marker is written
@@ -130,11 +109,10 @@ def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -
     """
     if data_set.archive is None:
         return
-    workspace = workspace_of(data_set, data_root)
-    archive = data_set.archive.at(fetching.base_url, fetching.checksums)
+    workspace = workspace_of(data_set.state_name, options.data_root)
     try:
         with stop_on_signals(), exclusive_lock(workspace, data_set.name):
-            _ensure(data_set, archive, workspace, fetching)
+            _ensure(data_set, data_set.archive, workspace, options, engine)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise PrepcliError(
@@ -143,18 +121,20 @@ def ensure_unpacked(data_set: CorpusPart, data_root: Path, fetching: Fetching) -
         ) from error
 
 
-def _ensure(data_set: CorpusPart, archive: Archive, workspace: Workspace, fetching: Fetching) -> None:
-    data_root = workspace.folder
+def _ensure(
+    data_set: CorpusPart, archive: Archive, workspace: Workspace, options: FetchOptions, engine: RunOptions
+) -> None:
+    data_root, there, given = workspace.folder, _archive_file(archive, workspace.folder), _given(data_set, options)
     marker = _marker(workspace)
     if marker is not None:
         move_in(data_set, workspace)
-        if fetching.overwrite and not all((data_root / tree).is_dir() for tree in data_set.trees):
+        if engine.overwrite and not all((data_root / tree).is_dir() for tree in data_set.trees):
             marker = None
     if marker is None:
-        _refuse_foreign(data_set, workspace, fetching.overwrite)
-        staging, there, given = staging_of(workspace), _archive_file(archive, data_root), _given(data_set, fetching)
+        _refuse_foreign(data_set, workspace, engine.overwrite)
+        staging = staging_of(workspace)
         get_unpacked(archive, given, there, staging / data_set.top)
-        unpack_nested(data_set, archive, staging, fetching.num_workers)
+        unpack_nested(data_set, archive, staging, engine.num_workers)
         missing = f"an utterance of {data_set.name}"
         try:
             found = write_index(data_set, staging, workspace.root / INDEX_NAME)
@@ -167,12 +147,11 @@ def _ensure(data_set: CorpusPart, archive: Archive, workspace: Workspace, fetchi
         os.sync()  # for thousands of small files far cheaper than one fsync per file
         _mark(data_set, workspace)
         move_in(data_set, workspace)
-    elif marker.settings != data_set.settings and (fetching.overwrite or not workspace.plan_file.exists()):
+    elif marker.settings != data_set.settings and (engine.overwrite or not workspace.plan_file.exists()):
         write_index(data_set, data_root, workspace.root / INDEX_NAME)
         _mark(data_set, workspace)
-    if not fetching.keep_archives:
-        there = _archive_file(archive, data_root)
-        _remove_fetched(there, _given(data_set, fetching))
+    if not options.keep_archives:
+        _remove_fetched(there, given)
         with contextlib.suppress(OSError):
             there.parent.rmdir()
             (data_root / ARCHIVES).rmdir()
@@ -192,11 +171,11 @@ def ensure_index(data_set: CorpusPart, data_root: Path, folder: Path, replace: b
     old one, and the engine refuses to continue.
     """
     if data_set.archive is not None:
-        return workspace_of(data_set, data_root).root / INDEX_NAME
+        return workspace_of(data_set.state_name, data_root).root / INDEX_NAME
     folder.mkdir(parents=True, exist_ok=True)
     planned, now = folder / INDEX_NAME, folder / f"new_{INDEX_NAME}"
     write_index(data_set, data_root, now)
-    plan = None if replace else read_document(workspace_of(data_set, data_root).plan_file, StoredPlan)
+    plan = None if replace else read_document(workspace_of(data_set.state_name, data_root).plan_file, StoredPlan)
     if plan is not None and planned.exists() and LineIndex(planned).sha256 == _planned_digest(plan):
         if LineIndex(now).sha256 != _planned_digest(plan):
             return now
@@ -212,7 +191,7 @@ def _planned_digest(plan: StoredPlan) -> str | None:
 
 def has_audio_come_back(data_set: CorpusPart, data_root: Path) -> bool:
     """Whether audio was missing when a corpus on disk was indexed, and nothing else has changed since."""
-    workspace = workspace_of(data_set, data_root)
+    workspace = workspace_of(data_set.state_name, data_root)
     plan = read_document(workspace.plan_file, StoredPlan)
     planned = workspace.root / INDEX_NAME
     if data_set.archive is not None or plan is None or not num_retryable(plan.planned_rejects) or not planned.exists():
@@ -285,28 +264,27 @@ def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool)
         )
 
 
-def check_given(data_sets: Sequence[CorpusPart], data_root: Path, fetching: Fetching) -> None:
+def check_given(data_sets: Sequence[CorpusPart], options: FetchOptions) -> None:
     """Refuse a file of `--archive` that none of the data sets uses, or that unpacking would remove.
 
     Raises:
         UsageError: a file is refused.
     """
-    used = [_given(data_set, fetching) for data_set in data_sets]
-    for path, tree in ((path, tree) for path in fetching.archives for data_set in data_sets for tree in data_set.trees):
-        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(data_root / tree)):
-            raise UsageError(
-                f"{option('--archive', path)} is in {data_root / tree}, which may be replaced; move it elsewhere"
-            )
+    used = [_given(data_set, options) for data_set in data_sets]
+    for path, tree in ((path, tree) for path in options.archive for data_set in data_sets for tree in data_set.trees):
+        place = options.data_root / tree
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(place)):
+            raise UsageError(f"{option('--archive', path)} is in {place}, which may be replaced; move it elsewhere")
     names = ", ".join(data_set.archive.name for data_set in data_sets if data_set.archive)
-    for path in fetching.archives:
+    for path in options.archive:
         if path not in used:
             raise UsageError(f"{option('--archive', path)} is not one of the archives of this command: {names}")
 
 
-def _given(data_set: CorpusPart, fetching: Fetching) -> Path | None:
+def _given(data_set: CorpusPart, options: FetchOptions) -> Path | None:
     """Return the file from `--archive` for a data set: by the published name, or the only one for the whole corpus."""
     if data_set.archive is None:
         return None
-    named = [path for path in fetching.archives if path.name == data_set.archive.name]
-    alone = data_set.name == data_set.corpus and len(fetching.archives) == 1
-    return named[0] if named else fetching.archives[0] if alone else None
+    named = [path for path in options.archive if path.name == data_set.archive.name]
+    alone = data_set.name == data_set.corpus and len(options.archive) == 1
+    return named[0] if named else options.archive[0] if alone else None

@@ -63,14 +63,11 @@ class DownloadReport:
 
     def document(self) -> Any:
         """The document for `--json`: that of the only data set, or the documents of all by name."""
-        documents = {name: _document(one) for name, one in self.data_sets.items()}
+        documents: dict[str, Any] = {}
+        for name, one in self.data_sets.items():
+            fetched = {"command": one.command, "status": one.status, "out": one.out}
+            documents[name] = fetched if one.status == "fetched" else one.document()
         return next(iter(documents.values())) if len(documents) == 1 else {"data_sets": documents}
-
-
-def _document(report: Report) -> Any:
-    if report.status == "fetched":
-        return {"command": report.command, "status": report.status, "out": report.out}
-    return report.document()
 
 
 def _text(report: Report, spec: str) -> str:

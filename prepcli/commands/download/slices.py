@@ -1,17 +1,16 @@
 """download fisher, download hub5: cut transcribed conversations into single-speaker slices, and write manifests.
 
-Slices are cut directly from the recordings on disk; the corpus is not copied.
+A slice joins consecutive utterances of one speaker without the silence and the rejected utterances between them, so its
+text is complete. NeMo's scripts for these corpora do the same. Slices are cut directly from the recordings on disk; the
+corpus is not copied.
 """
 
 import contextlib
-import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,20 +26,21 @@ from prepcli.commands.download.conversations import (
     Conversation,
     SlicedCorpus,
     TranscriptLine,
-    decode_line,
     parse_span,
-    runs,
 )
+from prepcli.commands.download.options import DownloadFisher, DownloadHub5
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.unit import Advance
-from prepcli.engine.state.plan import InputFile, Plan, Unit
+from prepcli.engine.state.plan import InputFile, Plan, Unit, input_file
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.interface.options import settings_of
+from prepcli.manifest.fields import decode_line
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.pools import map_in_order
-from prepcli.storage.input_files import check_unchanged, state_of
+from prepcli.storage.input_files import check_unchanged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,27 +94,16 @@ def open_recording(path: str) -> RecordingFile:
     return RecordingFile(path, info, None if info.is_passable else read_segment(path, info))
 
 
-def undecodable_coding(path: str) -> str | None:
-    """Return the `sample_coding` of a file that is compressed with shorten and that this machine cannot decode.
-
-    Returns:
-        None for a file that can be decoded.
-
-    Raises:
-        RecordRejected: as `open_source` does.
-    """
-    with open_source(path, path) as source:
-        sphere = shorten.shortened_sphere(source)
-    return sphere.coding if sphere is not None and shorten.decoder(sphere.coding) is None else None
-
-
 _CHUNK = 128
 """Number of conversations per task of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """The facts about a conversation that planning needs; `seconds` of speech are from the transcript."""
+    """The facts about a conversation that planning needs; `seconds` of speech are from the transcript.
+
+    `undecodable`: the `sample_coding` of a recording compressed with shorten that this machine cannot decode.
+    """
 
     conversation: Conversation
     num_lines: int
@@ -131,7 +120,13 @@ def survey(corpus: SlicedCorpus, conversations: Sequence[Conversation], num_work
     """
     chunks = [conversations[at : at + _CHUNK] for at in range(0, len(conversations), _CHUNK)]
     surveyed = [one for chunk in map_in_order(partial(_survey_some, corpus), chunks, num_workers) for one in chunk]
-    _refuse_undecodable(surveyed)
+    codings = [(one.undecodable, one.conversation.audio) for one in surveyed if one.undecodable is not None]
+    if codings:
+        coding, path = codings[0]
+        raise UsageError(
+            f"{len(codings):,} recordings are compressed with shorten ({coding}; the first is {path}), which nothing "
+            f"on this machine decodes: {shorten.how_to_decode(coding)}"
+        )
     return surveyed
 
 
@@ -146,36 +141,20 @@ def _survey_one(corpus: SlicedCorpus, conversation: Conversation) -> Surveyed:
         num_lines += 1
         words = line.split(maxsplit=max(corpus.times) + 1)
         with contextlib.suppress(RecordRejected, IndexError):
-            start, end = (decode_line(words[at]) for at in corpus.times)
-            start_seconds, end_seconds = parse_span(start, end)
-            seconds += end_seconds - start_seconds
-    undecodable = None
-    with contextlib.suppress(RecordRejected):  # the lines of the conversation are rejected later
-        undecodable = undecodable_coding(conversation.audio)
+            start, end = parse_span(*(decode_line(words[at]) for at in corpus.times))
+            seconds += end - start
+    audio, sphere, undecodable = conversation.audio, None, None
+    # If the audio cannot be opened, the lines of the conversation are rejected later.
+    with contextlib.suppress(RecordRejected), open_source(audio, audio) as source:
+        sphere = shorten.shortened_sphere(source)
+    if sphere is not None and shorten.decoder(sphere.coding) is None:
+        undecodable = sphere.coding
     return Surveyed(conversation, num_lines, seconds, transcript, undecodable)
 
 
-def input_file(path: str) -> InputFile:
-    """An input whose content shapes the output, with its digest."""
-    state = state_of(path)
-    return InputFile(path, _digest_of(path), state, _digest_of)
-
-
-def _digest_of(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def _refuse_undecodable(surveyed: Sequence[Surveyed]) -> None:
-    codings = [(one.undecodable, one.conversation.audio) for one in surveyed if one.undecodable is not None]
-    if codings:
-        coding, path = codings[0]
-        raise UsageError(
-            f"{len(codings):,} recordings are compressed with shorten ({coding}; the first is {path}), which nothing "
-            f"on this machine decodes: {shorten.how_to_decode(coding)}"
-        )
-
-
 CONVERSATIONS_PER_UNIT = 4
+_ROUNDING = 1e-6
+"""A sum of centiseconds such as 3.3 + 6.7 may be less than 10 by this number of seconds."""
 SLICES = "slices"
 """The key for the number of slices in the counts of a unit."""
 
@@ -211,33 +190,26 @@ class SlicingJob(UnitJob[Chunk, None]):
 
     Args:
         corpus: finds and reads the conversations.
-        min_slice_duration: minimum seconds of speech in a slice; 0 makes each utterance a slice.
-        options: the corpus's own options, under their command-line names.
+        options: those of the command; a minimum duration of 0 makes each utterance a slice.
     """
 
     shares_out = True  # several corpora may have the same destination
 
-    def __init__(
-        self,
-        corpus: SlicedCorpus,
-        min_slice_duration: float,
-        options: Mapping[str, Any] = MappingProxyType({}),
-        num_workers: int = 1,
-    ) -> None:
-        if not 0 <= min_slice_duration < float("inf"):
-            raise UsageError(f"{option('--min-slice-duration')} takes seconds, not {min_slice_duration}")
-        self.corpus = corpus
-        self.min_slice_duration = min_slice_duration
-        self.options = options
-        self._num_workers = num_workers
+    def __init__(self, corpus: SlicedCorpus, options: DownloadFisher | DownloadHub5, num_workers: int) -> None:
+        self.corpus, self.options, self._num_workers = corpus, options, num_workers
+
+    @property
+    def command(self) -> str:
+        """The name of the command."""
+        return self.corpus.command
 
     def output_patterns(self, plan: SlicingPlan) -> Sequence[str]:
         """The manifests and the vocabulary."""
         return [*map(_manifest_name, self.corpus.folders), *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
 
     def settings(self, plan: SlicingPlan) -> dict[str, Any]:
-        """Every option that shapes the output."""
-        return {"min-slice-duration": self.min_slice_duration} | dict(self.options)
+        """Every option that shapes the output, under its name in existing plans, which have no leading dashes."""
+        return {name.removeprefix("--"): value for name, value in settings_of(self.options).items()}
 
     def plan(self, workspace: Workspace) -> SlicingPlan:
         """Read all transcripts for their lines and seconds of speech, and check that the recordings can be decoded.
@@ -293,26 +265,26 @@ class SlicingJob(UnitJob[Chunk, None]):
         rate = recording.info.sampling_rate
         for label, pieces in sorted(self._pieces(conversation, recording, lines, writer).items()):
             count = 0
-            for run in runs(((piece, piece.num_samples / rate) for piece in pieces), self.min_slice_duration):
+            for run, seconds in _runs(pieces, rate, self.options.min_slice_duration):
                 try:
-                    if run.seconds < self.min_slice_duration - 1e-6:
-                        detail = f"the last {len(run.items)} utterances of {label} have {run.seconds:.2f} s together"
+                    if seconds < self.options.min_slice_duration - _ROUNDING:
+                        detail = f"the last {len(run)} utterances of {label} have {seconds:.2f} s together"
                         raise RecordRejected(RejectReason.BELOW_MIN_DURATION, detail)
-                    audio, num_samples = _join(recording, run.items)
+                    audio, num_samples = _join(recording, run)
                 except RecordRejected as rejected:
-                    for piece in run.items:
+                    for piece in run:
                         writer.reject(piece.line, rejected, piece.origin)
                     continue
                 count += 1
                 name = f"{folder}/{label}_{count:03d}.wav"
                 writer.add(name, audio)
-                writer.count(len(run.items), num_samples / rate)
+                writer.count(len(run), num_samples / rate)
                 writer.extra[SLICES] += 1
                 yield {
                     "audio_filepath": name,
                     "duration": num_samples / rate,
-                    "text": " ".join(piece.utterance.text for piece in run.items),
-                    "speaker": run.items[0].utterance.speaker,
+                    "text": " ".join(piece.utterance.text for piece in run),
+                    "speaker": run[0].utterance.speaker,
                 }
 
     def _pieces(
@@ -359,18 +331,6 @@ class SlicingJob(UnitJob[Chunk, None]):
         return details
 
 
-class FisherJob(SlicingJob):
-    """Cuts slices of Fisher, with the manifests of its parts."""
-
-    command = "download fisher"
-
-
-class Hub5Job(SlicingJob):
-    """Cuts slices of the HUB5 test set, and writes its manifest."""
-
-    command = "download hub5"
-
-
 def _manifest_name(part: str) -> str:
     return f"manifest_{part}.json"
 
@@ -382,6 +342,23 @@ def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
             chunk = conversations[first : first + CONVERSATIONS_PER_UNIT]
             seconds, num_lines = sum(one.seconds for one in chunk), sum(one.num_lines for one in chunk)
             yield Chunk(f"{part}_{number:06d}", seconds, num_lines, chunk)
+
+
+def _runs(pieces: Sequence[_Piece], rate: int, min_seconds: float) -> Iterator[tuple[list[_Piece], float]]:
+    """Cut pieces into runs, each ended by the piece with which it reaches `min_seconds`; yields also their seconds.
+
+    The last run may be shorter.
+    """
+    run: list[_Piece] = []
+    seconds = 0.0
+    for piece in pieces:
+        run.append(piece)
+        seconds += piece.num_samples / rate
+        if seconds >= min_seconds - _ROUNDING:
+            yield run, seconds
+            run, seconds = [], 0.0
+    if run:
+        yield run, seconds
 
 
 def _join(recording: RecordingFile, pieces: Sequence[_Piece]) -> tuple[bytes, int]:

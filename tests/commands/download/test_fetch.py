@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from prepcli.commands.download.fetch import Archive, fetch, read_checksums
-from prepcli.commands.download.prepare import Fetching, note_scarce_space
+from prepcli.commands.download.options import FetchOptions
+from prepcli.commands.download.prepare import note_scarce_space
 from prepcli.commands.download.published.librispeech import data_sets
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.storage import transfer
@@ -246,17 +247,18 @@ def test_too_little_space_is_said_before_fetching(
     sizes = [126_046_265, 332_954_390]  # one archive at a time, and both trees
     (data / "archives").mkdir(parents=True)
     (data / "archives/train-clean-5.tar.gz.part").write_bytes(bytes(32_954_390))
-    for needed, fetching in (
-        (sum(sizes) + 300_000_000, Fetching()),
-        (2 * sum(sizes) - 32_954_390, Fetching(keep_archives=True)),
-        (sum(sizes) + sizes[0], Fetching(archives=[tmp_path / "train-clean-5.tar.gz"])),
-        (sum(sizes), Fetching(archives=[tmp_path / "dev-clean-2.tar.gz", tmp_path / "train-clean-5.tar.gz"])),
+    given = tmp_path / "dev-clean-2.tar.gz", tmp_path / "train-clean-5.tar.gz"
+    for needed, options in (
+        (sum(sizes) + 300_000_000, FetchOptions(data_root=data)),
+        (2 * sum(sizes) - 32_954_390, FetchOptions(data_root=data, keep_archives=True)),
+        (sum(sizes) + sizes[0], FetchOptions(data_root=data, archive=given[1:])),
+        (sum(sizes), FetchOptions(data_root=data, archive=given)),
     ):
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=needed: usage._replace(free=free))
-        note_scarce_space(sets, data, fetching)
+        note_scarce_space(sets, options)
         assert capsys.readouterr().err == ""
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=needed - 1: usage._replace(free=free))
-        note_scarce_space(sets, data, fetching)
+        note_scarce_space(sets, options)
         said = capsys.readouterr().err
         assert said.startswith(f"prepcli: fetching and unpacking this takes at least {needed / 1e6:.1f} MB, {data} has")
         assert said.endswith("free; make room, or choose another --data-root\n")

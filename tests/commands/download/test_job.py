@@ -6,7 +6,8 @@ import pytest
 
 from prepcli.commands.download.data_set import CorpusPart
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.prepare import Fetching, plan_fetching
+from prepcli.commands.download.options import FetchOptions
+from prepcli.commands.download.prepare import plan_fetching
 from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.run.report import Report
 from prepcli.errors import UsageError
@@ -55,6 +56,6 @@ def test_too_many_rejects_do_not_keep_the_next_data_set_from_being_prepared(tmp_
 def test_a_dry_run_asks_for_an_archive_that_nobody_publishes(tmp_path: Path) -> None:
     part = CorpusPart("toy", "toy", Archive("toy.tar.gz", ()), ("toy",), ("toy.json",), lambda _: iter(()))
     with pytest.raises(UsageError, match="nobody publishes toy"):
-        plan_fetching(part, tmp_path, Fetching())
-    planned = plan_fetching(part, tmp_path, Fetching(archives=(tmp_path / "mine.tar.gz",)))
+        plan_fetching(part, FetchOptions(data_root=tmp_path))
+    planned = plan_fetching(part, FetchOptions(data_root=tmp_path, archive=(tmp_path / "mine.tar.gz",)))
     assert planned["from"] == str(tmp_path / "mine.tar.gz")

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from prepcli.audio.probe import probe_file
-from prepcli.commands.download.slices import FisherJob, SlicingPlan
+from prepcli.commands.download.slices import SlicingJob, SlicingPlan
 from prepcli.engine.state.workspace import Workspace
 from tests.commands.download.make_fisher import RATE, make_fisher, write_conversation
 from tests.commands.download.published.test_fisher import (
@@ -57,15 +57,15 @@ def test_recordings_that_are_missing_or_damaged(tmp_path: Path) -> None:
 def test_a_transcript_that_changes_during_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_fisher(tmp_path / "ldc", 5, 20.0)
     transcripts = sorted((tmp_path / "ldc").rglob("*.txt"))
-    plan = FisherJob.plan
+    plan = SlicingJob.plan
 
-    def plan_and_change(self: FisherJob, workspace: Workspace) -> SlicingPlan:
+    def plan_and_change(self: SlicingJob, workspace: Workspace) -> SlicingPlan:
         made = plan(self, workspace)
         for path in transcripts:
             path.write_bytes(path.read_bytes() + b"\n")
         return made
 
-    monkeypatch.setattr(FisherJob, "plan", plan_and_change)
+    monkeypatch.setattr(SlicingJob, "plan", plan_and_change)
     done = run(tmp_path / "ldc", tmp_path / "out")
     assert done.code == 1
     assert "was changed during the run" in done.error_line

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name, unmatched
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.published.librispeech import MIRRORS
-from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason
 
 PARTS = ("train", "dev", "test")
@@ -57,8 +56,8 @@ def _read(root: Path) -> Iterator[Utterance]:
         yield from unmatched(manifest, silent)
     for id, (number, text) in transcript.items():
         where = f"{_TRANSCRIPT}:{number}"
-        detail = f"there is no recording {id}.wav"
-        yield Utterance(manifest, f"{id}.wav", {"text": text}, where, None, RejectReason.MISSING_AUDIO, detail)
+        reason, detail = RejectReason.MISSING_AUDIO, f"there is no recording {id}.wav"
+        yield Utterance(manifest, f"{id}.wav", {"text": text}, where, reason=reason, detail=detail)
 
 
 def _derive(records: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Iterable[str]]]:

@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name, unmatched
 from prepcli.commands.download.published.aishell import PARTS, vocabulary
-from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError
 
 # The folders with trans.txt: as published (with or without the archive's folder), or as NeMo's script expects it.

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason
 
 # NVIDIA's copy, which NeMo's tutorials use. The original at CMU is served by plain HTTP only, and neither has a
@@ -47,9 +46,8 @@ def _read(root: Path) -> Iterator[Utterance]:
                     "",
                     {"text": line},
                     f"{transcript}:{number}",
-                    None,
-                    RejectReason.MISSING_FIELD,
-                    "the line does not end with a file id in brackets",
+                    reason=RejectReason.MISSING_FIELD,
+                    detail="the line does not end with a file id in brackets",
                 )
                 continue
             id = found[2]
@@ -61,7 +59,7 @@ def _read(root: Path) -> Iterator[Utterance]:
                 f"{audio}.sph",
                 {"text": text, "speaker": speaker_name("en", "AN4", speaker)},
                 f"{transcript}:{number}",
-                f"{audio}.wav",
+                target=f"{audio}.wav",
             )
             if not text:
                 utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line has no words"

@@ -6,11 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from prepcli.commands.download.data_set import CorpusPart, Utterance, choose
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, speaker_name
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason, UsageError, option
 
 _SETS = ("train", "dev", "test", "validated", "invalidated", "other")
@@ -85,6 +82,8 @@ def _durations(table: Path) -> Callable[[str], float | None]:
     """A function from a clip to its published seconds, or None. Releases before 16.1 have no table of durations."""
     if not table.exists():
         return lambda clip: None
+    import numpy as np  # not at the top: this module is imported for every corpus
+
     rows = ((hash(row.get("clip")), _number(row.get("duration[ms]", ""))) for _, row in _rows(table))
     known = np.fromiter(rows, np.dtype([("clip", np.int64), ("ms", np.float32)]))  # 12 bytes per clip
     known.sort(order="clip")

@@ -11,11 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from prepcli.commands.download.conversations import Conversation, TranscriptLine, decode_line, parse_span
-from prepcli.commands.download.files import find_files, transcript_lines
-from prepcli.commands.download.speaker import speaker_name
+from prepcli.commands.download.conversations import (
+    Conversation,
+    TranscriptLine,
+    find_files,
+    parse_span,
+    transcript_lines,
+)
+from prepcli.commands.download.data_set import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.manifest.fields import decode_line
 
 _AUDIO = re.compile(r"(fe_03_\d{5})\.(?:sph|wav)", re.IGNORECASE)
 _TRANSCRIPT = re.compile(r"(fe_03_\d{5})\.txt", re.IGNORECASE)
@@ -41,11 +47,12 @@ _CORRECTIONS: dict[tuple[str, str, int, int], str | None] = {
 
 
 class Fisher:
-    """The corpus under `roots`; implements `prepcli.commands.download.conversations.Corpus`.
+    """The corpus under `roots`; implements `prepcli.commands.download.conversations.SlicedCorpus`.
 
     Conversations are split by their sorted ids: the first 80 % to train, the next 10 % to val, the rest to test.
     """
 
+    command: ClassVar[str] = "download fisher"
     folders: ClassVar[Mapping[str, str]] = {"train": "train", "val": "val", "test": "test"}
     times: ClassVar[tuple[int, int]] = (0, 1)
     has_vocabulary: ClassVar[bool] = False

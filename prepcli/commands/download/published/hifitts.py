@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name, unmatched
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.published.librispeech import MIRRORS
-from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason
 
 _TREE = "hi_fi_tts_v0"
@@ -58,15 +57,14 @@ def _read(root: Path) -> Iterator[Utterance]:
 
 
 def _utterance(line: str, reader: str, quality: str, part: str, where: str) -> Utterance:
+    manifest = _manifest(quality, part)
     try:
         published = msgspec.json.decode(line, type=dict[str, Any])
         path, normalized = str(published.pop("audio_filepath")), published.pop("text_normalized")
     except (msgspec.DecodeError, KeyError) as error:
         detail = f"the line is not a record with audio_filepath and text_normalized: {error}"
-        return Utterance(_manifest(quality, part), "", {"text": line}, where, None, RejectReason.MISSING_FIELD, detail)
+        return Utterance(manifest, "", {"text": line}, where, reason=RejectReason.MISSING_FIELD, detail=detail)
     seconds = published.pop("duration", None)
     speaker = speaker_name("en", "HiFiTTS", f"{reader}_{quality}")
     fields = {**published, "normalized_text": normalized, "speaker": speaker}
-    utterance = Utterance(_manifest(quality, part), f"{_TREE}/{path}", fields, where)
-    utterance.duration = seconds if isinstance(seconds, float) else None
-    return utterance
+    return Utterance(manifest, f"{_TREE}/{path}", fields, where, seconds if isinstance(seconds, float) else None)

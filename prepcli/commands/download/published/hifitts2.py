@@ -1,25 +1,23 @@
 """HiFiTTS-2: 36,700 hours of English audio books; manifests on the Hugging Face Hub, recordings at LibriVox."""
 
-from prepcli.commands.download.chapters import Chapters
 from prepcli.commands.download.fetch import Archive
 
+COMMAND = "download hifitts2"
+DATASET = "HiFiTTS2"
+"""Its name in the field `speaker`."""
+SETS = ("train", "dev_seen", "dev_unseen", "test_seen", "test_unseen")
+"""The values of the field `set`; each has a manifest."""
+RATES = {"22khz": 22050, "44khz": 44100}
+"""The sampling rate of the utterances of each edition (Hz)."""
 _HUB = "https://huggingface.co/datasets/nvidia/hifitts-2/resolve/main"
-_RATES = {"22khz": 22050, "44khz": 44100}
 
 
-def chapters(edition: str, base_url: str | None) -> Chapters:
-    """The edition `22khz` or `44khz`; with `base_url` all files come from there."""
-    manifest, listed = (
-        Archive(name, (f"{_HUB}/{name}",)).at(base_url, {})
-        for name in (f"manifest_{edition}.json", f"chapters_{edition}.json")
-    )
-    return Chapters(
-        command="download hifitts2",
-        name=f"hifitts2_{edition}",
-        dataset="HiFiTTS2",
-        manifest=manifest,
-        chapters=listed,
-        sampling_rate=_RATES[edition],
-        sets=("train", "dev_seen", "dev_unseen", "test_seen", "test_unseen"),
-        base_url=base_url,
-    )
+def folder_of(edition: str) -> str:
+    """The folder of the output of an edition, which is also the name of its state."""
+    return f"hifitts2_{edition}"
+
+
+def published(edition: str, base_url: str | None) -> list[Archive]:
+    """The manifest, a line for each utterance, and the list of recordings with the utterances in each."""
+    names = f"manifest_{edition}.json", f"chapters_{edition}.json"
+    return [Archive(name, (f"{_HUB}/{name}",)).at(base_url, {}) for name in names]

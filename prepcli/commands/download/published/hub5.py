@@ -10,11 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from prepcli.commands.download.conversations import Conversation, TranscriptLine, decode_line, parse_span
-from prepcli.commands.download.files import find_files, transcript_lines
-from prepcli.commands.download.speaker import speaker_name
+from prepcli.commands.download.conversations import (
+    Conversation,
+    TranscriptLine,
+    find_files,
+    parse_span,
+    transcript_lines,
+)
+from prepcli.commands.download.data_set import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.manifest.fields import decode_line
 
 _AUDIO = re.compile(r"((?:en|sw)_?\w+)\.(?:sph|wav)", re.IGNORECASE)
 _REFERENCE = re.compile(r"(hub5e00\.english\.[\w.]*)stm", re.IGNORECASE)
@@ -31,8 +37,9 @@ _CORRECTIONS = {("en_4622", 1, 12079, 12187): "kind of weird but"}
 
 
 class Hub5:
-    """The corpus under `roots`; implements `prepcli.commands.download.conversations.Corpus`."""
+    """The corpus under `roots`; implements `prepcli.commands.download.conversations.SlicedCorpus`."""
 
+    command: ClassVar[str] = "download hub5"
     folders: ClassVar[Mapping[str, str]] = {"hub5": "audio"}
     times: ClassVar[tuple[int, int]] = (3, 4)
     has_vocabulary: ClassVar[bool] = True

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, speaker_name, unmatched
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason
 
 MIRRORS = ("https://www.openslr.org", "https://openslr.elda.org", "https://openslr.trmal.net")
@@ -81,7 +80,7 @@ def _read(root: Path, tree: str, manifest: str, processed: str | None) -> Iterat
                     "chapter": chapter,
                 },
                 f"{folder}/{transcript.name}:{number}",
-                f"{processed}/{id}.wav" if processed else None,
+                target=f"{processed}/{id}.wav" if processed else None,
             )
             if not text.strip():
                 utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line has no words"

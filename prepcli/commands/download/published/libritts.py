@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, speaker_name, unmatched
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.published.librispeech import MIRRORS
-from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason
 
 

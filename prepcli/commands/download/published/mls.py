@@ -1,14 +1,14 @@
 """Multilingual LibriSpeech (openslr.org/94): audio books in eight languages, FLAC or Opus, 16 kHz."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of
+from msgspec import structs
+
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason
 
 _CODES = {
@@ -83,10 +83,11 @@ def _small_parts(
         manifest, where = f"{tree}/{part}.json", f"{tree}/{_HANDLES.format(subset)}:{number}"
         if id in known:
             fields = {**known[id].fields, "subset": subset}
-            yield replace(known[id], manifest=manifest, where=where, fields=fields)
+            yield structs.replace(known[id], manifest=manifest, where=where, fields=fields)
         else:
             detail = f"{id} is not in train/transcripts.txt"
-            yield Utterance(manifest, "", {"subset": subset}, where, None, RejectReason.MISSING_FIELD, detail)
+            reason = RejectReason.MISSING_FIELD
+            yield Utterance(manifest, "", {"subset": subset}, where, reason=reason, detail=detail)
 
 
 def _seconds(segment: str, id: str) -> float | None:

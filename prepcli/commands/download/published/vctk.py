@@ -5,9 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name, unmatched
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.speaker import speaker_name
 from prepcli.errors import RejectReason
 
 _TOP = "VCTK-Corpus-0.92"
