@@ -261,6 +261,8 @@ CALLS: dict[str, dict[str, str]] = {
         "list.txt m.json --text-suffix .txt --transcripts list.txt": "not both",
         "list.txt m.json --text-suffix txt": "did you mean .txt?",
         "list.txt m.json --speaker-pattern '^(.)' --set speaker=x": "a record has one speaker",
+        "list.txt m.json --text-suffix .txt --set text=x": "give --text-suffix or --set text=..., not both",
+        "list.txt m.json --transcripts list.txt --set text=x": "give --transcripts or --set text=..., not both",
     },
 }
 """Command -> arguments -> words of the line; the files are those of the fixture `folder`."""

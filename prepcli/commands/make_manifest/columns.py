@@ -1,6 +1,7 @@
 """Tables of records: CSV, TSV, and the `metadata.csv` and `metadata.jsonl` of a Hugging Face `audiofolder`."""
 
 import csv
+import gzip
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,9 +10,11 @@ from typing import Any, Literal
 import msgspec
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
-from prepcli.commands.make_manifest.source import open_text, stem_of, text_lines
+from prepcli.commands.make_manifest.options import MakeManifest
+from prepcli.commands.make_manifest.source import stem_of, text_lines
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.interface.calls import Undo, keep_for_caller
+from prepcli.manifest.sources import check_file, is_gzip
 
 AUDIO = (
     *("audio_filepath", "file_name", "audio", "path", "file", "filename", "filepath", "file_path"),
@@ -24,23 +27,11 @@ LANG = ("lang", "language", "locale")
 METADATA = ("metadata.csv", "metadata.jsonl")
 
 
-class ColumnNames(msgspec.Struct, frozen=True):
-    """The columns that the user names by options."""
-
-    audio: str | None = None
-    text: str | None = None
-    speaker: str | None = None
+_Roles = tuple[str, dict[str, str]]
+"""The column with the audio, and the field (text, speaker or lang) of each other column that has one."""
 
 
-class _Roles(msgspec.Struct, frozen=True):
-    """The column for each purpose; None if the table has none."""
-
-    audio: str
-    named: dict[str, str]
-    """Column -> field, for text, speaker and lang."""
-
-
-def rows_of_csv(path: str, columns: ColumnNames, folder: str = "") -> Iterator[SourceEntry]:
+def rows_of_csv(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
     """The rows of a table with a header; audio paths begin with `folder`.
 
     TSV has no quotes, as in Common Voice: quotation marks are ordinary characters.
@@ -52,20 +43,23 @@ def rows_of_csv(path: str, columns: ColumnNames, folder: str = "") -> Iterator[S
     keep_for_caller(_size_limit)
     csv.field_size_limit(sys.maxsize)
     tabs = path.removesuffix(".gz").endswith(".tsv")
-    with open_text(path, newline="") as file:
+    check_file(path, "source")
+    opened = gzip.open if is_gzip(path) else open
+    with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         try:
             first = file.readline()
-            delimiter = "\t" if tabs or ("\t" in first and "," not in first) else _delimiter(first)
+            comma = ";" if ";" in first and "," not in first else ","
+            delimiter = "\t" if tabs or ("\t" in first and "," not in first) else comma
             quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
             header = next(csv.reader([first], delimiter=delimiter, quoting=quoting), [])
-            if first.count("|") == 2 and columns.audio is None:
+            if first.count("|") == 2 and options.audio_column is None:
                 raise UsageError(
                     f"{path} has no header, but lines id|text|normalized text, as in LJSpeech: give the folder of the "
                     f"recordings as SOURCE, and {option('--transcripts', path)}"
                 )
             names = [name.strip() for name in header]
             _check_names(names, path)
-            roles = _roles(names, columns, path)
+            roles = _roles(names, options, path)
             taken: list[str] = []  # the lines of the current row
             rows = csv.reader(_noting(file, taken), delimiter=delimiter, quoting=quoting)
             before = 1
@@ -121,7 +115,7 @@ def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
         ) from None
 
 
-def rows_of_jsonl(path: str, columns: ColumnNames, folder: str = "") -> Iterator[SourceEntry]:
+def rows_of_jsonl(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
     """The objects in a `metadata.jsonl`, treated as rows of a table; values may have any type."""
     roles: _Roles | None = None
     for number, line in text_lines(path):
@@ -130,7 +124,7 @@ def rows_of_jsonl(path: str, columns: ColumnNames, folder: str = "") -> Iterator
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, line)
             continue
-        roles = roles or _roles(list(row), columns, path)
+        roles = roles or _roles(list(row), options, path)
         yield _entry({name: value for name, value in row.items() if value is not None}, roles, number, folder)
 
 
@@ -150,23 +144,19 @@ def metadata_files(folder: str) -> list[str]:
     return found
 
 
-def _delimiter(header: str) -> str:
-    return ";" if ";" in header and "," not in header else ","
-
-
-def _roles(names: Sequence[str], columns: ColumnNames, path: str) -> _Roles:
-    audio = _role(names, AUDIO, columns.audio, "--audio-column", path)
+def _roles(names: Sequence[str], options: MakeManifest, path: str) -> _Roles:
+    audio = _role(names, AUDIO, options.audio_column, "--audio-column", path)
     if audio is None:
         raise UsageError(
             f"{path} has no column that is known to name audio (its columns are {', '.join(names)}); name it with "
             f"{option('--audio-column')}"
         )
     named = {
-        _role(names, TEXT, columns.text, "--text-column", path): "text",
-        _role(names, SPEAKER, columns.speaker, "--speaker-column", path): "speaker",
+        _role(names, TEXT, options.text_column, "--text-column", path): "text",
+        _role(names, SPEAKER, options.speaker_column, "--speaker-column", path): "speaker",
         _role(names, LANG, None, "", path): "lang",
     }
-    return _Roles(audio, {column: name for column, name in named.items() if column is not None and column != audio})
+    return audio, {column: name for column, name in named.items() if column is not None and column != audio}
 
 
 def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, flag: str, path: str) -> str | None:
@@ -181,16 +171,17 @@ def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, flag: 
 
 
 def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> SourceEntry:
-    path = row.pop(roles.audio, None)
+    audio, named = roles
+    path = row.pop(audio, None)
     if not isinstance(path, str) or not path.strip():
-        return rejected_entry(RejectReason.MISSING_FIELD, f"there is no {roles.audio}", line, str(row))
+        return rejected_entry(RejectReason.MISSING_FIELD, f"there is no {audio}", line, str(row))
     path = os.path.join(folder, path)
     try:
         offset, duration = _number(row, "offset", 0.0), _number(row, "duration", None)
     except RecordRejected as rejected:
         return SourceEntry(path, line, fields=row, reason=rejected.reason.value, detail=rejected.detail)
-    fields = {name: row[column] for column, name in roles.named.items() if column in row}
-    fields |= {name: value for name, value in row.items() if name not in roles.named and name not in fields}
+    fields = {name: row[column] for column, name in named.items() if column in row}
+    fields |= {name: value for name, value in row.items() if name not in named and name not in fields}
     # Without an offset the entry is the whole file, whose duration is measured.
     return SourceEntry(path, line, stem_of(path), fields, offset, (duration or 0.0) if offset is not None else 0.0)
 
@@ -209,10 +200,3 @@ def _number(row: dict[str, Any], name: str, minimum: float | None) -> float | No
         reason = RejectReason.BAD_OFFSET if name == "offset" else RejectReason.BAD_DURATION
         raise RecordRejected(reason, f"{name} is {value}; it must be a number of seconds")
     return number
-
-
-def counted(rows: Iterator[SourceEntry], count: dict[str, int]) -> Iterator[SourceEntry]:
-    """The same rows; their number is added to `count["rows"]`."""
-    for row in rows:
-        count["rows"] = count.get("rows", 0) + 1
-        yield row

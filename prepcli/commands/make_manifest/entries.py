@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from prepcli.errors import RecordRejected, RejectReason, naming
+from prepcli.errors import RejectReason, naming
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_catalog
 
 if TYPE_CHECKING:  # the import takes a tenth of the time of 100,000 files
@@ -46,21 +46,12 @@ class SourceEntry(msgspec.Struct, array_like=True, gc=False):
     reason: str = ""
     detail: str = ""
 
-    def rejected(self) -> RecordRejected:
-        """The reason why the record is rejected; only for entries with a `reason`."""
-        return RecordRejected(RejectReason(self.reason), self.detail)
-
 
 def rejected_entry(reason: RejectReason, detail: str, line: int = 0, text: str = "") -> SourceEntry:
     """An entry that is rejected; `text` is its line in the source."""
     return SourceEntry(
         "", line, fields={"source_text": encodable(text)} if text else None, reason=reason.value, detail=detail
     )
-
-
-def _not_utf8(entry: SourceEntry) -> SourceEntry:
-    detail = "the path or a text is not UTF-8, and a manifest cannot hold it; convert the source, or rename the file"
-    return rejected_entry(RejectReason.NOT_UTF8, detail, entry.line, entry.path)
 
 
 def encodable(text: str) -> str:
@@ -121,7 +112,11 @@ def _lines_of(entries: list[SourceEntry], encoder: msgspec.json.Encoder) -> byte
         return encoder.encode_lines(entries)
     except UnicodeEncodeError:
         if len(entries) == 1:
-            return encoder.encode_lines([_not_utf8(entries[0])])
+            why = (
+                "the path or a text is not UTF-8, and a manifest cannot hold it; convert the source, or rename the file"
+            )
+            rejected = rejected_entry(RejectReason.NOT_UTF8, why, entries[0].line, entries[0].path)
+            return encoder.encode_lines([rejected])
         middle = len(entries) // 2
         return _lines_of(entries[:middle], encoder) + _lines_of(entries[middle:], encoder)
 

@@ -12,14 +12,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.commands.make_manifest.columns import (
-    METADATA,
-    ColumnNames,
-    counted,
-    metadata_files,
-    rows_of_csv,
-    rows_of_jsonl,
-)
+from prepcli.commands.make_manifest.columns import METADATA, metadata_files, rows_of_csv, rows_of_jsonl
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
 from prepcli.commands.make_manifest.lhotse import files_at, files_in, files_named, lhotse_source
@@ -181,8 +174,8 @@ def source_of(options: MakeManifest, folder: Path) -> EntrySource:
     if kind not in ("lhotse", "set") and os.path.isdir(path) == (kind in _FILES):
         wanted = "a file" if kind in _FILES else "a folder"
         raise UsageError(f"{option('--format', kind)} reads {wanted}, and {path} is not one")
-    columns = ColumnNames(options.audio_column, options.text_column, options.speaker_column)
-    if columns != ColumnNames() and kind not in ("csv", "audiofolder", "set"):
+    columns = options.audio_column, options.text_column, options.speaker_column
+    if any(one is not None for one in columns) and kind not in ("csv", "audiofolder", "set"):
         raise UsageError(
             f"{option('--audio-column')}, {option('--text-column')} and {option('--speaker-column')} are for tables; "
             f"{path} is read as {kind}"
@@ -195,17 +188,17 @@ def source_of(options: MakeManifest, folder: Path) -> EntrySource:
         raise UsageError(
             f"{option('--audio-base-dir')} is for sources that name their audio; {path} is a folder of audio"
         )
-    return _open(path, kind, how, options, columns, folder)
+    return _open(path, kind, how, options, folder)
 
 
-def _open(path: str, kind: str, how: str, options: MakeManifest, columns: ColumnNames, folder: Path) -> EntrySource:
+def _open(path: str, kind: str, how: str, options: MakeManifest, folder: Path) -> EntrySource:
     given = options.audio_base_dir
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
     base = absolute_folder(str(given or ("." if kind in ("kaldi", "lhotse") else own)))
     if kind == "set":
         from prepcli.commands.make_manifest.sets import set_source  # most sources are not data sets
 
-        return set_source(path, how, columns)
+        return set_source(path, how, options)
     if kind == "kaldi":
         if not os.path.isfile(os.path.join(path, WAV_SCP)):
             raise UsageError(f"{path} is not a Kaldi data directory: it has no {WAV_SCP}")
@@ -216,32 +209,35 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, columns: Column
             path, kind, how, absolute_folder(path), lambda: map(SourceEntry, walk.files()), notes=walk.notes
         )
     if kind == "audiofolder":
-        return _audiofolder(path, how, base, columns)
+        return _audiofolder(path, how, base, options)
     if kind == "lhotse":
         return lhotse_source(files_at(path), how, base, options.run_commands, folder)
     reader: Callable[[], Iterator[SourceEntry]]
     if kind == "csv":
-        reader = partial(rows_of_csv, path, columns)
+        reader = partial(rows_of_csv, path, options)
     else:
         reader = partial({"list": listed_paths, "filelist": file_list}[kind], path)
     hint = f"relative paths start from the folder of SOURCE; name another one with {option('--audio-base-dir')}"
     return EntrySource(path, kind, how, base, reader, (path,), hint=hint)
 
 
-def _audiofolder(path: str, how: str, base: str, columns: ColumnNames) -> EntrySource:
+def _audiofolder(path: str, how: str, base: str, options: MakeManifest) -> EntrySource:
     names = metadata_files(path)
     if not names:
         raise UsageError(f"{path} is not a Hugging Face audiofolder: it has no {' or '.join(METADATA)}")
-    count: dict[str, int] = {}
+    num_rows = 0
 
     def entries() -> Iterator[SourceEntry]:
-        count.clear()
+        nonlocal num_rows
+        num_rows = 0
         for name in names:
             read = rows_of_csv if name.endswith(".csv") else rows_of_jsonl
-            yield from counted(read(os.path.join(path, name), columns, os.path.dirname(name)), count)
+            for row in read(os.path.join(path, name), options, os.path.dirname(name)):
+                num_rows += 1
+                yield row
 
     def notes() -> Iterator[str]:
-        left_out = sum(1 for _ in Walk(path).files()) - count.get("rows", 0)
+        left_out = sum(1 for _ in Walk(path).files()) - num_rows
         if left_out > 0:
             yield f"{left_out:,} audio files in the folder are left out: its metadata do not name them"
 

@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,16 +17,14 @@ import msgspec
 
 from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.audio.limits import segment_samples
-from prepcli.audio.opening import open_source
 from prepcli.audio.probe import Probes, plain_wav_seconds, probe_bytes
-from prepcli.audio.source import refuse
 from prepcli.commands.make_manifest.entries import Catalog, SourceEntry, encodable, write_catalog
 from prepcli.commands.make_manifest.formats import source_of, with_stems
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command, words_of_command
 from prepcli.commands.make_manifest.options import MakeManifest
-from prepcli.commands.make_manifest.paths import PathNames
 from prepcli.commands.make_manifest.source import EntrySource, stem_of
 from prepcli.commands.make_manifest.tables import Table, read_transcripts
+from prepcli.commands.make_manifest.transcripts import changed_transcript, missing_transcripts, read_text, transcript_of
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.report import Report
@@ -35,6 +33,7 @@ from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.names import absolute_folder
 from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
 from prepcli.manifest.line_slices import LineSlice
@@ -51,6 +50,30 @@ _ODD = re.compile(r"[^\w.-]")
 def audio_folder(manifest: str) -> str:
     """The folder next to a manifest for audio from commands: `train.json` -> `train_audio`."""
     return f"{os.path.splitext(manifest)[0]}_audio"
+
+
+class PathNames:
+    """Converts absolute paths to names for a manifest in `folder`."""
+
+    def __init__(self, folder: Path, absolute: bool) -> None:
+        self._absolute = absolute
+        self._folder = absolute_folder(str(folder))
+        self._real = os.path.realpath(self._folder)
+        self._prefix = lru_cache(maxsize=4096)(self._prefix_of)
+
+    def name(self, path: str) -> str:
+        """The name of the audio file at an absolute path."""
+        folder, slash, name = path.rpartition("/")
+        return path if self._absolute else self._prefix(folder + slash) + name
+
+    def _prefix_of(self, folder: str) -> str:
+        """The text before the file names of a folder, which ends in a slash."""
+        below = self._folder.rstrip("/") + "/"
+        if folder.startswith(below) and "/../" not in folder:
+            return folder[len(below) :]
+        # Real paths, because `..` after a symbolic link leads elsewhere.
+        relative = os.path.relpath(os.path.realpath(folder), self._real)
+        return "" if relative == "." else relative + "/"
 
 
 class Recordings:
@@ -155,113 +178,6 @@ NAMED_FIELDS = ("text", "speaker", "lang")
 """The fields that every format may have, in their order after the fields of the audio."""
 
 
-class Fields:
-    """Adds fields to the records of one unit."""
-
-    def __init__(self, source: EntrySource, options: MakeManifest, recordings: Recordings) -> None:
-        self._tables = source.tables
-        self._suffix = options.text_suffix
-        self._base = source.base
-        self._pattern = options.pattern()
-        self._constants = options.constants()
-        self._recordings = recordings
-        self._adds_nothing = not (source.tables or self._suffix or self._pattern or self._constants)
-
-    def add(self, record: dict[str, Any], entry: SourceEntry) -> None:
-        """Add the fields of an entry to its record.
-
-        Raises:
-            RecordRejected: a transcript or a speaker is missing, or ambiguous.
-        """
-        if self._adds_nothing and not entry.fields:
-            return
-        fields = dict(entry.fields) if entry.fields else {}
-        for name, table in self._tables.items():
-            value = table.find(entry.key)
-            if value is None:
-                hint = f"; {OTHER_FORM}" if any(map(table.find, other_forms(entry.key))) else ""
-                detail = f"there is no line for {entry.key} in {table.path}{hint}"
-                raise RecordRejected(RejectReason.MISSING_FIELD, detail)
-            fields[name] = value
-        if self._suffix is not None:
-            fields["text"] = _read_text(_transcript_of(self._recordings.path(entry), self._suffix))
-        if self._pattern is not None:
-            fields["speaker"] = self._speaker(entry)
-        fields |= self._constants
-        for name in NAMED_FIELDS:
-            if name in fields:
-                record[name] = fields.pop(name)
-        for name, value in fields.items():
-            record.setdefault(name, value)
-
-    def ambiguous(self, entry: SourceEntry) -> RecordRejected:
-        """The rejection of a record whose key another record also has."""
-        detail = (
-            f"several records are called {entry.key}, so it cannot be told whose text or speaker is meant; "
-            "give them different names, or a CSV of paths and texts as SOURCE"
-        )
-        return RecordRejected(RejectReason.BAD_FIELD, detail)
-
-    def _speaker(self, entry: SourceEntry) -> str:
-        path = self._recordings.path(entry)
-        below = self._base.rstrip("/") + "/"
-        path = path.removeprefix(below)
-        assert self._pattern is not None
-        found = self._pattern.search(path)
-        if found is None:
-            raise RecordRejected(RejectReason.BAD_SPEAKER, f"--speaker-pattern finds no speaker in {path}")
-        return "_".join(group for group in found.groups() if group) or found.group()
-
-
-def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
-    """The first transcript that is not the text of its record in a part of a manifest.
-
-    Args:
-        part: JSON lines of a unit.
-        folder: folder of the manifest, the start of relative paths.
-        suffix: suffix of the transcripts, which are next to the audio. A missing one is not compared.
-    """
-    decoder = msgspec.json.Decoder(_Written)
-    with part.open("rb") as lines:
-        for line in lines:
-            record = decoder.decode(line)
-            path = _transcript_of(os.path.join(folder, record.audio_filepath), suffix)
-            try:
-                if _read_text(path) != record.text:
-                    return path
-            except RecordRejected as rejected:
-                if rejected.reason is not RejectReason.MISSING_FIELD:
-                    return path
-    return None
-
-
-class _Written(msgspec.Struct):
-    audio_filepath: str
-    text: str = ""
-
-
-def _transcript_of(audio: str, suffix: str) -> str:
-    return os.path.splitext(audio)[0] + suffix
-
-
-def _read_text(path: str) -> str:
-    """The transcript in a file, as one line."""
-    try:
-        with open_source(path, path) as file:
-            data = file.everything()
-    except RecordRejected as rejected:
-        if rejected.reason is RejectReason.MISSING_AUDIO:
-            raise RecordRejected(RejectReason.MISSING_FIELD, f"the transcript {path} does not exist") from None
-        raise
-    except OSError as error:
-        refuse(error, path)
-    try:
-        text = data.decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
-        raise RecordRejected(RejectReason.NOT_UTF8, f"the transcript {path} is not UTF-8") from None
-    return " ".join(line.strip() for line in text.splitlines()) if "\n" in text else text
-
-
 _WITH_TEXT = "with_text"
 
 
@@ -363,7 +279,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
             words = words_of_command(value) if is_command(value) else [value]
             yield from (os.path.join(source.base, word) for word in words)
             if suffix is not None:
-                yield os.path.splitext(os.path.join(source.base, value))[0] + suffix
+                yield transcript_of(os.path.join(source.base, value), suffix)
             if is_command(value) and made.name in value and made.is_dir():
                 yield from map(str, made.iterdir())
 
@@ -371,7 +287,9 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         """Check that a few files of the source exist; None if they do, or if commands or archives hold the audio."""
         source = plan.contents.source
         if source.kind == "folder":  # the walk found them; a broken link is rejected later
-            return self._missing_transcripts(plan.contents)
+            suffix = self.options.text_suffix
+            audio = (os.path.join(source.base, one.path) for one in plan.contents.catalog.sample())
+            return missing_transcripts(list(audio), suffix) if suffix is not None else None
         paths: list[str] = []
         for one in plan.contents.catalog.sample():
             with contextlib.suppress(RecordRejected):  # the entry is rejected later, with this reason
@@ -380,24 +298,10 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
             return None
         return explain_missing([(source.base, path) for path in paths], source.path, near=source.path)
 
-    def _missing_transcripts(self, contents: MakeContents) -> str | None:
-        """A message if none of a few files of the folder has a transcript next to it."""
-        suffix = self.options.text_suffix
-        if suffix is None:
-            return None
-        audio = [os.path.join(contents.source.base, one.path) for one in contents.catalog.sample()]
-        tried = [_transcript_of(path, suffix) for path in audio]
-        if any(map(os.path.exists, tried)):
-            return None
-        return (
-            f"none of the {len(tried)} transcripts looked for exists, such as {tried[0]}; give the suffix of the files "
-            f"beside the audio with {option('--text-suffix')}, or a file of all texts with {option('--transcripts')}"
-        )
-
     def check_done(self, done: Sequence[LineSlice], workspace: Workspace) -> None:
         """Refuse to continue if transcripts next to the audio have changed."""
         suffix = self.options.text_suffix
-        if suffix is None or "text" in self.options.constants():
+        if suffix is None:
             return
         parts = [workspace.root / LINES_NAME.format(unit.id) for unit in done]
         check = partial(changed_transcript, folder=str(self.options.out.parent), suffix=suffix)
@@ -441,7 +345,10 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         self.items = contents.catalog.read(unit)
         self._source, self._ambiguous, self._writer = contents.source, contents.catalog.ambiguous, writer
         self._recordings = Recordings(contents.source, options, writer)
-        self._fields = Fields(contents.source, options, self._recordings)
+        self._constants, self._pattern, self._suffix = options.constants(), options.pattern(), options.text_suffix
+        decided = {*self._constants, *(["speaker"] if self._pattern else [])}
+        self._tables = {name: table for name, table in contents.source.tables.items() if name not in decided}
+        self._adds_nothing = not (self._tables or self._suffix or self._pattern or self._constants)
         self._encode = msgspec.json.Encoder().encode
         self._record: dict[str, Any] = {}
         self._with_text = 0
@@ -450,18 +357,58 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         number, entry = item
         self._record = {}
         if entry.reason:
-            raise entry.rejected()
+            raise RecordRejected(RejectReason(entry.reason), entry.detail)
         if self._ambiguous is not None and self._ambiguous[number]:
-            raise self._fields.ambiguous(entry)
+            raise RecordRejected(
+                RejectReason.BAD_FIELD,
+                f"several records are called {entry.key}, so it cannot be told whose text or speaker is meant; give "
+                "them different names, or a CSV of paths and texts as SOURCE",
+            )
         record, duration = self._recordings.measure(entry)
         self._record = record
-        self._fields.add(record, entry)
+        self._add_fields(record, entry)
         line = self._encode(record)
         self._with_text += "text" in record
         return line, duration
 
     def close(self) -> None:
         self._writer.extra[_WITH_TEXT] = self._with_text
+
+    def _add_fields(self, record: dict[str, Any], entry: SourceEntry) -> None:
+        """Add the fields of an entry to its record.
+
+        Raises:
+            RecordRejected: a transcript or a speaker is missing, or ambiguous.
+        """
+        if self._adds_nothing and not entry.fields:
+            return
+        fields = dict(entry.fields) if entry.fields else {}
+        for name, table in self._tables.items():
+            value = table.find(entry.key)
+            if value is None:
+                hint = f"; {OTHER_FORM}" if any(map(table.find, other_forms(entry.key))) else ""
+                detail = f"there is no line for {entry.key} in {table.path}{hint}"
+                raise RecordRejected(RejectReason.MISSING_FIELD, detail)
+            fields[name] = value
+        if self._suffix is not None:
+            fields["text"] = read_text(transcript_of(self._recordings.path(entry), self._suffix))
+        if self._pattern is not None:
+            fields["speaker"] = self._speaker(entry)
+        fields |= self._constants
+        for name in NAMED_FIELDS:
+            if name in fields:
+                record[name] = fields.pop(name)
+        for name, value in fields.items():
+            record.setdefault(name, value)
+
+    def _speaker(self, entry: SourceEntry) -> str:
+        path = self._recordings.path(entry)
+        path = path.removeprefix(self._source.base.rstrip("/") + "/")
+        assert self._pattern is not None
+        found = self._pattern.search(path)
+        if found is None:
+            raise RecordRejected(RejectReason.BAD_SPEAKER, f"--speaker-pattern finds no speaker in {path}")
+        return "_".join(group for group in found.groups() if group) or found.group()
 
     def original(self, item: tuple[int, SourceEntry]) -> tuple[bytes, Origin]:
         """The known fields of an entry, for its line in the rejects."""

@@ -120,9 +120,5 @@ def _segments(segments: str) -> Iterator[SourceEntry]:
             detail = f"the segment from {start} to {end} is not one of seconds above 0"
             yield rejected_entry(RejectReason.BAD_OFFSET, detail, number, line)
         else:
-            yield SourceEntry(recording, number, key, fields, begin, 0.0 if stop == -1 else _difference(begin, stop))
-
-
-def _difference(begin: float, stop: float) -> float:
-    """`stop - begin` without digits from binary rounding: 2.3 - 1.1 is 1.2."""
-    return round(stop - begin, 9)
+            duration = 0.0 if stop == -1 else round(stop - begin, 9)  # 2.3 - 1.1 is 1.2
+            yield SourceEntry(recording, number, key, fields, begin, duration)

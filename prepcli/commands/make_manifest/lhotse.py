@@ -6,17 +6,18 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
-from prepcli.commands.make_manifest.source import EntrySource
+from prepcli.commands.make_manifest.source import EntrySource, byte_lines
 from prepcli.commands.make_manifest.tables import Table, spool_table
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.manifest.languages import language_code
-from prepcli.manifest.sources import check_file, is_gzip, open_bytes
+from prepcli.manifest.sources import check_file
 
 RECORDINGS, SUPERVISIONS, CUTS = "recordings", "supervisions", "cuts"
 _SUFFIX = re.compile(r"\.jsonl(\.gz)?$")
@@ -115,7 +116,7 @@ def _in_order(path: str, counterpart: str) -> tuple[str, str]:
 
 
 def _holds_recordings(path: str) -> bool:
-    _, line = next(_lines(path), (0, b"{}"))
+    _, line = next(byte_lines(path), (0, b"{}"))
     return b'"sources"' in line
 
 
@@ -179,6 +180,7 @@ class _Reader:
     folder: Path
     used: "array[int]" = field(default_factory=lambda: array("q"))  # hashes of ids of recordings
     _recordings: Table | None = None
+    _last: _Recording | None = None
     _unknown: Counter[str] = field(default_factory=Counter)
     _arrays: int = 0
 
@@ -188,10 +190,10 @@ class _Reader:
         self._arrays = 0
         read: Callable[[bytes, int], SourceEntry] = self._cut
         if self.files.recordings is not None:
-            self.used = array("q")
+            self.used, self._last = array("q"), None
             self._recordings = self._recordings or _table_of(self.files.recordings, self.folder)
-            read = _Join(self, self._recordings).entry
-        for number, line in _lines(self.files.main):
+            read = partial(self._joined, self._recordings)
+        for number, line in byte_lines(self.files.main):
             try:
                 yield read(line, number)
             except RecordRejected as rejected:
@@ -280,26 +282,18 @@ class _Reader:
         fields = self.fields(cut.id, cut.supervisions[0] if cut.supervisions else None)
         return _segment(path, number, cut.id, fields, channel, cut.start, cut.duration)
 
-
-class _Join:
-    """Joins supervisions with their recordings; consecutive supervisions of one recording share a look-up."""
-
-    def __init__(self, reader: _Reader, recordings: Table) -> None:
-        self._reader, self._recordings = reader, recordings
-        self._last: _Recording | None = None
-
-    def entry(self, line: bytes, number: int) -> SourceEntry:
-        """The entry of a supervision; raises `RecordRejected` if its recording cannot be used."""
+    def _joined(self, recordings: Table, line: bytes, number: int) -> SourceEntry:
+        """The entry of a supervision; consecutive supervisions of one recording share a look-up."""
         supervision = _decode_supervision(line)
         id = supervision.recording_id
         if self._last is None or self._last.id != id:
-            self._reader.used.append(hash(id))
-            text = self._recordings.find(id)
+            self.used.append(hash(id))
+            text = recordings.find(id)
             if text is None:
-                _refuse(f"there is no recording {id} in {self._recordings.path}")
+                _refuse(f"there is no recording {id} in {recordings.path}")
             self._last = _decode_recording(text)
-        path, channel = self._reader.audio_of(self._last, supervision.channel)
-        fields = self._reader.fields(supervision.id, supervision)
+        path, channel = self.audio_of(self._last, supervision.channel)
+        fields = self.fields(supervision.id, supervision)
         return _segment(path, number, supervision.id, fields, channel, supervision.start, supervision.duration)
 
 
@@ -319,7 +313,7 @@ def _table_of(path: str, folder: Path) -> Table:
 
     def rows() -> Iterator[tuple[str, bytes]]:
         encode = msgspec.json.Encoder().encode
-        for number, line in _lines(path):
+        for number, line in byte_lines(path):
             try:
                 recording = msgspec.json.decode(line, type=_Recording)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -329,24 +323,6 @@ def _table_of(path: str, folder: Path) -> Table:
             yield recording.id, encode(recording)
 
     return spool_table(path, rows(), lambda line: (_decode_recording(line).id, line), folder)
-
-
-def _lines(path: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not blank, with their numbers from 1.
-
-    Raises:
-        UsageError: the file is missing, or its compressed data are damaged.
-    """
-    check_file(path, "source")
-    with open_bytes(path) if is_gzip(path) else Path(path).open("rb") as file:
-        try:
-            for number, line in enumerate(file, start=1):
-                if not line.isspace():
-                    yield number, line.removeprefix(b"\xef\xbb\xbf")
-        except (EOFError, OSError) as error:
-            if not is_gzip(path):
-                raise
-            raise UsageError(f"{path} is damaged or not a gzip file: {error}; make it again") from None
 
 
 def _text(line: bytes) -> str:

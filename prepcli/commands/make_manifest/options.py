@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
+from prepcli.interface.shared_options import OutManifest
 
 Format = Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse", "set"]
 _MEASURED = ("audio_filepath", "duration", "offset")
@@ -35,9 +36,7 @@ class MakeManifest(JobOptions):
         str,
         Option("Folder or file that names the audio.", metavar="SOURCE", is_argument=True, shapes_output=False),
     ]
-    out: Annotated[
-        Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
-    ]
+    out: OutManifest
     format: Annotated[Format, Option("Format of SOURCE; auto decides by its content, and the summary says why.")] = (
         "auto"
     )
@@ -136,7 +135,7 @@ class MakeManifest(JobOptions):
         """
         from prepcli.manifest.output_name import check_manifest_name
 
-        self.constants()
+        constants = self.constants()
         self.pattern()
         if self.text_suffix is not None and self.transcripts is not None:
             raise UsageError(
@@ -146,11 +145,15 @@ class MakeManifest(JobOptions):
             raise UsageError(
                 f"{option('--text-suffix', self.text_suffix)} has no dot; did you mean .{self.text_suffix}?"
             )
-        if self.speaker_pattern is not None and "speaker" in self.constants():
-            raise UsageError(
-                f"give {option('--speaker-pattern')} or {option('--set')} speaker=..., not both: a record has one "
-                "speaker"
-            )
+        for name, value, field in (
+            ("--text-suffix", self.text_suffix, "text"),
+            ("--transcripts", self.transcripts, "text"),
+            ("--speaker-pattern", self.speaker_pattern, "speaker"),
+        ):
+            if value is not None and field in constants:
+                raise UsageError(
+                    f"give {option(name)} or {option('--set')} {field}=..., not both: a record has one {field}"
+                )
         if self.out.is_dir() and not os.path.exists(self.source) and "," not in self.source:
             raise UsageError(
                 f"SOURCE {self.source} is not there, and OUT.json {self.out} is a folder; SOURCE comes first: "

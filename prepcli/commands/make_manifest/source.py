@@ -1,17 +1,15 @@
 """A source of audio in the form that all formats share: its entries, its tables, and notes for the user."""
 
-import gzip
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.tables import Table
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
-from prepcli.manifest.sources import check_file, is_gzip
+from prepcli.manifest.sources import check_file, is_gzip, open_bytes
 
 
 @dataclass
@@ -59,35 +57,32 @@ class EntrySource:
 
 
 def text_lines(path: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not blank, without line ends, with their numbers from 1.
+    """The lines of a file that are not blank, without line ends, with their numbers from 1; raises as `byte_lines`.
 
     Bytes that are not UTF-8 become surrogates.
+    """
+    for number, line in byte_lines(path):
+        text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+        if text and not text.isspace():
+            yield number, text
+
+
+def byte_lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, without a byte order mark, with their numbers from 1.
 
     Raises:
         UsageError: the file is missing, or its compressed data are damaged.
     """
-    with open_text(path) as file:
+    check_file(path, "source")
+    with open_bytes(path) if is_gzip(path) else Path(path).open("rb") as file:
         try:
             for number, line in enumerate(file, start=1):
-                line = line.rstrip("\r\n")
-                if line and not line.isspace():
-                    yield number, line
+                if not line.isspace():
+                    yield number, line.removeprefix(b"\xef\xbb\xbf")
         except (EOFError, OSError) as error:
             if not is_gzip(path):
                 raise
             raise UsageError(f"{path} is damaged or not a gzip file: {error}; make it again") from None
-
-
-def open_text(path: str, newline: str | None = "\n") -> IO[str]:
-    """Open a file of text, also a `.gz`; a byte order mark is skipped.
-
-    Raises:
-        UsageError: the file is missing, is a folder, or cannot be read.
-    """
-    check_file(path, "source")
-    if is_gzip(path):
-        return gzip.open(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=newline)
-    return Path(path).open(encoding="utf-8-sig", errors="surrogateescape", newline=newline)
 
 
 def stem_of(path: str) -> str:

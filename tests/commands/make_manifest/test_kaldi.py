@@ -46,6 +46,13 @@ class TestKaldi:
         assert paths(tmp_path / "m.json") == ["audio/b/y.flac"]
         assert len(rejects(tmp_path / "m.json")) == 2
 
+    def test_a_field_that_is_set_needs_no_line_in_its_table(self, audio: Path, tmp_path: Path) -> None:
+        scp = f"u {audio}/a/x.wav\nv {audio}/b/y.flac"
+        folder = self.folder(tmp_path, wav_scp=scp, utt2spk="v s2", text="u one\nv two")
+        make(folder, tmp_path / "m.json", "--set", "speaker=s1", "--max-rejects", 0)
+        found = [(one["text"], one["speaker"]) for one in read_lines(tmp_path / "m.json")]
+        assert found == [("one", "s1"), ("two", "s1")]
+
     def test_relative_paths(self, audio: Path, tmp_path: Path) -> None:
         folder = self.folder(tmp_path, wav_scp="u audio/a/x.wav\nv audio/gone.wav")
         done = prepcli("make-manifest", folder, tmp_path / "m.json", cwd=audio)

@@ -1,0 +1,76 @@
+"""Transcripts in files next to the audio, which differ from it in their suffix (`--text-suffix`)."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from prepcli.audio.opening import open_source
+from prepcli.audio.source import refuse
+from prepcli.errors import RecordRejected, RejectReason, option
+
+
+def transcript_of(audio: str, suffix: str) -> str:
+    """The path of the transcript of an audio file."""
+    return os.path.splitext(audio)[0] + suffix
+
+
+def read_text(path: str) -> str:
+    """The transcript in a file, as one line.
+
+    Raises:
+        RecordRejected: MISSING_FIELD if there is no such file, NOT_UTF8, or the file cannot be read.
+    """
+    try:
+        with open_source(path, path) as file:
+            data = file.everything()
+    except RecordRejected as rejected:
+        if rejected.reason is RejectReason.MISSING_AUDIO:
+            raise RecordRejected(RejectReason.MISSING_FIELD, f"the transcript {path} does not exist") from None
+        raise
+    except OSError as error:
+        refuse(error, path)
+    try:
+        text = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise RecordRejected(RejectReason.NOT_UTF8, f"the transcript {path} is not UTF-8") from None
+    return " ".join(line.strip() for line in text.splitlines()) if "\n" in text else text
+
+
+def missing_transcripts(audio: Sequence[str], suffix: str) -> str | None:
+    """A message if none of these audio files has a transcript next to it."""
+    tried = [transcript_of(path, suffix) for path in audio]
+    if any(map(os.path.exists, tried)):
+        return None
+    return (
+        f"none of the {len(tried)} transcripts looked for exists, such as {tried[0]}; give the suffix of the files "
+        f"beside the audio with {option('--text-suffix')}, or a file of all texts with {option('--transcripts')}"
+    )
+
+
+class _Written(msgspec.Struct):
+    audio_filepath: str
+    text: str = ""
+
+
+def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
+    """The first transcript that is not the text of its record in a part of a manifest.
+
+    Args:
+        part: JSON lines of a unit.
+        folder: folder of the manifest, the start of relative paths.
+        suffix: suffix of the transcripts, which are next to the audio. A missing one is not compared.
+    """
+    decoder = msgspec.json.Decoder(_Written)
+    with part.open("rb") as lines:
+        for line in lines:
+            record = decoder.decode(line)
+            path = transcript_of(os.path.join(folder, record.audio_filepath), suffix)
+            try:
+                if read_text(path) != record.text:
+                    return path
+            except RecordRejected as rejected:
+                if rejected.reason is not RejectReason.MISSING_FIELD:
+                    return path
+    return None
