@@ -2492,14 +2492,14 @@ def manifest_to_shar(
     manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
     *,
-    audio_base_dir: str | PathLike[str] | None = None,
     shard_size: int = 4096,
+    audio_base_dir: str | PathLike[str] | None = None,
     audio_format: Literal["flac", "wav", "opus", "original"] = "flac",
     target_sample_rate: int | None = None,
-    channel: str | None = None,
+    indexed: bool = False,
     shuffle: bool = False,
     shuffle_seed: int = 0,
-    indexed: bool = False,
+    channel: str | None = None,
     check_audio: bool = False,
     input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     split: str | None = None,
@@ -2537,16 +2537,16 @@ def manifest_to_shar(
         manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
             separated by commas, or a brace pattern. Or a list of paths.
         out: Directory for the Shar data set.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         shard_size: Maximum number of records per shard.
+        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         audio_format: Encode audio to this format; original: keep the format of each file.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged; opus: 48000.
-        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
-        shuffle: Shuffle records over all shards.
-        shuffle_seed: Seed of shuffle.
         indexed: Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0
             resume in the middle of an epoch.
+        shuffle: Shuffle records over all shards.
+        shuffle_seed: Seed of shuffle.
+        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
+            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
         check_audio: Decode copied files as well, to find damage.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.

@@ -1,6 +1,5 @@
 """Audio with several channels: the option that chooses one of them or their mean, and a note on what is kept."""
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from prepcli.audio.limits import MAX_CHANNELS
@@ -47,14 +46,8 @@ SEVERAL_CHANNELS = "several_channels"
 """The key of the count of audio with several channels that is stored unchanged."""
 
 
-def channels_note(counts_of_units: Iterable[Mapping[str, float]], what: str) -> dict[str, str]:
-    """Return a line for the summary, if units have counted `SEVERAL_CHANNELS`.
-
-    Args:
-        counts_of_units: the counts of the units.
-        what: the noun for the count, such as records.
-    """
-    count = sum(counts.get(SEVERAL_CHANNELS, 0) for counts in counts_of_units)
+def channels_note(count: float, what: str) -> dict[str, str]:
+    """Return a line for the summary, if there is audio with several channels: `count` records, or other `what`."""
     if not count:
         return {}
     advice = f"for mono give {option('--channel')}, a number or {MIX}"

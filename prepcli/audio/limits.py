@@ -40,15 +40,15 @@ def check_claims(info: AudioInfo, size: int, name: str) -> AudioInfo:
     return info
 
 
-def check_target_rate(rate: int | None) -> None:
-    """Check a target sampling rate in Hz; None means the rate of each file.
+def check_target_rate(rate: int | None, flag: str = "--target-sample-rate") -> None:
+    """Check the target sampling rate (Hz) of an option; None means the rate of each file.
 
     Raises:
         UsageError: the rate is outside the limits.
     """
     if rate is not None and not MIN_SAMPLING_RATE <= rate <= MAX_SAMPLING_RATE:
         raise UsageError(
-            f"{option('--target-sample-rate', rate)} is not a sampling rate in Hz; "
+            f"{option(flag, rate)} is not a sampling rate in Hz; "
             f"give one from {MIN_SAMPLING_RATE} to {MAX_SAMPLING_RATE}"
         )
 

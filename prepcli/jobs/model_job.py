@@ -48,7 +48,6 @@ class UnitWork(ABC, Generic[Item, Computed]):
     def batches(self) -> Iterator[Batch[Item]]:
         """The batches to decode."""
 
-    @abstractmethod
     def begin(self, device: str, advance: Advance) -> None:
         """Prepare for the first batch. Called in the main thread, as `start` and `finish` are."""
 

@@ -3,22 +3,27 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.job import Job, UnitJob
+from prepcli.engine.run.job import Job, RunOptions, UnitJob
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan, Unit, UnitT
+from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
-from prepcli.jobs.inputs.named import refuse_one_pass
+from prepcli.jobs.inputs.named import manifests_of, refuse_one_pass
 from prepcli.jobs.records import LeftOut, Records, settings_over
+from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import Indices, by_count, in_order, seconds_of
+from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import AnyPath
 
 
@@ -71,11 +76,13 @@ class RecordContents:
         records: all usable records.
         order: their numbers in the order of the units; None for the order of the input.
         left_out: the records that are in no unit, with the reasons.
+        by_id: whether names are made from ids (`prepcli.jobs.row_names`).
     """
 
     records: Records
     order: Indices | None = field(default=None, kw_only=True)
     left_out: LeftOut = field(default=(), kw_only=True)
+    by_id: bool = field(default=False, kw_only=True)
 
     def numbers(self, unit: RecordUnit) -> list[int]:
         """The numbers of the unit's records, in its order."""
@@ -113,8 +120,8 @@ class OverRecords(Job[UnitT, ContentsT]):
         return settings_over(self.manifests, self.audio_base_dir, self.options)
 
     def settings(self, plan: Plan[UnitT, ContentsT]) -> dict[str, Any]:
-        """The options and the audio folders."""
-        return self.own_settings()
+        """The options, the audio folders, and the source of names."""
+        return self.own_settings() | (BY_ID if plan.contents.by_id else {})
 
     def read(
         self,
@@ -170,6 +177,24 @@ class OverRecords(Job[UnitT, ContentsT]):
         return plan.contents.records.planned_rejects(plan.contents.left_out)
 
 
+def open_run(options: Any) -> tuple[list[str], Workspace, RunOptions]:
+    """The manifests that a command reads, its workspace, and the options of the engine.
+
+    Args:
+        options: those of a command that makes OUT of MANIFEST: `SetInput` and `JobOptions` with the fields `manifest`,
+            `out` and, if OUT may be in an object store, `work_dir`.
+
+    Raises:
+        UsageError: MANIFEST and OUT are swapped, or a manifest cannot be found.
+    """
+    refuse_swapped(options.manifest, options.out)
+    engine, work_dir = options.engine(), getattr(options, "work_dir", None)
+    workspace = Workspace(options.out, work_dir=work_dir)
+    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
+    note_unused(work_dir, options.out)
+    return manifests, workspace, engine
+
+
 class RecordWriter(ABC):
     """Writes the records of one unit."""
 
@@ -187,6 +212,11 @@ class RecordWriter(ABC):
 
 class RecordJob(OverRecords[RecordUnitT, ContentsT], UnitJob[RecordUnitT, ContentsT]):
     """A job that writes records one by one, in worker processes. A subclass opens the files of a unit."""
+
+    def __init__(self, manifests: Sequence[str], options: Any, num_workers: int = 1) -> None:
+        """`options` have a method `check`, which refuses those that do not agree."""
+        options.check()
+        self.manifests, self.options, self.num_workers = manifests, options, num_workers
 
     @abstractmethod
     def open_unit(self, contents: ContentsT, unit: RecordUnitT, writer: UnitWriter) -> RecordWriter:

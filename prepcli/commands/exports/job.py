@@ -1,15 +1,12 @@
 """The base of export jobs: plans ids and shards, and writes the records of a shard one after the other."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from prepcli.audio.channels import channels_note
 from prepcli.audio.opening import read_whole
 from prepcli.audio.probe import probe
 from prepcli.audio.segments import EncodedAudio, Policy, Segment, TargetFormat, encoded, locate
 from prepcli.commands.exports.options import ExportOptions
-from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.jobs.ids import GIVEN_ID, ID_KEYS, RecordIds, plan_ids
@@ -22,10 +19,6 @@ from prepcli.planning.arrays import Scratch, Values, values_of
 class AudioContents(RecordContents):
     """The records, their order, and their audio."""
 
-    def audio_path(self, number: int, record: Record) -> str:
-        """Absolute path of the audio of record `number`."""
-        return self.records.audio_path(number, record.audio_filepath)
-
     def segment(self, number: int, record: Record, policy: Policy, *, is_stored: bool = False) -> Segment:
         """The audio of record `number`.
 
@@ -35,7 +28,7 @@ class AudioContents(RecordContents):
         Raises:
             RecordRejected: the audio is missing, damaged, or shorter than the record says.
         """
-        path = self.audio_path(number, record)
+        path = self.records.audio_path(number, record.audio_filepath)
         source = read_whole(path, path) if is_stored and not record.offset else path
         place = record.offset, record.duration, record.get("channel")
         return locate(source, probe(source, path), *place, policy, path)
@@ -73,12 +66,6 @@ class ExportJob(RecordJob[RecordUnit, ExportContents], Generic[OptionsT]):
     takes_ids: ClassVar[bool] = False
     options: OptionsT
 
-    def __init__(self, manifests: Sequence[str], options: OptionsT, num_workers: int = 1) -> None:
-        options.check()
-        self.manifests = manifests
-        self.options = options
-        self.num_workers = num_workers
-
     def settings(self, plan: ExportPlan) -> dict[str, Any]:
         """The options, the folder of the audio, and the source of the ids."""
         return self.own_settings() | ({"ids": "the records' own"} if plan.contents.ids.given else {})
@@ -92,7 +79,3 @@ class ExportJob(RecordJob[RecordUnit, ExportContents], Generic[OptionsT]):
 
         units, order, ids = self.shards(records, self.options.unit_size, self.options.seed, make)
         return records.plan(units, ExportContents(records, RecordIds(**ids), order=order))
-
-    def channels_note(self, markers: Sequence[Marker]) -> dict[str, str]:
-        """A line for the summary if shards have counted records in `SEVERAL_CHANNELS`."""
-        return channels_note((marker.extra for marker in markers), "records")

@@ -6,7 +6,7 @@ from typing import Annotated
 from prepcli.audio.channels import chosen_channel
 from prepcli.audio.limits import check_target_rate
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Channel, SetInput
+from prepcli.interface.shared_options import AudioBaseDir, Channel, CheckAudio, SetInput, TargetRate
 
 RECORDS_PER_UNIT = 256
 """Number of records per unit of an export without shards."""
@@ -40,12 +40,9 @@ class ExportOptions(SetInput):
 class AudioOptions(ExportOptions):
     """The options of exports that write audio files; `target_sample_rate` in Hz."""
 
-    target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
+    target_sample_rate: TargetRate = None
     channel: Channel = None
-    check_audio: Annotated[
-        bool,
-        Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
-    ] = False
+    check_audio: CheckAudio = False
 
     def check(self) -> None:
         """Check the rate and the channel."""
@@ -53,11 +50,14 @@ class AudioOptions(ExportOptions):
         chosen_channel(self.channel)
 
 
+ShardSize = Annotated[int, Option("Maximum number of records per shard.", minimum=1, order=-1)]
+
+
 @dataclass(frozen=True)
 class ShardOptions(AudioOptions):
     """The options that shape shards with audio."""
 
-    shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1, order=-1)] = 1000
+    shard_size: ShardSize = 1000
     shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
     shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle")] = 0
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -18,11 +17,9 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.store_output import OutputSizes
-from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, option
 from prepcli.formats.indexes import MIRROR, indexes_of, mirrored
@@ -48,8 +45,7 @@ from prepcli.formats.tar import MAX_PLAIN_NAME
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.interface.options import shown_defaults
-from prepcli.jobs.inputs.named import manifests_of
-from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record
+from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record, open_run
 from prepcli.jobs.records import Records, hash_segments
 from prepcli.manifest.context import CONTEXT_FIELDS, context_of, in_context
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
@@ -61,7 +57,6 @@ from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.hashing import chunks, occurrences
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.ahead import reading_ahead
-from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import real_path
 
 # Fields that NeMo's script does not copy to the supervision's custom fields; it copies all others.
@@ -103,11 +98,6 @@ class Entry:
         assert self.context is not None
         part = self.context
         return segment_id("context_cut", recording_id(part.audio_filepath), part.offset, part.duration)
-
-    @property
-    def is_magpies(self) -> bool:
-        """Whether the speaker has the form that MagpieTTSLhotseDataset requires."""
-        return language_of(self.speaker or "") is not None
 
     def cut(self, sampling_rate: int, num_samples: int) -> Cut:
         """The cut, for stored audio of `num_samples` at `sampling_rate` (Hz)."""
@@ -205,18 +195,15 @@ def hundredths(seconds: Floats) -> Floats:
 
 def names_context(lines: bytes) -> bool:
     """Whether a line that is not skipped names a context; a manifest with contexts has one in its first line."""
-    return any(map(_has_context_field, _lines_with_key(lines)))
-
-
-def _lines_with_key(lines: bytes) -> Iterator[bytes]:
-    """The lines that contain the name of a context field; found at the speed of reading."""
     at = lines.find(_CONTEXT_KEY)
     while at >= 0:
         start = lines.rfind(b"\n", 0, at) + 1
         end = lines.find(b"\n", at)
         end = len(lines) if end < 0 else end
-        yield lines[start:end]
+        if _has_context_field(lines[start:end]):
+            return True
         at = lines.find(_CONTEXT_KEY, end)
+    return False
 
 
 def _has_context_field(line: bytes) -> bool:
@@ -239,7 +226,6 @@ refuses, and members with names that lhotse 2 misreads by index."""
 class _Located:
     """A usable record and its audio segments."""
 
-    number: int
     entry: Entry
     target: Segment
     context: Segment | None
@@ -274,12 +260,10 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
 
     def __init__(self, manifests: Sequence[str], options: SharOptions, num_workers: int = 1) -> None:
         options.check()
-        self.manifests = manifests
-        self.options = options
+        self.manifests, self.options, self.num_workers = manifests, options, num_workers
         self.wanted = TargetFormat(
             None if options.audio_format == "original" else options.audio_format, options.sampling_rate
         )
-        self.num_workers = num_workers
 
     def output_patterns(self, plan: SharPlan) -> Sequence[str]:
         """The patterns of the cuts and the tars."""
@@ -296,8 +280,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         def make(scratch: Scratch) -> Values:
             return {"occurrences": occurrences_of_ids(records.index, scratch), "has_context": records.index.found}
 
-        seed = self.options.shuffle_seed if self.options.shuffle else None
-        units, order, values = self.shards(records, self.options.shard_size, seed, make)
+        units, order, values = self.shards(records, self.options.shard_size, self.options.seed, make)
         notes = notes_on_speakers(record for _, record in records.sample())
         return records.plan(units, SharContents(records, **values, order=order), notes=notes)
 
@@ -306,13 +289,14 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         contents, records = plan.contents, plan.contents.records
         policy = with_channel(SHAR, self.options.channel)
         with SegmentStore(self.wanted, policy, writer.workspace.tmp, check_audio=self.options.check_audio) as store:
-            shard = _Shard(contents, unit, writer, store, self._cuts_name, is_indexed=self.options.indexed)
+            shard = _Shard(self, contents, unit, writer, store)
             each_record(records, records.reading_ahead(contents.numbers(unit)), shard.find, writer, advance)
             each_record(records, shard.found(), shard.add, writer, advance)
         shard.close()
 
     @property
-    def _cuts_name(self) -> str:
+    def cuts_name(self) -> str:
+        """The pattern of the names of the cuts."""
         return PLAIN_CUTS_NAME if self.options.indexed else CUTS_NAME
 
     def finish(self, plan: SharPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
@@ -322,9 +306,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         if markers:
             shards = brace_text(shard_text(0), shard_text(len(markers) - 1))
             audio = [TARGET, CONTEXT] if plan.contents.has_context else [TARGET]
-            fields = {"cuts": self._cuts_name.format(shards)} | {
-                name: AUDIO_NAME.format(name, shards) for name in audio
-            }
+            fields = {"cuts": self.cuts_name.format(shards)} | {name: AUDIO_NAME.format(name, shards) for name in audio}
             details = {name: out / pattern for name, pattern in fields.items()}
             details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, dict(details), shards)
             if self.options.indexed:
@@ -354,14 +336,7 @@ class _Shard:
     """Writes a shard: tars first and cuts last, because readers list shards by their cuts."""
 
     def __init__(
-        self,
-        contents: SharContents,
-        unit: RecordUnit,
-        writer: UnitWriter,
-        store: SegmentStore,
-        cuts_name: str,
-        *,
-        is_indexed: bool,
+        self, job: SharJob, contents: SharContents, unit: RecordUnit, writer: UnitWriter, store: SegmentStore
     ) -> None:
         self._contents = contents
         self._writer = writer
@@ -373,9 +348,9 @@ class _Shard:
             AUDIO_NAME.format(one, name): FieldWriter(writer.open(AUDIO_NAME.format(one, name))) for one in fields
         }
         self._target, *self._context = self._fields.values()
-        self._cuts_name = cuts_name.format(name)
+        self._cuts_name = job.cuts_name.format(name)
         cuts = writer.open(self._cuts_name)
-        self._cuts = PlainCutWriter(cuts) if is_indexed else CutWriter(cuts)
+        self._cuts = PlainCutWriter(cuts) if job.options.indexed else CutWriter(cuts)
 
     def find(self, number: int) -> None:
         """Find the audio of a record, and register its use in the segment store."""
@@ -405,7 +380,7 @@ class _Shard:
         cut = entry.cut(audio.sampling_rate, audio.num_samples)
         self._cuts.add(cut)
         self._writer.extra[MULTI_CHANNEL] += found.has_several_channels
-        self._writer.extra[OTHER_SPEAKER] += not entry.is_magpies
+        self._writer.extra[OTHER_SPEAKER] += language_of(entry.speaker or "") is None
         return cut.duration
 
     def close(self) -> None:
@@ -439,7 +414,7 @@ def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore
         part = entry.context
         path = records.audio_path(number, part.audio_filepath)
         context = _of_context(store.locate, path, part.offset, part.duration, entry.channel)
-    return _Located(number, entry, target, context)
+    return _Located(entry, target, context)
 
 
 def _add(field: FieldWriter, cut_id: str, id: str, audio: EncodedAudio) -> None:
@@ -471,10 +446,6 @@ def manifest_to_shar(options: ManifestToShar) -> Report:
         >>> report.outputs["cuts"]
         '/.../shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
-    engine = options.engine()
-    refuse_swapped(options.manifest, options.out)
     check_loadable(options.out)
-    workspace = Workspace(options.out, work_dir=options.work_dir)
-    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
-    note_unused(options.work_dir, options.out)
-    return run_job(SharJob(manifests, options, num_workers=engine.num_workers), workspace, engine)
+    manifests, workspace, engine = open_run(options)
+    return run_job(SharJob(manifests, options, engine.num_workers), workspace, engine)

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from prepcli.audio.channels import chosen_channel
-from prepcli.audio.limits import check_target_rate
+from prepcli.commands.exports.options import ShardOptions, ShardSize
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Channel, Manifest, SetInput, WorkDir
+from prepcli.interface.shared_options import Manifest, WorkDir
 from prepcli.storage.paths import AnyPath
 
 OPUS_RATE = 48_000
@@ -16,11 +15,10 @@ OPUS_RATE = 48_000
 
 
 @dataclass(frozen=True)
-class SharOptions(SetInput):
+class SharOptions(ShardOptions):
     """The options that shape a Shar data set; `target_sample_rate` in Hz."""
 
-    audio_base_dir: AudioBaseDir = None
-    shard_size: Annotated[int, Option("Maximum number of records per shard.", minimum=1, order=-1)] = 4096
+    shard_size: ShardSize = 4096
     audio_format: Annotated[
         Literal["flac", "wav", "opus", "original"],
         Option("Encode audio to this format; original: keep the format of each file."),
@@ -28,9 +26,6 @@ class SharOptions(SetInput):
     target_sample_rate: Annotated[
         int | None, Option("Resample to this rate (Hz).", shown_default="unchanged; opus: 48000")
     ] = None
-    channel: Channel = None
-    shuffle: Annotated[bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = False
-    shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle")] = 0
     indexed: Annotated[
         bool,
         Option(
@@ -38,20 +33,11 @@ class SharOptions(SetInput):
             "the middle of an epoch."
         ),
     ] = False
-    check_audio: Annotated[
-        bool,
-        Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
-    ] = False
 
     def check(self) -> None:
-        """Check that the options agree.
-
-        Raises:
-            UsageError: the message names the options of the command line and says what to do.
-        """
+        """Check the options of all exports, and the rate of Opus."""
+        super().check()
         rate = self.target_sample_rate
-        check_target_rate(rate)
-        chosen_channel(self.channel)
         if self.audio_format == "opus" and rate not in (None, OPUS_RATE):
             raise UsageError(f"lhotse stores Opus at {OPUS_RATE} Hz: leave {option('--target-sample-rate', rate)} out")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from prepcli.commands.manifest_to_tarred.job import TarredJob, number_of
 from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, TarredOptions
@@ -15,6 +15,7 @@ from prepcli.commands.manifest_to_tarred.own_options import with_own_options
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
 from prepcli.engine.publishing.owned import Owned
 from prepcli.engine.ranks.progress import is_running, read_progress
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.starting import revisions_of
@@ -92,12 +93,6 @@ def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
     return len(known) == len(job.manifests) and known == [content_digest(path) for path in job.manifests]
 
 
-def has_later_version(workspace: Workspace) -> bool:
-    """Whether the version after that of `workspace` has begun."""
-    later = workspace.root.with_name(f"version_{version_of(workspace.root) + 1}")
-    return (later / workspace.plan_file.name).exists()
-
-
 def refuse_while_undone(folder: Path) -> None:
     """Refuse to change a set from which the files of a version are being removed.
 
@@ -105,15 +100,10 @@ def refuse_while_undone(folder: Path) -> None:
         UsageError: a removal has begun; the message has the command that completes it.
     """
     for root in undone_roots(Workspace(folder).root):
+        command = shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
         raise UsageError(
-            f"the removal of version {version_of(root)} of {folder} is not complete; complete it first: "
-            f"{undo_command(folder)}"
+            f"the removal of version {version_of(root)} of {folder} is not complete; complete it first: {command}"
         )
-
-
-def undo_command(folder: Path) -> str:
-    """The command that removes the newest version of a set, for a shell."""
-    return shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
 
 
 def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, retry_rejects: bool) -> None:
@@ -175,17 +165,13 @@ def version_workspace(folder: AnyPath, version: int) -> Workspace:
     return Workspace(folder, workspace.root / f"version_{version}") if version else workspace
 
 
-def _commits(options: ManifestToTarred, engine: "RunOptions") -> Mapping[str, str]:
+def _commits(options: ManifestToTarred, engine: RunOptions) -> Mapping[str, str]:
     """The commits of data sets on the hub that the run which is continued has read."""
     if options.concat_to is None:
         assert options.out is not None
         return revisions_of(Workspace(options.out, work_dir=options.work_dir), engine)
     begun = version_roots(Workspace(options.concat_to).root)
     return revisions_of(version_workspace(options.concat_to, version_of(begun[-1])), engine) if begun else {}
-
-
-if TYPE_CHECKING:
-    from prepcli.engine.run.job import RunOptions
 
 
 _TRACES = ("plan.json", "clearing.json")
@@ -360,11 +346,6 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
         note_unused(options.work_dir, concat_to)
         return _run_addition(job, workspace, options, engine)
     assert out is not None
-    if options.allow_duplicates:
-        raise UsageError(
-            f"{option('--allow-duplicates')} is for {option('--concat-to')}: name the set to which the records are "
-            "added"
-        )
     check_loadable(out)
     workspace = Workspace(out, work_dir=options.work_dir)
     if version_roots(workspace.root) or undone_roots(workspace.root):
@@ -373,9 +354,10 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     return run_job(TarredJob(manifests, options, num_workers=engine.num_workers), workspace, engine)
 
 
-def _run_addition(job: TarredJob, workspace: Workspace, options: ManifestToTarred, engine: "RunOptions") -> Report:
+def _run_addition(job: TarredJob, workspace: Workspace, options: ManifestToTarred, engine: RunOptions) -> Report:
     """Run a job that makes a version of a set; when the version is complete, `train_ds.yaml` of the set names it."""
-    if has_later_version(workspace):
+    later = workspace.root.with_name(f"version_{version_of(workspace.root) + 1}")
+    if (later / workspace.plan_file.name).exists():
         refuse_to_change(workspace.out, workspace, options.overwrite, options.retry_rejects)
         return run_job(job, workspace, engine)
     if options.overwrite and not options.dry_run:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prepcli.audio.channels import MIX, SEVERAL_CHANNELS, channels_note
 from prepcli.audio.info import AudioInfo
@@ -30,7 +29,7 @@ from prepcli.commands.manifest_to_tarred.merge import bucketing, merge_set
 from prepcli.commands.manifest_to_tarred.options import TarredOptions
 from prepcli.commands.manifest_to_tarred.present import TEXT, TEXT_KEY, PresentRecords
 from prepcli.commands.manifest_to_tarred.sections import shard_counts, shards_note, uneven_after_rejects, write_sections
-from prepcli.commands.manifest_to_tarred.stems import TakenNames, with_names
+from prepcli.commands.manifest_to_tarred.stems import free_stem, with_names
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.state.plan import Plan, Unit
 from prepcli.engine.state.store_output import OutputSizes
@@ -55,12 +54,13 @@ from prepcli.formats.tarred import (
 from prepcli.interface.options import shown_defaults
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
 from prepcli.jobs.records import Records, file_identity
-from prepcli.jobs.row_names import BY_ID, name_of, take_ids, with_ids
+from prepcli.jobs.row_names import name_of, take_ids, with_ids
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.manifest.seconds import notes_on_limit, typical_seconds
 from prepcli.planning.arrays import Growing, Scratch, Values
+from prepcli.planning.hashing import Hashes
 from prepcli.planning.split import (
     Indices,
     at_group_ends,
@@ -77,20 +77,19 @@ from prepcli.storage.paths import NUMBER, path_of
 
 
 def plan_sets(
-    index: ManifestIndex, options: TarredOptions, taken: TakenNames | None = None, scratch: Scratch | None = None
+    index: ManifestIndex, options: TarredOptions, taken: Hashes | None = None, scratch: Scratch | None = None
 ) -> TarredLayout:
     """Divide the records of the index into shards.
 
-    `index.keys` must hold `path` (normal_path), `stem` (member_stem) and `root` (marked_root). `taken`: the names in
-    the set to which the records are added.
+    `index.keys` must hold `path` (normal_path), `stem` (member_stem) and `root` (marked_root). `taken`: the sorted keys
+    of the stems in the set to which the records are added.
 
     Raises:
         UsageError: more shards than records, or other options that the records do not fit.
     """
     scratch = scratch or Scratch()
     files = file_identity(index, options.audio_base_dir, scratch)
-    low = options.min_duration
-    high = options.max_duration
+    low, high = options.min_duration, options.max_duration
     sets: list[TarSet] = []
     left_out: list[tuple[RejectReason, Indices]] = []
     edges = _bucket_edges(options)
@@ -126,7 +125,7 @@ def _divide(
     high: float | None,
     records: Indices,
     index: ManifestIndex,
-    files: NDArray[np.uint64],
+    files: Hashes,
     options: TarredOptions,
     scratch: Scratch,
 ) -> tuple[TarSet, Indices]:
@@ -182,14 +181,10 @@ def number_of(unit: Unit) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TarredContents(RecordContents):
-    """The records, their division into shards, and the names taken in the set to which the records are added.
-
-    `by_id`: names are made from ids (`prepcli.jobs.row_names`).
-    """
+    """The records, their division into shards, and the stems taken in the set to which they are added (sorted keys)."""
 
     layout: TarredLayout
-    taken: TakenNames | None
-    by_id: bool = False
+    taken: Hashes | None
 
     def numbers(self, unit: RecordUnit) -> list[int]:
         """The numbers of the shard's records."""
@@ -228,12 +223,9 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         num_replaced: int = 0,
     ) -> None:
         """`num_replaced`: the number of shards of an earlier run that `--overwrite` removes."""
-        options.check()
-        self.manifests = manifests
+        super().__init__(manifests, options, num_workers)
         self.options = options.decided()
-        self.base = base
-        self._num_replaced = num_replaced
-        self.num_workers = num_workers
+        self.base, self._num_replaced = base, num_replaced
 
     def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
         """Patterns of shards, manifests and metadata; for an addition, only of its new shards and version."""
@@ -258,10 +250,6 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             settings[f"{option('--concat-to')} version"] = self.base.version
         return settings
 
-    def settings(self, plan: TarredPlan) -> dict[str, Any]:
-        """The settings, and the source of the names."""
-        return self.own_settings() | (BY_ID if plan.contents.by_id else {})
-
     def plan(self, workspace: Workspace) -> TarredPlan:
         """Index the manifests and divide their records into shards."""
         keys: dict[str, KeyFunction] = {"path": normal_path, "stem": member_stem, "root": marked_root}
@@ -274,7 +262,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             present = PresentRecords.of_manifest(self.base.manifest, self.options.slice_with_offset, self.num_workers)
         layout = self._layout(records, present)
         taken = present.names if present else None
-        contents = TarredContents(records, layout, taken, by_id, left_out=layout.left_out)
+        contents = TarredContents(records, layout, taken, left_out=layout.left_out, by_id=by_id)
         return records.plan(list(self._units(layout)), contents, layout.left_out, self._notes(records, layout))
 
     def _layout(self, records: Records, present: PresentRecords | None) -> TarredLayout:
@@ -336,7 +324,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             details["train_ds"] = write_sections(workspace, self.command, layout, self.base, details, bins, with_tars)
         if num_without := totals(markers)[_NO_TEXT]:
             details[_NO_TEXT] = f"{num_without:,} records; a model that learns to write text needs one for each"
-        return details | channels_note((marker.extra for marker in markers), "files")
+        return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "files")
 
 
 class _Shard(RecordWriter):
@@ -420,7 +408,7 @@ class _Shard(RecordWriter):
             stem += segment_suffix(record.offset, record.duration)
         if contents.layout.repeated[number]:
             stem = in_shard(stem, self._number)
-        return stem if contents.taken is None else contents.taken.free(stem)
+        return stem if contents.taken is None else free_stem(stem, contents.taken)
 
     def _own_channel(self, record: Record) -> str | None:
         """The text of a record's field `channel`, if its member has this channel and not that of `--channel`."""

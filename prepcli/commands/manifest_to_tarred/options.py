@@ -9,7 +9,15 @@ from prepcli.audio.limits import check_target_rate
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import AudioBaseDir, Channel, SetInput, WorkDir
+from prepcli.interface.shared_options import (
+    AudioBaseDir,
+    Channel,
+    CheckAudio,
+    ForceCodec,
+    SetInput,
+    TargetRate,
+    WorkDir,
+)
 from prepcli.storage.paths import AnyPath
 
 DYNAMIC_BUCKETS = 30
@@ -45,11 +53,8 @@ class TarredOptions(SetInput):
     sort_in_shards: Annotated[bool, Option("Sort the records of each shard by duration, shortest first.")] = False
     keep_files_together: Annotated[bool, Option("Put all segments of an audio file into one shard.")] = False
     slice_with_offset: Annotated[bool, Option("Store each segment as a file of its own.")] = False
-    force_codec: Annotated[
-        Literal["flac", "wav", "opus", "mp3"] | None,
-        Option("Encode audio to this format.", shown_default="unchanged"),
-    ] = None
-    target_sample_rate: Annotated[int | None, Option("Resample to this rate (Hz).", shown_default="unchanged")] = None
+    force_codec: ForceCodec = None
+    target_sample_rate: TargetRate = None
     channel: Channel = None
     remainder: Annotated[
         Literal["spread", "drop"] | None,
@@ -93,10 +98,7 @@ class TarredOptions(SetInput):
             disables=("check_audio", "target_sample_rate", "channel"),
         ),
     ] = False
-    check_audio: Annotated[
-        bool,
-        Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",)),
-    ] = False
+    check_audio: CheckAudio = False
     concat_to: Annotated[
         Path | None,
         Option(
@@ -107,7 +109,7 @@ class TarredOptions(SetInput):
     ] = None
     allow_duplicates: Annotated[
         bool,
-        Option("With --concat-to: add records that are in the set already.", shapes_output=False),
+        Option("With --concat-to: add records that are in the set already.", shapes_output=False, needs="concat_to"),
     ] = False
     undo_concat: Annotated[
         bool,

@@ -22,10 +22,7 @@ _OF_ADDITION = ("shuffle", "shuffle_seed", "sort_in_shards", "keep_files_togethe
 def own_config(options: TarredOptions) -> dict[str, Any]:
     """The options to store in the metadata of a set in addition to those of NeMo's script."""
     return {
-        "target_sample_rate": options.target_sample_rate,
-        "channel": options.channel,
-        "remainder": options.remainder,
-        "dynamic_buckets_num": options.dynamic_buckets_num,
+        name: getattr(options, name) for name in ("target_sample_rate", "channel", "remainder", "dynamic_buckets_num")
     }
 
 

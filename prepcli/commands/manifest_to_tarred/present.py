@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout
-from prepcli.commands.manifest_to_tarred.stems import TakenNames
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import SLICE_SUFFIX, decimal, loader_stem, source_stem
 from prepcli.jobs.records import Records, hash_segments
@@ -47,7 +46,7 @@ class PresentRecords:
     an equal relative path below another folder has the same stem, but rarely the same duration and text.
     """
 
-    names: TakenNames
+    names: Hashes
     records: Hashes
     folder: AnyPath
     sliced: bool
@@ -62,7 +61,7 @@ class PresentRecords:
         sources = _first_nonzero(index.keys["source"], index.keys["stem"])
         records = _identities(sources, index.keys[TEXT_KEY], offset, index.duration)
         records.sort()
-        return cls(TakenNames(np.sort(index.keys["stem"])), records, manifest.parent, sliced)
+        return cls(np.sort(index.keys["stem"]), records, manifest.parent, sliced)
 
     def refuse(self, records: Records, layout: TarredLayout) -> None:
         """Refuse records that are already in the set.

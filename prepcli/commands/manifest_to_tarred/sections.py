@@ -113,7 +113,8 @@ def shards_note(counts: Sequence[Sequence[int]]) -> list[str]:
     others = [str(one) for one in WORKERS if number % one]
     found = [uneven_shards(counts)]
     if others and number > 1:
-        found.append(f"{number:,} shards cannot be divided evenly among {_listed(others)} GPUs")
+        listed = " or ".join(filter(None, [", ".join(others[:-1]), others[-1]]))
+        found.append(f"{number:,} shards cannot be divided evenly among {listed} GPUs")
     text = "; ".join(filter(None, found))
     return (
         [f"{text}. Only NeMo's classic loader on several GPUs needs that, its Lhotse loader does not"] if text else []
@@ -135,7 +136,3 @@ def _paths(details: Mapping[str, Any], name: str) -> list[str]:
 
 def _value(paths: Sequence[str]) -> Any:
     return paths[0] if len(paths) == 1 else [[path] for path in paths]
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -1,7 +1,6 @@
 """Finds the records of a tarred data set whose members need more than their stem as a name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -20,23 +19,13 @@ from prepcli.planning.hashing import Hashes, chunks, have_several, in_sorted, nu
 from prepcli.planning.split import Indices, positions_between, selected
 
 
-@dataclass(frozen=True, slots=True)
-class TakenNames:
-    """The stems of the members of an existing set, as sorted keys of the index."""
-
-    keys: NDArray[np.uint64]
-
-    def hold(self, stems: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Whether each of the `stems` (their keys) is taken."""
-        return in_sorted(self.keys, stems)
-
-    def free(self, stem: str) -> str:
-        """The stem, with a suffix if it is taken."""
-        found, attempt = stem, 0
-        while self.hold(np.frombuffer(key_bytes(found), "<u8"))[0]:
-            attempt += 1
-            found = tagged(stem, attempt, stem)
-        return found
+def free_stem(stem: str, taken: Hashes) -> str:
+    """The stem, with a suffix if it is taken: `taken` has the sorted keys of the stems in an existing set."""
+    found, attempt = stem, 0
+    while in_sorted(taken, np.frombuffer(key_bytes(found), "<u8"))[0]:
+        attempt += 1
+        found = tagged(stem, attempt, stem)
+    return found
 
 
 def with_names(
@@ -45,7 +34,7 @@ def with_names(
     index: ManifestIndex,
     files: Hashes,
     options: TarredOptions,
-    taken: TakenNames | None,
+    taken: Hashes | None,
     scratch: Scratch,
 ) -> TarredLayout:
     """The layout, with the bits that determine the names of members.
@@ -72,7 +61,7 @@ def with_names(
         # The names of slices have their offset and duration between stem and shard, which makes them unique.
         chosen = ambiguous.copy() if options.slice_with_offset else ambiguous | repeated
         if taken is not None:
-            chosen |= taken.hold(stems)
+            chosen |= in_sorted(taken, stems)
         if options.channel not in (None, MIX):  # then records with a channel of their own get a marked name
             chosen[:] = True
         ambiguous |= _like_chosen(stems, roots, chosen)

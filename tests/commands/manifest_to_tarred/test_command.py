@@ -252,7 +252,7 @@ def test_records_that_the_options_leave_out_do_not_count(tmp_path: Path) -> None
 
 def test_allow_duplicates_needs_a_set(tmp_path: Path) -> None:
     done = tarred(SHORT_CORPUS / "manifest.json", tmp_path / "out", "--num-shards", 1, "--allow-duplicates")
-    assert (done.code, "--allow-duplicates is for --concat-to" in done.error_line) == (2, True)
+    assert (done.code, "--allow-duplicates has no effect without --concat-to" in done.error_line) == (2, True)
 
 
 def test_train_ds_names_the_newest_version(tmp_path: Path) -> None:

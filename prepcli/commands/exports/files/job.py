@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,27 +11,26 @@ from prepcli.audio.channels import MIX, SEVERAL_CHANNELS, channels_note
 from prepcli.audio.segments import CONVERT, Segment, TargetFormat, with_channel
 from prepcli.commands.exports.files.options import ConvertAudio, ConvertOptions
 from prepcli.commands.exports.job import AudioContents
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import digest, normal_path, plain_stem, segment_suffix
-from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.merging import PartWriter, write_merged
-from prepcli.jobs.record_job import RecordJob, RecordUnit, RecordWriter, even_bounds, units_of
+from prepcli.jobs.record_job import RecordJob, RecordUnit, RecordWriter, even_bounds, open_run, units_of
 from prepcli.jobs.records import OWN_AUDIO, file_identity, segment_identity
-from prepcli.jobs.row_names import BY_ID, name_of, take_ids, with_ids
+from prepcli.jobs.row_names import name_of, take_ids, with_ids
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.record import Record, Value
 from prepcli.planning.arrays import Scratch, Values
-from prepcli.planning.hashing import Hashes, have_several, mix64, num_distinct
+from prepcli.planning.hashing import have_several, mix64, num_distinct
 from prepcli.planning.split import at_group_ends, by_count, gathered, in_order, seconds_of, selected
-from prepcli.storage.input_files import refuse_swapped
 
 MANIFEST_NAME = "manifest.json"
+RECORDS_PER_UNIT = 64
+"""Few, because a record may be a long file."""
 _KEYS: dict[str, KeyFunction] = {"path": normal_path, "stem": plain_stem}
 _CHANNEL = FieldKey("channel", str, is_optional=True)
 _CONTEXT = "context_audio_filepath"
@@ -47,12 +45,10 @@ class ConvertContents(AudioContents):
     Attributes:
         ambiguous: for each record, whether another file has the same stem.
         shared: for each record, whether other segments or channels of its file are records.
-        by_id: whether names are made from ids (`prepcli.jobs.row_names`).
     """
 
     ambiguous: NDArray[np.bool_]
     shared: NDArray[np.bool_]
-    by_id: bool = False
 
     def numbers(self, unit: RecordUnit) -> list[int]:
         """The numbers of the unit's records, ascending."""
@@ -74,13 +70,6 @@ class ConvertContents(AudioContents):
 ConvertPlan = Plan[RecordUnit, ConvertContents]
 
 
-def stored_audio(index: ManifestIndex, files: Hashes, scratch: Scratch) -> Hashes:
-    """A number for the audio of each record: its file, its segment and, if the index has that key, its channel."""
-    segments = segment_identity(index, files, scratch)
-    channels = index.keys.get("channel")
-    return segments if channels is None else mix64(segments ^ channels)
-
-
 class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
     """Writes the audio of records to plain files. A unit is a group of records, with all records of a file."""
 
@@ -88,10 +77,7 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
     options: ConvertOptions
 
     def __init__(self, manifests: Sequence[str], options: ConvertOptions, num_workers: int = 1) -> None:
-        options.check()
-        self.manifests = manifests
-        self.options = options
-        self.num_workers = num_workers
+        super().__init__(manifests, options, num_workers)
         self.policy = with_channel(CONVERT, options.channel)
 
     def own_settings(self) -> dict[str, Any]:
@@ -101,10 +87,6 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
     def output_patterns(self, plan: ConvertPlan) -> Sequence[str]:
         """The manifest, which names the files."""
         return (MANIFEST_NAME,)
-
-    def settings(self, plan: ConvertPlan) -> dict[str, Any]:
-        """The settings, and the source of the names."""
-        return self.own_settings() | (BY_ID if plan.contents.by_id else {})
 
     def plan(self, workspace: Workspace) -> ConvertPlan:
         """Index the manifests, and divide their records into groups."""
@@ -119,14 +101,16 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
     def _divide(self, index: ManifestIndex, scratch: Scratch) -> Values:
         """The groups of records, and for each record the parts of its name."""
         files = file_identity(index, self.audio_base_dir, scratch)
-        stored = stored_audio(index, files, scratch)
+        stored = segment_identity(index, files, scratch)
+        if "channel" in index.keys:
+            stored = mix64(stored ^ index.keys["channel"])
         ambiguous, shared = scratch.zeros(len(index), bool), scratch.zeros(len(index), bool)
         num_files, num_stored = num_distinct(files), num_distinct(stored)
         if num_distinct(index.keys["stem"]) != num_files:
             have_several(index.keys["stem"], files, ambiguous)
         if num_files != len(files):
             have_several(files, stored, shared)
-        order, bounds = in_order(len(index), None, scratch), even_bounds(len(index), self.options.unit_size)
+        order, bounds = in_order(len(index), None, scratch), even_bounds(len(index), RECORDS_PER_UNIT)
         if num_stored != len(stored):  # records that share a file go into one unit, which writes it once
             order = gathered(stored, scratch)
             bounds = by_count(len(index), min(len(bounds) - 1, num_stored))
@@ -142,7 +126,7 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         """Merge the lines in the order of the input; returns the path of the manifest."""
         write_merged(MANIFEST_NAME, markers, writer)
         details: dict[str, Any] = {"manifest": writer.workspace.out / MANIFEST_NAME}
-        return details | channels_note((marker.extra for marker in markers), "records")
+        return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "records")
 
 
 class _Stored(NamedTuple):
@@ -215,8 +199,5 @@ def convert_audio(options: ConvertAudio) -> Report:
         >>> report.outputs["manifest"]
         '/.../converted/manifest.json'
     """
-    refuse_swapped(options.manifest, options.out)
-    engine = options.engine()
-    workspace = Workspace(options.out)
-    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
+    manifests, workspace, engine = open_run(options)
     return run_job(ConvertJob(manifests, options, num_workers=engine.num_workers), workspace, engine)

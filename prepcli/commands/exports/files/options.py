@@ -2,27 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from prepcli.commands.exports.options import AudioOptions
 from prepcli.engine.run.options import JobOptions
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import Manifest
+from prepcli.interface.shared_options import ForceCodec, Manifest
 
 
 @dataclass(frozen=True)
 class ConvertOptions(AudioOptions):
     """The options that shape plain audio files."""
 
-    force_codec: Annotated[
-        Literal["flac", "wav", "opus", "mp3"] | None,
-        Option("Encode audio to this format.", shown_default="unchanged"),
-    ] = None
-
-    @property
-    def unit_size(self) -> int:
-        """Maximum number of records per unit: few, because a record may be a long file."""
-        return 64
+    force_codec: ForceCodec = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,22 +21,20 @@ from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME, list_line
 from prepcli.formats.tensors import tensor_bytes
-from prepcli.jobs.inputs.named import manifests_of, refuse_containers
+from prepcli.jobs.inputs.named import refuse_containers
 from prepcli.jobs.model_job import Begin, ModelJob, Take, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
-from prepcli.jobs.record_job import RecordUnit, RecordWriter, each_record
+from prepcli.jobs.record_job import RecordUnit, RecordWriter, each_record, open_run
 from prepcli.jobs.records import stem_of
 from prepcli.manifest.record import Record
 from prepcli.models.devices import to_device, use_full_float32
 from prepcli.models.ranks import run_on_devices
 from prepcli.models.running import ModelRunner, Result
-from prepcli.storage.input_files import refuse_swapped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,13 +61,6 @@ class Clip:
     mel_line: bytes
     audio_line: bytes | None
     text_field: str
-
-    def is_readable_as_audio(self, options: MelsOptions) -> bool:
-        """Whether trainers can read the file itself: they accept 16-bit mono WAV at the rate of the mels."""
-        info = self.segment.info
-        return (info.format, info.subtype, info.num_channels) == ("wav", "PCM_16", 1) and (
-            info.sampling_rate == options.sampling_rate
-        )
 
 
 def find_clip(contents: ExportContents, number: int, record: Record, options: MelsOptions) -> Clip:
@@ -238,7 +229,9 @@ class ClipWriter(RecordWriter):
         self._list(number, MEL, clip.mel_line)
         if clip.audio_line is not None:
             self._list(number, AUDIO, clip.audio_line)
-            self._writer.extra[OTHER_AUDIO] += not clip.is_readable_as_audio(self._options)
+            info = clip.segment.info
+            found = info.format, info.subtype, info.num_channels, info.sampling_rate
+            self._writer.extra[OTHER_AUDIO] += found != ("wav", "PCM_16", 1, self._options.sampling_rate)
         else:
             self._writer.extra[SEGMENTS] += 1
         return clip.segment.duration
@@ -277,16 +270,9 @@ class ClipDecoder:
 class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
     """The clips of a unit, in batches."""
 
-    def __init__(
-        self,
-        contents: ExportContents,
-        unit: RecordUnit,
-        options: MelsOptions,
-        spectrogram: MelSpectrogram,
-        max_samples: int,
-    ) -> None:
-        self._contents, self._unit, self._options = contents, unit, options
-        self._spectrogram, self._max_samples = spectrogram, max_samples
+    def __init__(self, job: "MelsOnDevice", contents: ExportContents, unit: RecordUnit) -> None:
+        self._contents, self._unit, self._options = contents, unit, job.options
+        self._spectrogram, self._max_samples = job.model, job.max_batch_samples
         self._durations = contents.records.index.duration
         self._batches = list(self._plan_batches())
         self._found: dict[int, Tensor | RecordRejected] = {}
@@ -308,9 +294,6 @@ class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
     def batches(self) -> Iterator[Batch[int]]:
         """The batches to decode."""
         yield from self._batches
-
-    def begin(self, device: str, advance: Advance) -> None:
-        """Do nothing: there is nothing to prepare."""
 
     def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
         """Start the spectrogram on a batch of clips."""
@@ -391,7 +374,7 @@ class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], MelsJob
 
     def read_ahead(self, contents: ExportContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
         """Read nothing ahead."""
-        return lambda tick: _Clips(contents, unit, self.options, self.model, self.max_batch_samples)
+        return lambda tick: _Clips(self, contents, unit)
 
 
 def manifest_to_mels(options: ManifestToMels) -> Report:
@@ -411,16 +394,13 @@ def manifest_to_mels(options: ManifestToMels) -> Report:
         >>> report.outputs["manifest_mel_text_filelist"]
         '/.../mels/filelists/manifest_mel_text_filelist.txt'
     """
-    refuse_swapped(options.manifest, options.out)
-    engine = options.engine()
-    workspace = Workspace(options.out)
-    arguments = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine)), options
-    job = MelsJob(*arguments, num_workers=engine.num_workers)
+    manifests, workspace, engine = open_run(options)
+    job = MelsJob(manifests, options, engine.num_workers)
     if options.lists_only:
-        refuse_containers(arguments[0], "--lists-only")
+        refuse_containers(manifests, "--lists-only")
         return run_job(job, workspace, engine)
     return run_on_devices(
-        lambda device: job if device == "cpu" else MelsOnDevice(*arguments, device, engine.num_workers),
+        lambda device: job if device == "cpu" else MelsOnDevice(manifests, options, device, engine.num_workers),
         options.devices,
         workspace,
         engine,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from prepcli.audio.channels import chosen_channel
-from prepcli.audio.limits import MAX_SAMPLING_RATE, MIN_SAMPLING_RATE
+from prepcli.audio.limits import check_target_rate
 from prepcli.commands.exports.options import ExportOptions
 from prepcli.engine.run.options import Devices, JobOptions
 from prepcli.errors import UsageError, option
@@ -50,11 +50,7 @@ class MelsOptions(ExportOptions):
         Raises:
             UsageError: the message names the options of the command line and says what to do.
         """
-        if not MIN_SAMPLING_RATE <= self.sampling_rate <= MAX_SAMPLING_RATE:
-            raise UsageError(
-                f"{option('--sampling-rate', self.sampling_rate)} is not a sampling rate in Hz; "
-                f"give one from {MIN_SAMPLING_RATE} to {MAX_SAMPLING_RATE}"
-            )
+        check_target_rate(self.sampling_rate, "--sampling-rate")
         chosen_channel(self.channel)
         if self.win_length > self.filter_length:
             raise UsageError(

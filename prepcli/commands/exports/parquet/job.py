@@ -2,22 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import msgspec
 
-from prepcli.audio.channels import SEVERAL_CHANNELS
+from prepcli.audio.channels import SEVERAL_CHANNELS, channels_note
 from prepcli.audio.info import unreadable
 from prepcli.audio.segments import PARQUET, TargetFormat, with_channel
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
 from prepcli.commands.exports.parquet.omnilingual import OmnilingualJob
 from prepcli.commands.exports.parquet.options import ManifestToParquet, ParquetOptions
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.run.starting import revisions_of
-from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected
 from prepcli.formats.names import brace_text
@@ -31,14 +29,12 @@ from prepcli.formats.parquet import (
     file_name,
     schema_of,
 )
-from prepcli.jobs.inputs.named import manifests_of
-from prepcli.jobs.record_job import RecordUnit, RecordWriter
+from prepcli.jobs.record_job import RecordUnit, RecordWriter, open_run
 from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
 from prepcli.processes.pools import map_in_order
-from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import size_of
 
 # Fields that other columns hold (the audio, and its place in the file), and marks of the manifest itself.
@@ -90,16 +86,6 @@ def _converted(raw: msgspec.Raw, kind: ColumnType) -> Any:
     if kind == "string":
         return value if isinstance(value, str) else bytes(raw).decode("utf-8")
     return float(value) if kind == "float64" else value
-
-
-def find_columns(paths: Sequence[str], num_workers: int) -> FieldColumns:
-    """Read all fields of all lines, and choose a column for each."""
-    sizes = [size_of(check_file(path)) for path in paths]
-    tasks = [part for path, size in zip(paths, sizes, strict=True) for part in ranges_of(path, size)]
-    shapes: Shapes = {}
-    for found in map_in_order(_shapes_of, tasks, workers_for(zip(paths, sizes, strict=True), num_workers)):
-        shapes |= found
-    return choose_columns(shapes)
 
 
 def choose_columns(shapes: Iterable[tuple[str, str]]) -> FieldColumns:
@@ -180,8 +166,13 @@ class ParquetJob(ExportJob[ParquetOptions]):
 
     @cached_property
     def columns(self) -> FieldColumns:
-        """The columns, chosen from all lines of the manifests."""
-        return find_columns(self.manifests, self.num_workers)
+        """The columns, chosen from all fields of all lines of the manifests."""
+        files = [(path, size_of(check_file(path))) for path in self.manifests]
+        tasks = [part for path, size in files for part in ranges_of(path, size)]
+        shapes: Shapes = {}
+        for found in map_in_order(_shapes_of, tasks, workers_for(files, self.num_workers)):
+            shapes |= found
+        return choose_columns(shapes)
 
     def plan(self, workspace: Workspace) -> ExportPlan:
         """Index the manifests and divide their records into files."""
@@ -219,7 +210,7 @@ class ParquetJob(ExportJob[ParquetOptions]):
             return {}
         numbers = brace_text(f"{0:06d}", f"{len(markers) - 1:06d}")
         details = {"type": "parquet", "manifest_filepath": writer.workspace.out / FILE_NAME.format(numbers)}
-        return details | self.channels_note(markers)
+        return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "records")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,10 +264,6 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
         '/.../parquet/data-_OP_000000..000002_CL_.parquet'
     """
     check_installed()
-    refuse_swapped(options.manifest, options.out)
-    engine = options.engine()
+    manifests, workspace, engine = open_run(options)
     kind = OmnilingualJob if options.form == "omnilingual" else ParquetJob
-    workspace = Workspace(options.out, work_dir=options.work_dir)
-    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
-    note_unused(options.work_dir, options.out)
-    return run_job(kind(manifests, options, num_workers=engine.num_workers), workspace, engine)
+    return run_job(kind(manifests, options, engine.num_workers), workspace, engine)

@@ -92,12 +92,6 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
     command: ClassVar[str] = "manifest-to-parquet"
     options: ParquetOptions
 
-    def __init__(self, manifests: Sequence[str], options: ParquetOptions, num_workers: int = 1) -> None:
-        options.check()
-        self.manifests = manifests
-        self.options = options
-        self.num_workers = num_workers
-
     def output_patterns(self, plan: OmnilingualPlan) -> Sequence[str]:
         """The patterns of the files and of the table."""
         return _OUTPUT_PATTERNS
@@ -115,12 +109,11 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         values = self.layout(records, lambda scratch: self._divide(records.index, scratch))
         order, bounds, seconds = (values[name] for name in ("order", "bounds", "seconds"))
         partitions = [self._partition(records, number) for number in order[bounds[:-1]].tolist()]
-        units = [
-            PartitionUnit(unit.id, unit.cost, unit.num_records, unit.number, unit.lo, unit.hi, partition)
-            for unit, partition in zip(
-                units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), partitions, strict=True
-            )
-        ]
+
+        def make(id: str, cost: float, num_records: int, number: int, lo: int, hi: int) -> PartitionUnit:
+            return PartitionUnit(id, cost, num_records, number, lo, hi, partitions[number])
+
+        units = units_of("shard", bounds.tolist(), seconds.tolist(), make=make)
         return records.plan(units, AudioContents(records, order=order))
 
     def _divide(self, index: ManifestIndex, scratch: Scratch) -> Values:

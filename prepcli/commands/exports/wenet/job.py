@@ -3,11 +3,10 @@
 import glob
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.audio.channels import SEVERAL_CHANNELS
+from prepcli.audio.channels import SEVERAL_CHANNELS, channels_note
 from prepcli.audio.info import unreadable
 from prepcli.audio.segments import WENET, WENET_RAW, TargetFormat, with_channel
 from prepcli.commands.exports.job import ExportContents, ExportJob, ExportPlan
@@ -15,9 +14,6 @@ from prepcli.commands.exports.wenet.options import ManifestToWenet, WenetOptions
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.run.starting import revisions_of
-from prepcli.engine.state.work_folder import note_unused
-from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, option
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.wenet import (
@@ -32,11 +28,10 @@ from prepcli.formats.wenet import (
     seconds_at,
     shard_list,
 )
-from prepcli.jobs.inputs.named import manifests_of, refuse_containers
-from prepcli.jobs.record_job import RecordUnit, RecordWriter
+from prepcli.jobs.inputs.named import refuse_containers
+from prepcli.jobs.record_job import RecordUnit, RecordWriter, open_run
 from prepcli.manifest.record import Record
 from prepcli.storage.addresses import is_address
-from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import AnyPath
 
 DROPPED = "dropped_by_wenet"
@@ -76,7 +71,7 @@ class WenetJob(ExportJob[WenetOptions]):
         if self.options.raw:
             writer.join(name, (_LINES_NAME.format(marker.unit) for marker in markers))
         else:
-            names = [shard_name(self.options, unit.number) for unit in plan.units]
+            names = [SHARD_NAME.format(self.options.prefix, unit.number) for unit in plan.units]
             writer.open(name).write(shard_list(self.folder, names))
         details: dict[str, Any] = {"data_list": writer.workspace.out / name}
         if is_address(writer.workspace.out):
@@ -96,12 +91,7 @@ class WenetJob(ExportJob[WenetOptions]):
                 f"{counts[DROPPED]:,.0f} records would be dropped by WeNet's default filter_conf (10 to 10,240 frames, "
                 "1 to 200 characters)"
             )
-        return details | self.channels_note(markers)
-
-
-def shard_name(options: WenetOptions, number: int) -> str:
-    """The name of a shard."""
-    return SHARD_NAME.format(options.prefix, number)
+        return details | channels_note(counts[SEVERAL_CHANNELS], "records")
 
 
 class _Shard(RecordWriter):
@@ -113,7 +103,7 @@ class _Shard(RecordWriter):
         self._options = options
         self._target = TargetFormat(options.force_codec, options.target_sample_rate)
         self._policy = with_channel(WENET, options.channel)
-        self._tar = WenetWriter(writer.open(shard_name(options, unit.number)))
+        self._tar = WenetWriter(writer.open(SHARD_NAME.format(options.prefix, unit.number)))
 
     def add(self, number: int, record: Record) -> float:
         text = record.text("text") or ""
@@ -181,12 +171,7 @@ def manifest_to_wenet(options: ManifestToWenet) -> Report:
         >>> report.outputs["data_list"]
         '/.../wenet/shards.list'
     """
-    refuse_swapped(options.manifest, options.out)
-    engine = options.engine()
-    workspace = Workspace(options.out, work_dir=options.work_dir)
-    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
+    manifests, workspace, engine = open_run(options)
     if options.raw:
         refuse_containers(manifests, "--raw")
-    job = WenetJob(manifests, options, options.out, num_workers=engine.num_workers)
-    note_unused(options.work_dir, options.out)
-    return run_job(job, workspace, engine)
+    return run_job(WenetJob(manifests, options, options.out, engine.num_workers), workspace, engine)
