@@ -6,6 +6,7 @@ is copied as it is, unless a path in it starts from another folder.
 
 import contextlib
 import difflib
+import glob
 import os
 import pickle
 import re
@@ -22,6 +23,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
@@ -35,13 +37,14 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.jobs.line_job import LINES_NAME, LineContents
-from prepcli.jobs.records import base_directories
+from prepcli.jobs.records import base_directories, settings_over
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.index import ManifestIndex, content_digest, read_manifests
 from prepcli.manifest.line_slices import MIN_UNIT_BYTES, MIN_UNITS, LineSlice, LineSlices
 from prepcli.manifest.parts import Columns, Ints, Part, Problem
 from prepcli.manifest.record import Value, fields_to_json
 from prepcli.manifest.scan import Range, lines_of
+from prepcli.planning.arrays import Growing
 from prepcli.storage.addresses import is_absolute, is_address
 from prepcli.storage.paths import AnyPath, size_of
 
@@ -68,23 +71,17 @@ class SelectedSlice(LineSlice):
     seconds: float
 
 
-class Selected(NamedTuple):
-    """The treatment of the records with a code: the number of their file (None: they are left out), and the reason.
-
-    `changes`: fields to set in the line.
-    """
-
-    file: int | None
-    why: str = ""
-    changes: Mapping[str, Value] | None = None
-
-
 class Treatment(NamedTuple):
     """The number of the file of a line, or why it is rejected, and the fields to set in it."""
 
     file: int | None = None
     rejected: RecordRejected | None = None
     changes: Mapping[str, Value] | None = None
+
+
+def left_out(why: str) -> Treatment:
+    """The treatment of records that the settings leave out."""
+    return Treatment(rejected=RecordRejected(RejectReason.FILTERED, why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +116,6 @@ def _place(problem: Problem) -> tuple[int, int]:
 
 
 SelectionPlan = Plan[SelectedSlice, SelectionContents]
-Decide = Callable[[int, Part], Codes]
-"""Takes the number of a manifest and a part of it; returns the codes of the records in the part."""
 
 
 class Selector:
@@ -246,16 +241,27 @@ def _first_fields(path: str) -> Iterator[str]:
 
 
 class HeldParts:
-    """Parts in a file without a name, for a plan that must have seen all records before it decides about the first."""
+    """Parts, and columns of all records, for a plan that must have seen all records before it decides about the first.
 
-    def __init__(self, folder: Path) -> None:
+    Both are in files without a name.
+    """
+
+    def __init__(self, folder: Path, **columns: npt.DTypeLike) -> None:
+        """`columns`: the type of each column by its name."""
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
+        self._columns = {name: Growing(folder, dtype) for name, dtype in columns.items()}
         self._count = 0
 
-    def add(self, source: int, part: Part) -> None:
-        """Add a part of a manifest, without its problems, which the index has."""
+    def add(self, source: int, part: Part, **columns: npt.ArrayLike) -> None:
+        """Add a part of a manifest, without its problems, which the index has, and the values of its columns."""
+        for name, values in columns.items():
+            self._columns[name].append(values)
         pickle.dump((source, replace(part, problems=[], gaps=[])), self._file, pickle.HIGHEST_PROTOCOL)
         self._count += 1
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The columns of all parts by name; called once, after the last part."""
+        return {name: column.array() for name, column in self._columns.items()}
 
     def parts(self) -> Iterator[tuple[int, Part]]:
         """The parts in order, each with the number of its manifest."""
@@ -268,21 +274,33 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
     """Writes the lines of manifests to files by the codes of their records. A unit is a slice of a manifest.
 
     Attributes:
+        manifests: their paths.
+        options: the options of the command, with `audio_base_dir`.
         names: the files, relative to the folder of the output.
         keeps_skipped: whether lines with a true `_skipme` are written, to the first file.
     """
 
     reads_audio_files = False
     rejects_in_order = True
+    manifests: Sequence[str]
+    options: Any
     names: Sequence[str]
     keeps_skipped: bool = False
+
+    def settings(self, plan: SelectionPlan) -> dict[str, Any]:
+        """The options, and the folder of the audio."""
+        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
+
+    def output_patterns(self, plan: SelectionPlan) -> Sequence[str]:
+        """The files."""
+        return [glob.escape(name) for name in self.names]
 
     @abstractmethod
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
         """The details of the report, with the paths of the files."""
 
     @abstractmethod
-    def outcome(self, contents: SelectionContents, code: int) -> Selected:
+    def outcome(self, contents: SelectionContents, code: int) -> Treatment:
         """The treatment of the records with a code."""
 
     def process(self, plan: SelectionPlan, unit: SelectedSlice, writer: UnitWriter, advance: Advance) -> None:
@@ -319,9 +337,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         codes = contents.codes[unit.first_record : unit.first_record + int(np.count_nonzero(is_record))]
         found, of_record = np.unique(codes, return_inverse=True)
         of_line[is_record] = of_record + len(treatments)
-        for file, why, changes in (self.outcome(contents, code) for code in found.tolist()):
-            rejected = RecordRejected(RejectReason.FILTERED, why) if file is None else None
-            treatments.append(Treatment(file, rejected, changes))
+        treatments += [self.outcome(contents, code) for code in found.tolist()]
         for problem in problems:
             of_line[problem.line - unit.first_line] = len(treatments)
             treatments.append(Treatment(rejected=RecordRejected(problem.reason, problem.detail)))
@@ -340,13 +356,13 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
             plan = self.plan(workspace)
         contents = plan.contents
         codes, counts = np.unique(contents.codes, return_counts=True)
-        left_out = sum(
+        num_left_out = sum(
             count
             for code, count in zip(codes.tolist(), counts.tolist(), strict=True)
             if self.outcome(contents, code).file is None
         )
         rejects = Counter(problem.reason.value for problem in contents.problems)
-        rejects += Counter({RejectReason.FILTERED.value: left_out})
+        rejects += Counter({RejectReason.FILTERED.value: num_left_out})
         details = self.facts(contents)
         return Report(
             self.command,
@@ -359,7 +375,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
             units=len(plan.units),
             notes=plan.notes,
             details={name: str(one) if isinstance(one, Path) else one for name, one in details.items()},
-            left_out=left_out,
+            left_out=num_left_out,
         )
 
 

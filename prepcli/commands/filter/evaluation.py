@@ -18,7 +18,6 @@ from prepcli.commands.filter.grammar import (
     Both,
     Comparison,
     Condition,
-    Either,
     Field,
     FunctionCall,
     IsTrue,
@@ -161,9 +160,6 @@ class Block:
             case Both(left, right):
                 one, other = self.holds(left), self.holds(right)
                 return Logical(one.true & other.true, one.false | other.false)
-            case Either(left, right):
-                one, other = self.holds(left), self.holds(right)
-                return Logical(one.true | other.true, one.false & other.false)
             case Missing(field):
                 there = self.values(field).there
                 return Logical(~there, there)

@@ -102,7 +102,7 @@ class IsTrue:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """`not x`."""
+    """`not x`. `x or y` is `not (not x and not y)`, which also holds for values that are neither true nor false."""
 
     condition: "Condition"
 
@@ -115,16 +115,8 @@ class Both:
     right: "Condition"
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
-    """`left or right`."""
-
-    left: "Condition"
-    right: "Condition"
-
-
 Operand: TypeAlias = Literals | Field | FunctionCall | Quantile
-Condition: TypeAlias = Comparison | Membership | Missing | Matches | IsTrue | Not | Both | Either
+Condition: TypeAlias = Comparison | Membership | Missing | Matches | IsTrue | Not | Both
 Node: TypeAlias = Operand | Condition
 
 
@@ -150,7 +142,7 @@ def nodes(tree: Node) -> Iterator[Node]:
     """The node and all below it."""
     yield tree
     match tree:
-        case Comparison(_, left, right) | Membership(left, right) | Both(left, right) | Either(left, right):
+        case Comparison(_, left, right) | Membership(left, right) | Both(left, right):
             yield from nodes(left)
             yield from nodes(right)
         case FunctionCall(_, below) | Quantile(below) | Matches(below) | Missing(below) | IsTrue(below) | Not(below):
@@ -271,7 +263,7 @@ class _Parser:
     def _either(self) -> Condition:
         found = self._both()
         while self._take("or"):
-            found = Either(found, self._both())
+            found = Not(Both(Not(found), Not(self._both())))
         return found
 
     def _both(self) -> Condition:

@@ -1,6 +1,5 @@
 """filter: keeps the records that rules keep, and merges manifests."""
 
-import glob
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +26,7 @@ from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
-from prepcli.jobs.records import settings_over
-from prepcli.jobs.selection import Selected, SelectionContents, SelectionJob, SelectionPlan
+from prepcli.jobs.selection import SelectionContents, SelectionJob, SelectionPlan, Treatment, left_out
 from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.sources import expand_paths
 
@@ -56,9 +54,7 @@ class FilterJob(SelectionJob):
 
     def plan(self, workspace: Workspace) -> SelectionPlan:
         """Apply the rules, and show what they cost if this is the start of a run."""
-        planning = Planning(self.manifests, self.options, self.out.parent, workspace, self.num_workers)
-        plan = planning.plan()
-        planning.refuse_nothing()
+        plan = Planning(self.manifests, self.options, self.out.parent, workspace, self.num_workers).plan()
         facts = plan.contents.facts
         if workspace.rank.rank == 0:
             if self.options.html is not None:
@@ -71,23 +67,18 @@ class FilterJob(SelectionJob):
     def settings(self, plan: SelectionPlan) -> dict[str, Any]:
         """The options, and the folder of the audio."""
         paths = {"paths": "absolute"} if any(plan.contents.base_dirs) else {}
-        return settings_over(self.manifests, self.options.audio_base_dir, self.options) | paths
+        return super().settings(plan) | paths
 
-    def output_patterns(self, plan: SelectionPlan) -> Sequence[str]:
-        """The manifest."""
-        return (glob.escape(self.out.name),)
-
-    def outcome(self, contents: SelectionContents, code: int) -> Selected:
+    def outcome(self, contents: SelectionContents, code: int) -> Treatment:
         """Records that no rule drops are written; the others too with `--skipme`."""
-        why = "; ".join(label for bit, label in enumerate(contents.facts["labels"]) if code >> bit & 1)
+        why = "; ".join(one["rule"] for bit, one in enumerate(contents.facts["rules"]) if code >> bit & 1)
         if why and not self.options.skipme:
-            return Selected(None, why)
-        return Selected(0, changes={"_skipme": f"{OWNER}{why}"} if why else None)
+            return left_out(why)
+        return Treatment(0, changes={"_skipme": f"{OWNER}{why}"} if why else None)
 
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
         """The manifest, and the records and hours that the rules cost."""
-        facts = {name: value for name, value in contents.facts.items() if name != "labels"}
-        return {"manifest": self.out, **facts}
+        return {"manifest": self.out, **contents.facts}
 
 
 def filter(options: Filter) -> FilterReport:
@@ -130,7 +121,7 @@ def _mark(options: Filter, engine: RunOptions) -> FilterReport:
         manifests = list(without_marks(manifests_of(one), workspace.root))
         job = FilterJob(manifests, options, folder / folder.name, engine.num_workers)
         plan = job.plan(workspace)
-        facts = {name: value for name, value in plan.contents.facts.items() if name != "labels"}
+        facts = plan.contents.facts
         is_changed = not engine.dry_run and mark_set(one, reasons_of(job, plan), facts)
     marked, of = facts["together"], facts["of"]
     rejects = Counter(problem.reason.value for problem in plan.contents.problems)

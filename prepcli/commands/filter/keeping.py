@@ -1,12 +1,13 @@
 """The option `--keep` of commands that only count: it selects the records for which expressions are true."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.filter.grammar import parse
-from prepcli.commands.filter.rules import FieldCheck, MakeRuleCollector, Rule, quantiles_of
+from prepcli.commands.filter.rules import FieldCheck, Rule, RuleCollector, quantiles_of
 from prepcli.errors import UsageError, option
 from prepcli.manifest.parts import Collector, Part
 
@@ -24,7 +25,7 @@ class Keeping:
         rules = [Rule(keep, text, parse(text, keep), keeps=True) for text in expressions]
         if quantiles_of(rules):
             raise UsageError(f"{keep} takes no quantile(...) here; prepcli filter IN OUT.json shows its value")
-        self.collector: Callable[[], Collector] = MakeRuleCollector(tuple(rules))
+        self.collector: Callable[[], Collector] = partial(RuleCollector, rules)
         self._fields = FieldCheck(rules, ())
         self._numbers: dict[str, int] = {}
         self.num_seen = self.num_kept = 0

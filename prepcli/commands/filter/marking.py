@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -197,30 +196,24 @@ def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) 
             is_same = {one: one.exists() and filecmp.cmp(one, _draft(one), shallow=False) for one in drafts}
         if all(is_same.values()) and (marker is None or marker.files[name].sha256 == files[name].sha256):
             return False
-        recording: AbstractContextManager[None] = contextlib.nullcontext()
+        noted = None
         if unit is not None and marker is not None:
             changed = {one: file for one, file in files.items() if one in marker.files}
-            recording = _recording(unit, msgspec.structs.replace(marker, files={**marker.files, **changed}))
-        with recording:
-            if index.exists():
-                os.replace(index, _old(index))
-            for draft in drafts.values():
-                draft.publish()
-            flush_folders([path.parent])
+            marker = msgspec.structs.replace(marker, files={**marker.files, **changed})
+            noted = note(unit.workspace, unit.name, marker, unit.workspace.root)
+        if index.exists():
+            os.replace(index, _old(index))
+        for draft in drafts.values():
+            draft.publish()
+        flush_folders([path.parent])
+        if unit is not None and marker is not None:
+            mark(unit.workspace, unit.name, marker, marker.files, noted, unit.workspace.root)
         _old(index).unlink(missing_ok=True)
         return not is_same[path]
     finally:
         for one, draft in drafts.items():
             draft.discard()
             _draft(one).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _recording(unit: _Unit, marker: Marker) -> Iterator[None]:
-    """Note the files that a unit is about to publish; after the context, record them as published."""
-    noted = note(unit.workspace, unit.name, marker, unit.workspace.root)
-    yield
-    mark(unit.workspace, unit.name, marker, marker.files, noted, unit.workspace.root)
 
 
 def _draft(path: Path) -> Path:

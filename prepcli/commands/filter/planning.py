@@ -1,6 +1,7 @@
 """Applies the rules of `filter` to all records, before anything is written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from prepcli.commands.filter.report import RuleTally
 from prepcli.commands.filter.rules import (
     NEEDS_A_NUMBER,
     FieldCheck,
-    MakeRuleCollector,
+    RuleCollector,
     quantiles_of,
     rules_of,
     shown_quantiles,
@@ -27,7 +28,7 @@ from prepcli.jobs.listed import read_listed, segment_forms
 from prepcli.jobs.records import hash_segments
 from prepcli.jobs.selection import HeldParts, SelectionPlan, Selector, scratch_folder
 from prepcli.manifest.index import content_digest
-from prepcli.manifest.parts import Columns, Part
+from prepcli.manifest.parts import Collector, Columns, Part
 from prepcli.planning.arrays import Growing
 from prepcli.planning.hashing import GOLDEN, Hashes, in_sorted, mix64, occurrences
 from prepcli.storage.input_files import state_of
@@ -61,9 +62,9 @@ class Planning:
                 self._bits[name] = np.uint64(1 << (len(self._rules) + len(self._bits)))
         self._tally = RuleTally(len(self._rules) + len(self._bits))
         self._folder = scratch_folder(workspace)
-        self._held: _Held | None = _Held(self._folder) if {"unique", "sample"} & self._bits.keys() else None
+        kinds = {"drops": np.uint64, "unique": np.uint64, "sample": np.uint64, "duration": np.float64}
+        self._held = HeldParts(self._folder, **kinds) if {"unique", "sample"} & self._bits.keys() else None
         self._has_records = False
-        self._labels: list[str] = []
         self._num_without_number, self._without_number = 0, ""
 
     def plan(self) -> SelectionPlan:
@@ -74,20 +75,25 @@ class Planning:
         """
         manifests = self._selector.manifests
         quantiles = self._quantiles()
-        columns = self._columns(MakeRuleCollector(tuple(self._rules), self._unique, quantiles))
+        columns = self._columns(partial(RuleCollector, self._rules, self._unique, quantiles))
         index = self._selector.read(columns, self._workspace, self._num_workers, self._see)
         self._fields.check(manifests)
         if self._held is not None:
             self._decide_together(self._held)
-        labels = self._labels = self._named(quantiles)
-        facts = self._tally.facts(labels) | {"labels": labels}
-        plan = self._selector.plan(index, facts, self._notes(), self._options.skipme)
+        labels = self._named(quantiles)
+        if not self._tally.num_kept:
+            rules = self._tally.alone[0]
+            most = int(np.argmax(rules))
+            raise UsageError(
+                f"no record is left: the rules drop all of them; `{labels[most]}` alone drops {int(rules[most]):,}"
+            )
+        plan = self._selector.plan(index, self._tally.facts(labels), self._notes(), self._options.skipme)
         if self._options.drop_listed is not None:
             path = str(self._options.drop_listed)
             plan.inputs.append(InputFile(path, content_digest(path), state_of(path), content_digest))
         return plan
 
-    def _columns(self, collector: MakeRuleCollector) -> Columns:
+    def _columns(self, collector: Callable[[], Collector]) -> Columns:
         has_keys = "listed" in self._bits or "sample" in self._bits
         return Columns(keys=(("path", normal_path),) if has_keys else (), collector=collector)
 
@@ -102,7 +108,9 @@ class Planning:
         if self._held is None:
             self._consume(source, part, part.collected.drops)
         else:
-            self._held.add(source, part)
+            keys = [hash_segments(part.keys["path"], part.offset, part.duration)] if "path" in part.keys else []
+            drops, unique = part.collected.drops, part.collected.unique
+            self._held.add(source, part, drops=drops, unique=unique, sample=keys, duration=part.duration)
 
     def _consume(self, source: int, part: Part, drops: NDArray[np.uint64]) -> None:
         """Add the records of a part, whose bits are complete."""
@@ -111,17 +119,18 @@ class Planning:
         written = np.ones(len(drops), bool) if self._options.skipme else drops == _NO_DROPS
         self._selector.add(source, part, drops.astype(np.min_scalar_type(most - 1)), written)
 
-    def _decide_together(self, held: "_Held") -> None:
+    def _decide_together(self, held: HeldParts) -> None:
         """Apply the rules that compare records with each other, then add all parts."""
-        drops, duration = held.drops.array(), held.duration.array()
+        columns = held.arrays()
+        drops, duration = columns["drops"], columns["duration"]
         alone: dict[str, NDArray[np.bool_]] = {}
         if "unique" in self._bits:
-            keys = held.unique.array()
+            keys = columns["unique"]
             alone["unique"] = _repeated(keys)
             kept = np.flatnonzero(drops == _NO_DROPS)
             drops[kept[_repeated(keys[kept])]] |= self._bits["unique"]
         if "sample" in self._bits:
-            keys = held.sample.array()
+            keys = columns["sample"]
             with np.errstate(over="ignore"):
                 keys = mix64(keys + np.uint64(self._options.seed % 2**64) * GOLDEN)
             alone["sample"] = self._not_drawn(keys)
@@ -167,16 +176,6 @@ class Planning:
             notes.append(f"{option('--sample', f'{sample:g}')}: only {self._tally.num_kept:,} records are left")
         return [*notes, *self._fields.notes()]
 
-    def refuse_nothing(self) -> None:
-        """Raise `UsageError` if no record is left."""
-        if self._tally.num_kept:
-            return
-        rules = self._tally.alone[0]
-        most = int(np.argmax(rules))
-        raise UsageError(
-            f"no record is left: the rules drop all of them; `{self._labels[most]}` alone drops {int(rules[most]):,}"
-        )
-
     def _quantiles(self) -> dict[Quantile, float]:
         """The values of `quantile(...)`, exact, by linear interpolation; NaN without values.
 
@@ -197,47 +196,22 @@ class Planning:
             for kept, more in zip(numbers, part.collected.numbers, strict=True):
                 kept.append(more)
 
-        columns = self._columns(MakeRuleCollector((), wanted=wanted))
+        columns = self._columns(partial(RuleCollector, (), wanted=wanted))
         self._selector.read(columns, self._workspace, self._num_workers, see)
         arrays = dict(zip(wanted, (kept.array() for kept in numbers), strict=True))
         if self._num_without_number and not any(map(len, arrays.values())):
             raise UsageError(f"no record has a number for quantile: {self._without_number}")
-        return {one: _quantile(arrays[one.argument], one.share) for one in found}
-
-
-def _quantile(values: NDArray[np.float64], share: float) -> float:
-    """The quantile of `values`; sorts them partly in place."""
-    if not len(values):
-        return float("nan")
-    place = share * (len(values) - 1)
-    low = int(place)
-    high = min(low + 1, len(values) - 1)
-    values.partition((low, high))
-    return float(values[low] + (values[high] - values[low]) * (place - low)) if place > low else float(values[low])
+        return {
+            one: float(np.quantile(values, one.share, overwrite_input=True)) if len(values) else float("nan")
+            for one in found
+            for values in [arrays[one.argument]]
+        }
 
 
 def _repeated(keys: Hashes) -> NDArray[np.bool_]:
     """Whether an earlier record has the same key; records without a key (0) are all different."""
     found: NDArray[np.bool_] = (occurrences(keys) > 0) & (keys != 0)
     return found
-
-
-class _Held(HeldParts):
-    """The parts of a scan, and the columns that are needed of all of them at once, in files without names."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.drops, self.unique = Growing(folder, np.uint64), Growing(folder, np.uint64)
-        self.sample, self.duration = Growing(folder, np.uint64), Growing(folder, np.float64)
-
-    def add(self, source: int, part: Part) -> None:
-        """Add a part."""
-        self.drops.append(part.collected.drops)
-        self.duration.append(part.duration)
-        self.unique.append(part.collected.unique)
-        if "path" in part.keys:
-            self.sample.append(hash_segments(part.keys["path"], part.offset, part.duration))
-        super().add(source, part)
 
 
 def _listed(path: Path, base_dirs: Sequence[str]) -> list[Hashes]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prepcli.commands.filter.rules import GROUPS
 from prepcli.commands.inspect.outputs import write_output
 from prepcli.engine.run.report import Report
-from prepcli.interface.printing import as_text, printable
+from prepcli.interface.printing import aligned, as_text, printable
 
 _TOP = 5
 """Number of languages and speakers in a table: those that lose most hours."""
@@ -158,13 +158,8 @@ def _short(text: str) -> str:
 
 def table_of(facts: dict[str, Any], notes: Sequence[str]) -> str:
     """Show what the rules drop, as text."""
-    lines = []
-    for _, rows in _tables(facts):
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        for row in rows:
-            numbers = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-            lines.append(f"  {row[0]:<{widths[0]}}  {'  '.join(numbers)}".rstrip())
-    return as_text([*lines, *(f"  note  {note}" for note in notes)])
+    lines = [line for _, rows in _tables(facts) for line in aligned(rows)]
+    return as_text(f"  {line}" for line in (*lines, *(f"note  {note}" for note in notes)))
 
 
 def write_page(facts: dict[str, Any], notes: Sequence[str], title: str, path: Path) -> None:

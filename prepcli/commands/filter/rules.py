@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,59 +108,50 @@ class Collected(NamedTuple):
     numbers: list[NDArray[np.float64]]
 
 
-@dataclass(frozen=True)
-class MakeRuleCollector:
-    """Makes the collectors of a scan; it is sent to worker processes.
-
-    Attributes:
-        rules: the expressions to evaluate.
-        unique: the fields of `--unique`.
-        quantiles: the values of `quantile(...)`, if they are known.
-        wanted: the operands whose values are collected for quantiles.
-    """
-
-    rules: tuple[Rule, ...]
-    unique: tuple[str, ...] = ()
-    quantiles: Quantiles = field(default_factory=dict)
-    wanted: tuple[Operand, ...] = ()
-
-    def __call__(self) -> "RuleCollector":
-        """Make a collector."""
-        return RuleCollector(self)
-
-
 class RuleCollector:
     """Applies the rules to the records of a range, block by block."""
 
-    def __init__(self, make: MakeRuleCollector) -> None:
-        self._make = make
-        of_rules = {name for rule in make.rules for name in read_fields(rule.condition)}
-        of_numbers = {name for operand in make.wanted for name in read_fields(operand)}
-        more = () if make.wanted else GROUPS
-        self.fields: Sequence[str] = tuple(
-            dict.fromkeys(["duration", *sorted(of_rules | of_numbers), *make.unique, *more])
-        )
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        unique: Sequence[str] = (),
+        quantiles: Quantiles = MappingProxyType({}),
+        wanted: Sequence[Operand] = (),
+    ) -> None:
+        """Collect nothing yet.
+
+        Args:
+            rules: the expressions to evaluate; none if values are `wanted`.
+            unique: the fields of `--unique`.
+            quantiles: the values of `quantile(...)`, if they are known.
+            wanted: the operands whose values are collected for quantiles.
+        """
+        self._rules, self._of_key, self._quantiles, self._wanted = rules, unique, quantiles, wanted
+        of_rules = {name for rule in rules for name in read_fields(rule.condition)}
+        of_numbers = {name for operand in wanted for name in read_fields(operand)}
+        more = () if wanted else GROUPS
+        self.fields: Sequence[str] = tuple(dict.fromkeys(["duration", *sorted(of_rules | of_numbers), *unique, *more]))
         self._drops: list[NDArray[np.uint64]] = []
         self._names: list[dict[Any, int]] = [{None: -1} for _ in more]
         self._group_of: list[list[int]] = [[] for _ in more]
         self._unique: list[bytes] = []
         self._present = dict.fromkeys(self.fields, 0)
-        self._numbers: list[list[NDArray[np.float64]]] = [[] for _ in make.wanted]
+        self._numbers: list[list[NDArray[np.float64]]] = [[] for _ in wanted]
 
     def add(self, values: Sequence[list[Any]]) -> None:
         """Apply the rules to consecutive records."""
         fields = dict(zip(self.fields, values, strict=True))
-        block = Block(fields, self._make.quantiles)
+        block = Block(fields, self._quantiles)
         numbers = []
-        for operand in self._make.wanted:
+        for operand in self._wanted:
             of_all = block.values(operand)
             of_all.check(("number",), "quantile")  # the detail of its reject ends with `NEEDS_A_NUMBER`
             numbers.append(of_all.numbers[of_all.there])
         drops = np.zeros(len(values[0]), np.uint64)
-        for bit, rule in enumerate(self._make.rules if not self._make.wanted else ()):
+        for bit, rule in enumerate(self._rules):
             found = block.holds(rule.condition)
             drops |= (~found.true if rule.keeps else found.true).astype(np.uint64) << np.uint64(bit)
-        keys = [key_bytes(_key(one)) for one in zip(*(fields[name] for name in self._make.unique), strict=True)]
+        keys = [key_bytes(_key(one)) for one in zip(*(fields[name] for name in self._of_key), strict=True)]
         # Nothing below can fail.
         self._drops.append(drops)
         self._unique += keys
@@ -258,17 +250,12 @@ class FieldCheck:
             return
         if name in self._misfits:
             raise self._misfit(rule, one, name)
-        hint = _measured_by(name) or did_you_mean(name, lacking, DERIVED)
+        measured_by = next((group for group, names in FIELDS.items() if name in names), None)
+        measure = f"; prepcli score --fields {measured_by} measures it"
+        hint = measure if measured_by is not None else did_you_mean(name, lacking, DERIVED)
         if rule.of_preset:
             raise UsageError(f"{rule.name} needs the field {name}, and no record of {lacking[0]} has it{hint}")
         raise mistake(rule.name, rule.text, one.at, f"no record has the field {name}{hint}")
-
-
-def _measured_by(name: str) -> str:
-    """The command that measures a field, in words; empty for a field that `score` does not have."""
-    return next(
-        (f"; prepcli score --fields {group} measures it" for group, names in FIELDS.items() if name in names), ""
-    )
 
 
 def quantiles_of(rules: Sequence[Rule]) -> list[Quantile]:

@@ -51,7 +51,8 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
     part_of: NDArray[np.int64] = groups.kept.copy()
     with np.errstate(over="ignore"):
         order = np.argsort(mix64(groups.keys + np.uint64(seed % 2**64) * GOLDEN), kind="stable")
-    in_hours = [target * _seconds_per_unit(groups, one) for target, one in zip(targets, parts, strict=True)]
+    mean = float(groups.seconds.sum()) / float(groups.records.sum())
+    in_hours = [target * (mean if one.unit == "records" else 1) for target, one in zip(targets, parts, strict=True)]
     last = _takes_rest(parts, in_hours)
     drawn = sorted((number for number in range(len(parts)) if number != last), key=lambda number: in_hours[number])
     strata = range(int(groups.stratum.max(initial=0)) + 1)
@@ -97,10 +98,6 @@ def _sizes(groups: Groups, part: Asked) -> NDArray[np.float64]:
 
 def _target(groups: Groups, part: Asked) -> float:
     return part.amount * float(groups.seconds.sum()) if part.unit == "share" else part.amount
-
-
-def _seconds_per_unit(groups: Groups, part: Asked) -> float:
-    return float(groups.seconds.sum()) / float(groups.records.sum()) if part.unit == "records" else 1.0
 
 
 def _takes_rest(parts: Sequence[Asked], seconds: Sequence[float]) -> int | None:

@@ -1,8 +1,8 @@
 """split: divides the records of manifests into parts, with no speaker in two of them."""
 
-import glob
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,15 +19,16 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.jobs.listed import KeyPairs, pairs_of, read_listed, segment_forms
-from prepcli.jobs.records import hash_segments, settings_over
+from prepcli.jobs.records import hash_segments
 from prepcli.jobs.selection import (
     HeldParts,
-    Selected,
     SelectionContents,
     SelectionJob,
     SelectionPlan,
     Selector,
+    Treatment,
     did_you_mean,
+    left_out,
     scratch_folder,
 )
 from prepcli.manifest.columns import key_bytes
@@ -39,32 +40,13 @@ from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.manifest.sources import expand_paths
-from prepcli.planning.arrays import Growing
 from prepcli.planning.hashing import Hashes, in_sorted
 from prepcli.storage.input_files import refuse_swapped, state_of
 
 NONE = "none"
 _DEFAULT = "speaker"
+_KEYS = ("group", "stratum", "text", "segment")
 _LEFT_OUT = ("in no part", "its text is in a smaller part", "a duplicate of it is in a smaller part")
-
-
-@dataclass(frozen=True)
-class MakeKeyCollector:
-    """Makes the collectors of a scan; it is sent to worker processes.
-
-    Attributes:
-        by: the field of groups; empty for none.
-        balance: the fields to balance.
-        text: whether texts are compared.
-    """
-
-    by: str
-    balance: tuple[str, ...]
-    text: bool
-
-    def __call__(self) -> "KeyCollector":
-        """Make a collector."""
-        return KeyCollector(self)
 
 
 class KeyCollector:
@@ -73,24 +55,24 @@ class KeyCollector:
     The result has the names of the balanced fields that at least one record has, and the columns.
     """
 
-    def __init__(self, make: MakeKeyCollector) -> None:
-        self._make = make
-        self.fields: Sequence[str] = tuple(
-            dict.fromkeys([*([make.by] if make.by else ()), *make.balance, *(["text"] if make.text else ())])
-        ) or ("duration",)
+    def __init__(self, by: str, balance: Sequence[str], text: bool) -> None:
+        """`by`: the field of groups, or empty; `balance`: the fields to balance; `text`: whether texts are compared."""
+        self._by, self._balance, self._text = by, balance, text
+        fields = dict.fromkeys([*([by] if by else ()), *balance, *(["text"] if text else ())])
+        self.fields: Sequence[str] = tuple(fields) or ("duration",)
         self._columns: dict[str, list[bytes]] = {"group": [], "stratum": [], "text": []}
         self._present: set[str] = set()
 
     def add(self, values: Sequence[list[Any]]) -> None:
         """Add the hashes of consecutive records."""
         fields = dict(zip(self.fields, values, strict=True))
-        if self._make.by:
-            self._columns["group"] += [key_bytes(_text(one)) for one in fields[self._make.by]]
-        if self._make.balance:
-            rows = zip(*(fields[name] for name in self._make.balance), strict=True)
+        if self._by:
+            self._columns["group"] += [key_bytes(_text(one)) for one in fields[self._by]]
+        if self._balance:
+            rows = zip(*(fields[name] for name in self._balance), strict=True)
             self._columns["stratum"] += [key_bytes("\0".join(map(_text, row)) + "\0") for row in rows]
-        self._present.update(name for name in self._make.balance if any(one is not None for one in fields[name]))
-        if self._make.text:
+        self._present.update(name for name in self._balance if any(one is not None for one in fields[name]))
+        if self._text:
             texts = (one if isinstance(one, str) else "" for one in fields["text"])
             self._columns["text"] += [key_bytes(normal_text(one)) for one in texts]
 
@@ -127,12 +109,21 @@ class SplitJob(SelectionJob):
         selector = Selector(self.manifests, self.options.audio_base_dir, self.options.out)
         by = self.options.by or _DEFAULT
         of_groups = "" if by == NONE else by
-        held = _Keys(scratch_folder(workspace))
-        collector = MakeKeyCollector(of_groups, self._balance, self.options.disjoint is not None)
+        held = HeldParts(scratch_folder(workspace), **dict.fromkeys(_KEYS, np.uint64), duration=np.float64)
+        present: set[str] = set()
+
+        def see(source: int, part: Part) -> None:
+            found, columns = part.collected
+            present.update(found)
+            segment = hash_segments(part.keys["path"], part.offset, part.duration)
+            rest = replace(part, collected=None, keys={})
+            held.add(source, rest, **columns, segment=segment, duration=part.duration)
+
+        collector = partial(KeyCollector, of_groups, self._balance, self.options.disjoint is not None)
         columns = Columns(keys=(("path", normal_path),), collector=collector)
-        index = selector.read(columns, workspace, self.num_workers, held.add)
-        keys = held.arrays()
-        notes = self._check_fields(by, keys, held.present)
+        index = selector.read(columns, workspace, self.num_workers, see)
+        keys = Keys(**held.arrays())
+        notes = self._check_fields(by, keys, present)
         kept = self._kept(selector.all_base_dirs, of_groups, keys, index.first)
         groups, group_of = _grouped(keys, kept, by if keys.has_groups else "record")
         if keys.has_groups and (moved := np.flatnonzero((kept != NO_PART) & (groups.kept[group_of] != kept))).size:
@@ -250,19 +241,11 @@ class SplitJob(SelectionJob):
                 rows.append(row)
         return rows
 
-    def settings(self, plan: SelectionPlan) -> dict[str, Any]:
-        """The options, and the folder of the audio."""
-        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
-
-    def output_patterns(self, plan: SelectionPlan) -> Sequence[str]:
-        """The manifests of the parts."""
-        return [glob.escape(name) for name in self.names]
-
-    def outcome(self, contents: SelectionContents, code: int) -> Selected:
+    def outcome(self, contents: SelectionContents, code: int) -> Treatment:
         """Each part has a file; other records are left out."""
         if code < len(self.names):
-            return Selected(code)
-        return Selected(None, _LEFT_OUT[code - len(self.names)])
+            return Treatment(code)
+        return left_out(_LEFT_OUT[code - len(self.names)])
 
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
         """The size of each part, and the path of its manifest."""
@@ -284,30 +267,6 @@ class Keys:
     def has_groups(self) -> bool:
         """Whether a record has the field of groups."""
         return bool((self.group != 0).any())
-
-
-class _Keys(HeldParts):
-    """The parts of a scan, and the keys of all records in files without names."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._columns = {name: Growing(folder, np.uint64) for name in ("group", "stratum", "text", "segment")}
-        self._duration = Growing(folder, np.float64)
-        self.present: set[str] = set()
-
-    def add(self, source: int, part: Part) -> None:
-        """Add a part."""
-        present, columns = part.collected
-        self.present |= present
-        for name, values in columns.items():
-            self._columns[name].append(values)
-        self._columns["segment"].append(hash_segments(part.keys["path"], part.offset, part.duration))
-        self._duration.append(part.duration)
-        super().add(source, replace(part, collected=None, keys={}))
-
-    def arrays(self) -> Keys:
-        """The keys of all parts."""
-        return Keys(**{name: column.array() for name, column in self._columns.items()}, duration=self._duration.array())
 
 
 def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, NDArray[np.int64]]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from prepcli.engine.run.report import Report
-from prepcli.interface.printing import as_text, printable
+from prepcli.interface.printing import aligned, as_text, printable
 
 
 class SplitReport(Report):
@@ -30,9 +30,4 @@ def table_of(parts: list[dict[str, Any]]) -> str:
         [one["part"], one["asked"], f"{one['records']:,}", f"{one['hours']:,.{digits}f}", f"{one['groups']:,}"]
         for one in parts
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for first, *rest in rows:
-        cells = (f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
-        lines.append(f"  {first:<{widths[0]}}  {'  '.join(cells)}")
-    return as_text(lines)
+    return as_text(f"  {line}" for line in aligned(rows))

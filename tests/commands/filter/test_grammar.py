@@ -2,7 +2,7 @@
 
 import pytest
 
-from prepcli.commands.filter.grammar import Both, Either, Field, Not, fields_of, needed_fields, parse, read_fields
+from prepcli.commands.filter.grammar import Field, fields_of, needed_fields, parse, read_fields
 from prepcli.errors import UsageError
 
 MISTAKES = {
@@ -56,10 +56,9 @@ def test_mistakes(text: str) -> None:
 
 
 def test_or_binds_less_than_and_and_that_less_than_not() -> None:
-    found = parse("a or not b and c", "--keep")
-    assert isinstance(found, Either)
-    assert isinstance(found.right, Both)
-    assert isinstance(found.right.left, Not)
+    assert parse("a or not b and c", "") == parse("a or ((not b) and c)", "")
+    assert parse("a or b and c", "") != parse("(a or b) and c", "")
+    assert parse("not b and c", "") != parse("not (b and c)", "")
 
 
 def test_comparisons_in_a_row() -> None:

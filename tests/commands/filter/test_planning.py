@@ -26,10 +26,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
         lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0, "x": value} for n, value in enumerate(values)]
         manifest = write_lines(tmp_path / "m.json", lines)
         out = tmp_path / "out.json"
-        planning = Planning([str(manifest)], Filter(manifest="", **options), tmp_path, FileWorkspace(out), 1)
-        found = planning.plan()
-        planning.refuse_nothing()
-        return found
+        return Planning([str(manifest)], Filter(manifest="", **options), tmp_path, FileWorkspace(out), 1).plan()
 
     return planned
 

@@ -7,12 +7,12 @@ import pytest
 
 from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.presets import PRESETS
-from prepcli.commands.filter.rules import Collected, MakeRuleCollector, rules_of, unique_fields
+from prepcli.commands.filter.rules import Collected, RuleCollector, rules_of, unique_fields
 from prepcli.errors import RecordRejected
 
 
 def collected(options: Filter, *records: dict[str, Any]) -> Collected:
-    collector = MakeRuleCollector(tuple(rules_of(options)), unique_fields(options))()
+    collector = RuleCollector(rules_of(options), unique_fields(options))
     for some in (records[:1], records[1:]):
         collector.add([[record.get(name) for record in some] for name in collector.fields])
     return collector.result()
@@ -48,7 +48,7 @@ def test_records_without_the_fields_have_no_key() -> None:
 
 
 def test_a_record_that_cannot_be_used_adds_nothing() -> None:
-    collector = MakeRuleCollector(tuple(rules_of(options(keep=("n > 1",)))), ())()
+    collector = RuleCollector(rules_of(options(keep=("n > 1",))))
     with pytest.raises(RecordRejected, match="n is"):
         collector.add([["a", 2] if name == "n" else [None, None] for name in collector.fields])
     assert len(collector.result().drops) == 0
