@@ -1,23 +1,13 @@
-"""A wrong or forgotten `--audio-base-dir`: found before the work, and corrected without `--overwrite`."""
+"""A wrong or forgotten `--audio-base-dir`: found before the work, and refused in a run that is continued."""
 
 import gzip
-import os
 import shutil
-import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from prepcli.engine.ranks.progress import new_progress, progress_file
-from prepcli.engine.state.plan import StoredPlan
-from prepcli.engine.state.workspace import Workspace, write_json
-from prepcli.processes.owner import DELETE_SECONDS, Owner, start_time, this_place
-from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
-from tests.support.running import HANG_SECONDS, Outcome, prepcli
+from tests.support.running import Outcome, prepcli
 
 
 @pytest.fixture
@@ -166,44 +156,32 @@ def failed(manifest: Path) -> Path:
     return out
 
 
-def test_a_corrected_setting_starts_again(manifest: Path, failed: Path) -> None:
-    done = tarred(manifest, "--audio-base-dir", SHORT_CORPUS)
-    assert done.code == 0
-    (note,) = [line for line in done.err.splitlines() if "starting again" in line]
-    assert "no record has succeeded" in note
-    assert f"--audio-base-dir was not given (the manifest's folder), now {SHORT_CORPUS}" in note
+def test_a_corrected_setting_needs_overwrite(manifest: Path, failed: Path) -> None:
+    """Also if no record has succeeded before: files are only removed on request."""
+    right = ("--audio-base-dir", SHORT_CORPUS)
+    before = tree(manifest.parent)
+    refused = tarred(manifest, *right)
+    assert (refused.code, tree(manifest.parent)) == (2, before)
+    assert f"--audio-base-dir was not given (the manifest's folder), now {SHORT_CORPUS}" in refused.error_line
+    assert "give --overwrite to start again" in refused.error_line
+    assert tarred(manifest, *right, "--overwrite").code == 0
     assert (failed / "notes.txt").read_text() == "mine"
     (failed / "notes.txt").unlink()
-    whole = prepcli(
-        "manifest-to-tarred", manifest, manifest.parent / "w", "--num-shards", 2, "--audio-base-dir", SHORT_CORPUS
-    )
-    assert whole.code == 0
+    assert prepcli("manifest-to-tarred", manifest, manifest.parent / "w", "--num-shards", 2, *right).code == 0
     assert tree(failed) == tree(manifest.parent / "w")
-    refused = tarred(manifest, "--audio-base-dir", SHORT_CORPUS, "--shuffle")
-    assert (refused.code, "--shuffle was False, now True" in refused.error_line) == (2, True)
 
 
-def test_a_run_with_a_damaged_marker_is_not_replaced(manifest: Path, failed: Path) -> None:
-    """Nothing tells that none of its records has succeeded."""
-    marker = next((manifest.parent / "out.prepcli/done").glob("shard_*.json"))
-    marker.write_bytes(b"")
-    before = tree(failed)
-    refused = tarred(manifest, "--audio-base-dir", SHORT_CORPUS)
-    assert (refused.code, "out was made differently: " in refused.err) == (2, True), refused.err
-    assert tree(failed) == before
-
-
-def test_its_own_empty_folders_are_not_files_of_others(manifest: Path, failed: Path) -> None:
-    (failed / "notes.txt").unlink()
+def test_its_own_empty_folders_are_not_files_of_others(manifest: Path) -> None:
+    """A run that is killed after it has cleared leaves them."""
+    (manifest.parent / "out/sharded_manifests").mkdir(parents=True)
     done = tarred(manifest, "--audio-base-dir", SHORT_CORPUS)
-    assert done.code == 0
-    assert "already holds" not in done.err
+    assert (done.code, done.err) == (0, "")
 
 
 def test_fewer_shards_leave_nothing_of_the_failed_run(manifest: Path, failed: Path) -> None:
     (failed / "notes.txt").unlink()
-    done = prepcli("manifest-to-tarred", manifest, failed, "--num-shards", 1, "--audio-base-dir", SHORT_CORPUS)
-    assert done.code == 0
+    words = ("manifest-to-tarred", manifest, failed, "--num-shards", 1, "--audio-base-dir", SHORT_CORPUS, "--overwrite")
+    assert prepcli(*words).code == 0
     assert not (failed / "audio_1.tar").exists()
     assert prepcli("verify", failed).code == 0
 
@@ -216,60 +194,3 @@ def test_the_default_is_named_in_the_refusal(tmp_path: Path) -> None:
     assert done.code == 2
     assert f"--audio-base-dir was not given (the manifest's folder), now {corpus}" in done.error_line
     assert "--force-codec was not given (unchanged), now flac" in done.error_line
-
-
-def test_a_run_that_is_at_work_is_left_alone(manifest: Path, failed: Path) -> None:
-    """So are ranks that cannot agree, and the output of another command."""
-    right = ["--audio-base-dir", SHORT_CORPUS]
-    before = tree(manifest.parent)
-    assert tarred(manifest, *right, "--rank", 0, "--world-size", 2).code == 2
-    assert prepcli("manifest-to-shar", manifest, failed, *right).code == 2
-    assert tree(manifest.parent) == before
-    for rank in range(2):
-        launched = ["--rank", rank, "--world-size", 2, "--launch-id", "x"]
-        assert tarred(manifest, *right, *launched).code in (0, 4)
-    assert prepcli("verify", failed).code == 0
-
-
-@pytest.fixture
-def other() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that runs until the end of the test."""
-    with subprocess.Popen(["sleep", str(HANG_SECONDS)]) as process:
-        yield process
-        process.kill()
-
-
-@pytest.mark.parametrize("place", ["", "elsewhere"])
-def test_a_run_that_has_only_planned_is_left_alone(
-    place: str, manifest: Path, failed: Path, other: subprocess.Popen[bytes]
-) -> None:
-    """Its sign of life counts for an hour if it is on another machine."""
-    right = ["--audio-base-dir", SHORT_CORPUS]
-    workspace = Workspace(failed)
-    progress_file(workspace, 0).unlink()
-    plan = msgspec.json.decode(workspace.plan_file.read_bytes(), type=StoredPlan)
-    owner = Owner("0", place or this_place(), other.pid, start_time(other.pid) or 0)
-    sign = workspace.root / "claims/rank-0"
-    sign.parent.mkdir(exist_ok=True)
-    sign.write_text(f"{owner} {plan.digest} 1")
-    os.utime(sign, (time.time() - 0.9 * DELETE_SECONDS,) * 2)
-    before = tree(manifest.parent)
-    refused = tarred(manifest, *right)
-    assert (refused.code, "--audio-base-dir was not given" in refused.error_line) == (2, True)
-    assert tree(manifest.parent) == before
-    if place:
-        os.utime(sign, (time.time() - 1.1 * DELETE_SECONDS,) * 2)
-    else:
-        other.kill()
-        other.wait()
-    assert tarred(manifest, *right).code == 0
-
-
-def test_a_run_that_has_ended_in_a_process_that_lives_on(
-    manifest: Path, failed: Path, other: subprocess.Popen[bytes]
-) -> None:
-    """In a notebook for instance."""
-    progress = new_progress(Rank(0, 1), Owner("0", this_place(), other.pid, start_time(other.pid) or 0))
-    progress.state = "done"
-    write_json(progress_file(Workspace(failed), 0), progress)
-    assert tarred(manifest, "--audio-base-dir", SHORT_CORPUS).code == 0

@@ -6,7 +6,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.launch import clear_once, has_begun_to_clear, has_done
 from prepcli.engine.run.job import AnyJob, RunOptions
@@ -16,7 +15,6 @@ from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import CLEARED_FILES, CLEARED_FOLDERS, EDITABLE_FILES, Workspace, read_document
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.interface.calls import command_line, revisions, tell
-from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import check_unchanged, same_file
 from prepcli.storage.paths import AnyPath, StorePath, absolute, real_path
@@ -29,12 +27,9 @@ def claim_output(run: "Run") -> None:
     """Write the plan, or check that the one that is there is ours; with `--overwrite`, clear first."""
     workspace = run.workspace
     has_cleared = _clear_if_asked(run)
-    plan = read_document(workspace.plan_file, StoredPlan)
-    if plan is not None and plan.digest != run.digest:
-        plan = _replace_failed(run, plan)
-        has_cleared |= plan is None
     if has_cleared:
         run.markers.clear()  # the markers name files that were just removed
+    plan = read_document(workspace.plan_file, StoredPlan)
     if plan is None:
         _refuse_foreign(run)
         if not has_cleared:
@@ -117,11 +112,8 @@ def _made_differently(run: "Run", stored: StoredPlan) -> str:
             "Another command, or another rank of this launch, has just begun there: let that finish, choose "
             f"{elsewhere}, or start all ranks with the same options and a new {option('--launch-id')}"
         )
-    return f"{run.workspace.named} was made differently: {_differences(run, stored)}. {advice}"
-
-
-def _differences(run: "Run", stored: StoredPlan) -> str:
-    return "; ".join(differences(stored, run.job.command, run.settings, run.plan, run.job.defaults))
+    found = "; ".join(differences(stored, run.job.command, run.settings, run.plan, run.job.defaults))
+    return f"{run.workspace.named} was made differently: {found}. {advice}"
 
 
 def _elsewhere(job: AnyJob, workspace: Workspace) -> str:
@@ -193,29 +185,6 @@ def _check_restart(run: "Run") -> None:
     except UsageError:
         if not has_begun_to_clear(workspace, rank):  # otherwise files are already being removed
             raise
-
-
-def _replace_failed(run: "Run", stored: StoredPlan) -> StoredPlan | None:
-    """Clear the output of a run with other settings or inputs in which no record has succeeded.
-
-    Such a run leaves no useful output, and most often a wrong setting is the reason. A run of another command, or one
-    that is still at work, is not cleared; several ranks can agree to start again only by their launch id.
-
-    Returns:
-        The plan that is there now: `stored` if nothing was cleared.
-    """
-    job, workspace, rank = run.job, run.workspace, run.options.rank
-    if stored.command != job.command or (rank.world_size > 1 and rank.launch_id is None):
-        return stored
-    markers = [read_document(path, Marker) for path in sorted(workspace.done.glob("*.json"))]
-    is_at_work = workspace.life.others(DELETE_SECONDS, stored.digest)
-    if is_at_work or any(marker is None or marker.records_out for marker in markers):
-        return stored
-    _check_restart(run)
-    job.prepare()
-    tell(f"note: no record has succeeded in {workspace.out} before: starting again ({_differences(run, stored)})")
-    clear_once(workspace, rank, job, run.plan)
-    return read_document(workspace.plan_file, StoredPlan)
 
 
 def _plan_document(run: "Run") -> StoredPlan:

@@ -20,7 +20,7 @@ from prepcli.engine.state import workspace as workspace_module
 from prepcli.engine.state.plan import StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, atomic_file, write_json
 from prepcli.errors import PrepcliError, UsageError
-from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
+from tests.conftest import SHORT_CORPUS, read_lines, tree
 from tests.engine.toy import ToyJob
 from tests.support.running import Outcome, prepcli
 
@@ -85,30 +85,6 @@ def test_what_readers_would_take_for_a_part_of_the_set(name: str, has_records: b
         (out / name).unlink()
         assert tarred(out, "--overwrite").code == 0
         assert not (out / "audio_2.tar").exists()
-
-
-@pytest.fixture
-def failed(tmp_path: Path) -> Path:
-    """OUT of a run in which no record has succeeded."""
-    records = [{"audio_filepath": "away.wav", "duration": 1.0, "text": "x"}]
-    write_lines(tmp_path / "m.json", records)
-    assert prepcli("manifest-to-tarred", tmp_path / "m.json", tmp_path / "out", *AWAY).code == 0
-    return tmp_path / "out"
-
-
-AWAY = ("--num-shards", 1, "--max-rejects", 9)
-
-
-def test_a_run_in_which_nothing_has_succeeded_is_replaced_without_what_is_there_since(failed: Path) -> None:
-    again = ("manifest-to-tarred", failed.with_name("m.json"), failed, *AWAY, "--shuffle")
-    other = put(failed / "audio_1.tar")
-    before = tree(failed.parent)
-    refused = prepcli(*again)
-    assert (refused.code, tree(failed.parent)) == (2, before)
-    assert "audio_1.tar. Nothing was removed" in refused.error_line
-    other.rename(failed / "audio_of_mine.tar")
-    assert prepcli(*again).code == 0
-    assert (failed / "audio_of_mine.tar").read_bytes() == MINE
 
 
 @pytest.fixture
