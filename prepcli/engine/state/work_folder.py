@@ -1,11 +1,8 @@
 """The name of OUT.prepcli, the folder with the state of a run."""
 
-import contextlib
 import hashlib
 import os
 from pathlib import Path
-
-import msgspec
 
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
@@ -54,7 +51,7 @@ def _of_store(out: StorePath, work_dir: Path | None) -> Path:
     """`s3://bucket/a/b` -> `bucket_a_b.prepcli` in `work_dir`.
 
     If a part of the address has `_` in it, another address could have the same name: then a digest of the address is
-    added, unless the folder without the digest belongs to a run of an earlier version.
+    added.
     """
     address = parse_address(str(out))
     if address.scheme == HUB:
@@ -63,25 +60,9 @@ def _of_store(out: StorePath, work_dir: Path | None) -> Path:
         raise UsageError(f"{out} is a whole bucket; give an output of its own in it, such as {out}/name")
     parts = [address.bucket, *address.key.split("/")]
     folder = (work_dir or Path.cwd()) / f"{'_'.join(parts)}.prepcli"
-    is_clear = address.scheme == "s3" and all(part and "_" not in part for part in parts)
-    if not (is_clear or _has_plan_of(folder, str(address))):
+    if address.scheme != "s3" or any("_" in part for part in parts):
         digest = hashlib.sha256(str(address).encode(errors="surrogateescape")).hexdigest()
         folder = folder.with_name(f"{folder.stem}-{digest[:8]}{folder.suffix}")
     if len(os.fsencode(folder.name)) > MAX_NAME_BYTES:
         raise UsageError(f"the address of the output is too long for the name of its work folder: {folder.name}")
     return folder
-
-
-class _Plan(msgspec.Struct):
-    """The part of `plan.json` that names the output."""
-
-    out: str = ""
-
-
-def _has_plan_of(folder: Path, out: str) -> bool:
-    """Whether a state folder has a plan for this output, from the run that makes it or from one that adds to it."""
-    for path in (folder / "plan.json", *folder.glob("*/plan.json")):
-        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            if msgspec.json.decode(path.read_bytes(), type=_Plan).out == out:
-                return True
-    return False

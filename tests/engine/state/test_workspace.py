@@ -67,21 +67,11 @@ def test_addresses_have_a_work_folder_each(tmp_path: Path) -> None:
     folders = {one: Workspace(StorePath(one), work_dir=tmp_path).root for one in addresses}
     assert len(set(folders.values())) == len(addresses)
     assert folders["s3://bu/y/a/b"] == tmp_path / "bu_y_a_b.prepcli"
-    # That of an earlier version is continued.
-    for name in ("plan.json", "codes_x/plan.json"):
-        old = tmp_path / name.replace("/", "-")
-        write_json_in(old / "bu_y_a_b.prepcli" / name, {"out": "s3://bu/y/a_b"})
-        assert Workspace(StorePath("s3://bu/y/a_b"), work_dir=old).root == old / "bu_y_a_b.prepcli"
 
 
 def test_an_address_that_is_too_long_for_a_work_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="too long for the name of its work folder: bu_aaa"):
         Workspace(StorePath(f"s3://bu/{'a' * 250}"), work_dir=tmp_path)
-
-
-def write_json_in(path: Path, content: object) -> None:
-    path.parent.mkdir(parents=True)
-    write_json(path, content)
 
 
 @pytest.mark.parametrize("command", ["status", "manifest-to-tarred"])
