@@ -4,7 +4,6 @@ import hashlib
 import os
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -51,30 +50,11 @@ def sha256_of(path: AnyPath) -> str:
     return digest.hexdigest()
 
 
-class ClosableFile(Protocol):
-    """A file of a unit; nothing of it is visible under its final name before `publish`."""
-
-    def close(self) -> PublishedFile:
-        """Complete the content, and return the facts about the file."""
-
-    def publish(self) -> str:
-        """Make the whole closed file appear under its final name; returns the ETag of an object, else ""."""
-
-    def discard(self) -> None:
-        """Discard the file, unless it was published."""
-
-
-class OutputFile(ClosableFile, Protocol):
-    """A file that is written piece by piece; `num_bytes` counts the bytes so far."""
-
-    num_bytes: int
-
-    def write(self, data: bytes | memoryview) -> int:
-        """Append `data`."""
-
-
 class HashedFile:
-    """A file being written; SHA-256 and size are computed during writing, so that the file is not read again."""
+    """A file being written; SHA-256 and size are computed during writing, so that the file is not read again.
+
+    Nothing of it is visible under its final name before `publish`.
+    """
 
     def __init__(self, path: Path, target: Path) -> None:
         self._path, self._target = path, target
@@ -108,24 +88,28 @@ class HashedFile:
                 while rest:
                     rest = rest[self._file.write(rest) :]
         self._num_written = self.num_bytes
-        if self._num_written - self._begun >= WRITEBACK_BYTES:
-            self._write_back()
+        if self._num_written - self._begun >= WRITEBACK_BYTES:  # the flush at the end then takes a fraction of the time
+            write_back(self._file.fileno())
+            self._begun = self._num_written
 
-    def _write_back(self) -> None:
-        """Start writeback during the work: the flush at the end then takes a fraction of the time."""
-        write_back(self._file.fileno())
-        self._begun = self._num_written
+    def release(self) -> None:
+        """Close the descriptor of a file that is complete: a unit may have thousands of them."""
+        self._write()
+        self._file.close()
 
     def close(self) -> PublishedFile:
         """Flush to disk, and return the facts about the file; a second call returns them again."""
         if self._published is not None:
             return self._published
         self._write()
+        was_released = self._file.closed
+        if was_released:
+            self._file = self._path.open("rb", buffering=0)
         with naming(self._path):
             os.fsync(self._file.fileno())
         mtime_ns = os.fstat(self._file.fileno()).st_mtime_ns
-        if self._begun:
-            self._write_back()
+        if self._begun or was_released:
+            write_back(self._file.fileno())
         self._file.close()
         self._published = PublishedFile(self._hash.hexdigest(), self.num_bytes, mtime_ns=mtime_ns)
         return self._published
@@ -138,36 +122,6 @@ class HashedFile:
     def discard(self) -> None:
         """Close without flushing; the content is not needed."""
         self._file.close()
-
-
-class WrittenFile:
-    """A file that was written in one call. It has no open descriptor, so a unit may have thousands of such files."""
-
-    def __init__(self, path: Path, target: Path, data: bytes) -> None:
-        self._path, self._target = path, target
-        with naming(path):
-            path.write_bytes(data)
-        self._sha256, self._num_bytes = hashlib.sha256(data).hexdigest(), len(data)
-
-    def close(self) -> PublishedFile:
-        """Flush to disk, and return the facts about the file."""
-        descriptor = os.open(self._path, os.O_RDONLY)
-        try:
-            with naming(self._path):
-                os.fsync(descriptor)
-            write_back(descriptor)
-            mtime_ns = os.fstat(descriptor).st_mtime_ns
-        finally:
-            os.close(descriptor)
-        return PublishedFile(self._sha256, self._num_bytes, mtime_ns=mtime_ns)
-
-    def publish(self) -> str:
-        """Rename the file."""
-        _move(self._path, self._target)
-        return ""
-
-    def discard(self) -> None:
-        """Do nothing: no descriptor is open."""
 
 
 class UploadedFile:
@@ -208,6 +162,10 @@ class UploadedFile:
     def discard(self) -> None:
         """Abort the upload, unless it was published."""
         call(client.abort_upload, self._upload)
+
+
+OutputFile = HashedFile | UploadedFile
+"""A file of a unit, on a file system or in a store."""
 
 
 def write_back(descriptor: int) -> None:

@@ -9,14 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from prepcli.engine.publishing.output_files import (
-    ClosableFile,
-    HashedFile,
-    OutputFile,
-    PublishedFile,
-    UploadedFile,
-    WrittenFile,
-)
+from prepcli.engine.publishing.output_files import HashedFile, OutputFile, PublishedFile, UploadedFile
 from prepcli.engine.publishing.owned import make_way, mark, note, take_back
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.state.plan import Unit
@@ -85,7 +78,7 @@ class UnitWriter:
         self.unit = unit
         self._started = time.monotonic()
         self._tmp = workspace.make_tmp(unit.id)
-        self._files: dict[str, ClosableFile] = {}
+        self._files: dict[str, OutputFile] = {}
         self._after: dict[str, bytes | memoryview] = {}
         self._work_files: dict[str, HashedFile] = {}
         self._rejects: Counter[str] = Counter()
@@ -114,12 +107,10 @@ class UnitWriter:
 
     def add(self, name: str, data: bytes) -> None:
         """Add a whole file that will become `OUT/name`; for units with many small files."""
-        target = self.workspace.out / name
-        if isinstance(target, StorePath):
-            self.open(name).write(data)
-            return
-        with no_interruption():
-            self._files[name] = WrittenFile(self._tmp / f"{len(self._files)}.out", target, data)
+        file = self.open(name)
+        file.write(data)
+        if isinstance(file, HashedFile):
+            file.release()
 
     def add_after(self, name: str, data: bytes | memoryview) -> None:
         """Add a small file that will become `OUT/name` and describes other files of the unit, such as their index.
@@ -150,12 +141,7 @@ class UnitWriter:
 
     def reject(self, line: bytes, rejected: RecordRejected, origin: Origin) -> None:
         """Add a reject; `line` is its original manifest line."""
-        self.reject_all([(line, rejected, origin)])
-
-    def reject_all(self, rejects: Sequence[tuple[bytes, RecordRejected, Origin]]) -> None:
-        """Add rejects, each as in `reject`; many at once cost less."""
-        data = b"".join([reject_line(*one) for one in rejects])
-        self.add_rejects(data, Counter([rejected.reason for _, rejected, _ in rejects]))
+        self.add_rejects(reject_line(line, rejected, origin), {rejected.reason: 1})
 
     def add_rejects(self, data: bytes, reasons: Mapping[RejectReason, int]) -> None:
         """Add lines as `reject_line` makes them, and count their reasons."""
@@ -261,10 +247,10 @@ class UnitWriter:
     def _publish_all(self, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
         """Publish the files that do not exist already; returns all files with their ETags."""
         own = [name for name, file in files.items() if not file.foreign]
-        self._remove_after(own)
-        names = [name for name in own if name not in self._after]
+        names, after = [name for name in own if name not in self._after], [name for name in own if name in self._after]
+        self.workspace.found.remove(after)  # those of an earlier run do not match the files of this run
         published = dict(files)
-        for together in (names[:-1], names[-1:], [name for name in own if name in self._after]):
+        for together in (names[:-1], names[-1:], after):
             for name, etag in self._publish(together):
                 published[name] = msgspec.structs.replace(published[name], etag=etag)
         return published
@@ -274,10 +260,6 @@ class UnitWriter:
         workspace = self.workspace
         local = [workspace.out / name for name in names] if isinstance(workspace.out, Path) else []
         workspace.flush([*local, *(workspace.root / name for name in work_names)])
-
-    def _remove_after(self, own: Sequence[str]) -> None:
-        """Remove files that an earlier run published by `add_after`: they do not match the files of this run."""
-        self.workspace.found.remove([name for name in own if name in self._after])
 
     def _publish(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Publish files in this order or, from a worker in a store, at the same time; yields names and ETags."""
@@ -297,7 +279,7 @@ class UnitWriter:
             self.workspace.remove_tmp(self._tmp)
 
 
-def _close_all(files: Mapping[str, ClosableFile]) -> dict[str, PublishedFile]:
+def _close_all(files: Mapping[str, OutputFile]) -> dict[str, PublishedFile]:
     """Close the files in parallel: waiting for the disk once for all takes a fraction of the time."""
     if sum(not isinstance(file, UploadedFile) for file in files.values()) < MANY_FILES:
         return {name: file.close() for name, file in files.items()}

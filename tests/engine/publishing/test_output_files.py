@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.engine.publishing.output_files import (
-    MAX_PARTS,
-    WRITTEN_BYTES,
-    HashedFile,
-    WrittenFile,
-)
+from prepcli.engine.publishing.output_files import MAX_PARTS, WRITTEN_BYTES, HashedFile
 
 
 def write_pieces(path: Path) -> bytes:
@@ -64,11 +59,20 @@ def test_a_short_write_is_completed(share: float, tmp_path: Path, monkeypatch: p
     assert (tmp_path / "file").read_bytes() == expected
 
 
+def released(path: Path) -> HashedFile:
+    """A whole file, without a descriptor."""
+    file = HashedFile(path, path)
+    file.write(b"data")
+    file.release()
+    assert path.read_bytes() == b"data"
+    return file
+
+
 def test_a_whole_file_is_flushed_when_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda file: flushed.append(os.readlink(f"/proc/self/fd/{file}")))
     path = tmp_path / "file"
-    file = WrittenFile(path, path, b"data")
+    file = released(path)
     assert (file.close().num_bytes, flushed) == (4, [str(path)])
 
 
@@ -77,6 +81,6 @@ def test_a_flush_that_fails_is_an_error_that_names_the_file(tmp_path: Path, monk
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fail)
-    file = WrittenFile(path := tmp_path / "file", path, b"data")
+    file = released(path := tmp_path / "file")
     with pytest.raises(OSError, match=f"Input/output error: '{path}'"):
         file.close()
