@@ -98,7 +98,7 @@ class _State:
 
 
 def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **none: Parameters.kwargs) -> Result:
-    """Call a function of `prepcli.storage.client`; its arguments and its result can be sent to another process.
+    """Call a function of `prepcli.storage.client` or `hub`, whose arguments and result can be pickled.
 
     Raises:
         Exception: any exception of the function.

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from prepcli.errors import UsageError
 from prepcli.storage.addresses import HUB, UNNAMED, Address, AddressError, parse_address, parse_object
-from prepcli.storage.failures import StoreError, missing_object, obstore_package, patience, retried, translated
+from prepcli.storage.failures import (
+    StoreError,
+    missing_object,
+    obstore_package,
+    patience,
+    retried,
+    translated,
+    without_secrets,
+)
+from prepcli.storage.hub import file_info, listed, read_file
 from prepcli.storage.keys import check_keys, has_profile
 
 if TYPE_CHECKING:
@@ -130,13 +139,8 @@ def store_of(address: Address) -> "ObjectStore":
     except UsageError:
         raise
     except Exception as error:
-        raise UsageError(f"{address}: the settings of the store are not right: {_short(error)}") from None
-
-
-def _short(error: Exception) -> str:
-    from prepcli.storage.failures import without_secrets
-
-    return without_secrets(str(error).partition("\n")[0])[:200]
+        why = without_secrets(str(error).partition("\n")[0])[:200]
+        raise UsageError(f"{address}: the settings of the store are not right: {why}") from None
 
 
 def _request(address: Address, send: Callable[["ObjectStore"], Result]) -> Result:
@@ -170,16 +174,12 @@ def _info(text: str, meta: Mapping[str, Any]) -> ObjectInfo:
 
 def _of_hub(address: Address, length: int, start: int = 0, etag: str = "") -> tuple[bytes, ObjectInfo]:
     """Bytes of a file on the hub, and its properties; the hub knows no time of its last change."""
-    from prepcli.storage.hub import file_info, read_file
-
     data, found = read_file(address, start, length, etag) if length else (b"", file_info(address))
     return data, ObjectInfo(str(address), found.num_bytes, 0, found.etag)
 
 
 def _folder_of_hub(address: Address, *, recursive: bool) -> tuple[list[str], list[ObjectInfo]]:
     """The names of the folders in a folder on the hub, and the files in it, sorted."""
-    from prepcli.storage.hub import listed
-
     folders, files = listed(address, recursive=recursive)
     start = f"{HUB}://{address.bucket}/"
     found = sorted(ObjectInfo(start + one.path, one.num_bytes, 0, one.etag) for one in files)
@@ -286,21 +286,6 @@ def _without_markers(objects: list[ObjectInfo], folder: Address) -> list[ObjectI
         )
 
     return [one for one in objects if not is_marker(one)]
-
-
-def commit_of(text: str) -> str:
-    """The commit that an address of a data set on the hub names now; raises as `object_info` does."""
-    from prepcli.storage import hub
-
-    return hub.commit_of(parse_address(text))
-
-
-def check_bucket(text: str) -> None:
-    """Check that the bucket of an address exists and can be listed; raises as `object_info` does."""
-    obstore = obstore_package()
-
-    address = parse_address(text)
-    _request(address, lambda store: next(iter(obstore.list(store, prefix=address.key or None, chunk_size=1)), None))
 
 
 def put_object(text: str, data: bytes) -> str:

@@ -7,6 +7,7 @@ The address of the hub is `HF_ENDPOINT`. The token is that of huggingface_hub (`
 import os
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -42,13 +43,6 @@ class HubFile(NamedTuple):
 
 _known: dict[tuple[str, Address], HubFile] = {}
 """The known files of commits, by endpoint and address: a data set may have thousands, and requests are limited."""
-
-
-class _Sessions:
-    """The connections of this process; those of its parent are not shared."""
-
-    process = 0
-    session: "Session | None" = None
 
 
 def endpoint() -> str:
@@ -143,7 +137,7 @@ def read_file(address: Address, start: int, length: int, etag: str = "") -> tupl
     base = f"{endpoint()}/{_repository(address)}/resolve/{quote(_revision(address), safe='')}/{quote(address.key)}"
 
     def send() -> tuple[bytes, HubFile]:
-        with _session().get(
+        with _session(os.getpid()).get(
             base, headers={"Range": f"bytes={start}-{start + length - 1}"}, auth=_auth(), stream=True, timeout=_TIMEOUTS
         ) as response:
             total = _total(response)
@@ -203,7 +197,7 @@ def _json(address: Address, url: str) -> tuple[Any, str | None]:
     """The document at an address of the hub, and the address of the next page if there is one on the same host."""
 
     def send() -> tuple[Any, str | None]:
-        response = _session().get(url, auth=_auth(), timeout=_TIMEOUTS)
+        response = _session(os.getpid()).get(url, auth=_auth(), timeout=_TIMEOUTS)
         if response.status_code != 200:
             raise _refusal(address, response)
         following = response.links.get("next", {}).get("url")
@@ -269,17 +263,17 @@ def _wait(response: "Response") -> float | None:
     return float(text) if text else None
 
 
-def _session() -> "Session":
-    if _Sessions.session is None or _Sessions.process != os.getpid():
-        import requests
-        from requests.adapters import HTTPAdapter
+@lru_cache(maxsize=1)
+def _session(process: int) -> "Session":
+    """The connections of a process; those of its parent are not shared."""
+    import requests
+    from requests.adapters import HTTPAdapter
 
-        _Sessions.session = requests.Session()
-        for scheme in ("http://", "https://"):
-            _Sessions.session.mount(scheme, HTTPAdapter(pool_maxsize=_MAX_CONNECTIONS))
-        _Sessions.session.headers.update({"User-Agent": "prepcli", "Accept-Encoding": "identity"})
-        _Sessions.process = os.getpid()
-    return _Sessions.session
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, HTTPAdapter(pool_maxsize=_MAX_CONNECTIONS))
+    session.headers.update({"User-Agent": "prepcli", "Accept-Encoding": "identity"})
+    return session
 
 
 def _token() -> str | None:

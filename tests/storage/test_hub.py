@@ -15,6 +15,10 @@ TOKEN = "hf_a-token-that-nobody-may-print"
 FILES = {f"data/part-{number}.bin": bytes(range(256)) * (number + 1) for number in range(5)} | {"README.md": b"read me"}
 
 
+def commit_of(text: str) -> str:
+    return hub.commit_of(parse_address(text))
+
+
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     with hub_server() as found:
@@ -89,7 +93,7 @@ def test_refusals(site: Hub, address: str, message: str) -> None:
     site.push("own/set", FILES)
     site.push("own/gated", FILES)
     site.tokens["own/gated"] = TOKEN
-    for ask in (client.object_info, client.list_objects, client.commit_of, client.read_object):
+    for ask in (client.object_info, client.list_objects, client.read_object, commit_of):
         site.refs.setdefault(("own/set", "main"), "")
         with pytest.raises(UsageError, match=message) as caught:
             ask(address)
@@ -182,7 +186,7 @@ def test_a_server_of_another_kind(site: Hub, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(site, "push", None)
     site.refs["own/set", "main"] = "0"
     with pytest.raises(UsageError, match="does not answer as a Hugging Face hub"):
-        client.commit_of("hf://datasets/own/set")
+        commit_of("hf://datasets/own/set")
 
 
 def test_threads_share_connections(site: Hub) -> None:
@@ -197,4 +201,4 @@ def test_threads_share_connections(site: Hub) -> None:
     for thread in threads:
         thread.join()
     assert found == [b"read me"] * 12
-    assert hub._Sessions.session is not None
+    assert hub._session.cache_info().currsize == 1

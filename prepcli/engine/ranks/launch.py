@@ -15,7 +15,7 @@ from prepcli.engine.run.crashes import MAX_CRASHES
 from prepcli.engine.run.job import AnyJob
 from prepcli.engine.state.clearing import clear
 from prepcli.engine.state.plan import AnyPlan, Unit, pack
-from prepcli.engine.state.store_output import check_store
+from prepcli.engine.state.store_output import check_writing
 from prepcli.engine.state.workspace import Workspace, publish_json_once
 from prepcli.errors import IncompleteError, UsageError, called_from_python, option
 from prepcli.interface.calls import tell
@@ -23,6 +23,7 @@ from prepcli.processes.pools import CRASHES
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import STOP_SIGNALS
 from prepcli.processes.workers import CALLED_FROM_PYTHON, JOB_ID, LIFELINE, RESTARTS, TICK
+from prepcli.storage.paths import StorePath
 
 _ROOT = str(Path(__file__).parents[3])
 _RUN = "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; from prepcli.__main__ import main; main()"
@@ -102,7 +103,9 @@ def check_writable(workspace: Workspace) -> None:
         UsageError: a directory, or the nearest one above it that exists, is a file or cannot be written.
     """
     for directory in (workspace.out, workspace.root):
-        if check_store(directory):
+        if isinstance(directory, StorePath):
+            workspace.found.list_store()
+            check_writing(directory)
             continue
         nearest = next(path for path in (directory, *directory.absolute().parents) if path.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):

@@ -149,7 +149,7 @@ def _note_other_files(run: "Run") -> None:
     if run.job.shares_out or adds_to_another:
         return
     if isinstance(workspace.out, StorePath):
-        names = sorted({name.partition("/")[0] for name in workspace.found.names()})[:MAX_LISTED]
+        names = sorted({name.partition("/")[0] for name in workspace.found.infos()})[:MAX_LISTED]
     elif not workspace.out.is_dir():
         return
     else:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from prepcli.storage import client
@@ -25,40 +25,32 @@ class OutputSizes:
     def of(self, name: str) -> int:
         """The size of a file in bytes; raises `OSError` if it does not exist."""
         if isinstance(self.folder, StorePath):
-            listed = self._infos()
+            listed = self.infos()
             if name in listed:  # a listing may lag behind
                 return listed[name].num_bytes
         return (self.folder / name).stat().st_size
 
-    def check_listing(self) -> None:
-        """Check that a store's folder can be listed, unless it was listed.
-
-        Raises `UsageError` as `check_store` does.
-        """
-        if self._listed is None and isinstance(self.folder, StorePath):
-            call(client.check_bucket, str(self.folder))
-
     def list_store(self) -> None:
-        """List a store's folder now, unless it was listed already, so that worker processes inherit the list."""
+        """List a store's folder now, unless it was listed already, so that worker processes inherit the list.
+
+        Raises:
+            UsageError: the bucket does not exist, or access is denied.
+        """
         if isinstance(self.folder, StorePath):
-            self._infos()
+            self.infos()
 
     def matching(self, patterns: Sequence[str]) -> Iterator[AnyPath]:
         """The files in the folder whose names match one of the globs."""
         if isinstance(self.folder, StorePath):
-            yield from (self.folder / name for name in matching(self.names(), patterns))
+            yield from (self.folder / name for name in matching(self.infos(), patterns))
             return
         for pattern in patterns:
             yield from globbed(self.folder, pattern)
 
-    def names(self) -> Collection[str]:
-        """The names of the files in a store's folder, at any depth."""
-        return self._infos()
-
     def in_folder(self, folder: str) -> list[str]:
         """The names of the files directly in a folder below this one, sorted."""
         if isinstance(self.folder, StorePath):
-            return sorted(name for name in self.names() if os.path.dirname(name) == folder)
+            return sorted(name for name in self.infos() if os.path.dirname(name) == folder)
         with contextlib.suppress(OSError), os.scandir(self.folder / folder) as entries:
             return sorted(os.path.join(folder, one.name) for one in entries if not one.is_dir(follow_symlinks=False))
         return []
@@ -66,14 +58,15 @@ class OutputSizes:
     def below(self) -> Iterator[str]:
         """The names of the files in the folder, at any depth."""
         if isinstance(self.folder, StorePath):
-            yield from self.names()
+            yield from self.infos()
             return
         for folder, folders, files in os.walk(self.folder):
             folders.sort()
             for name in sorted(files):
                 yield os.path.relpath(os.path.join(folder, name), self.folder)
 
-    def _infos(self) -> dict[str, ObjectInfo]:
+    def infos(self) -> dict[str, ObjectInfo]:
+        """The objects in a store's folder, at any depth, by name."""
         if self._listed is None:
             assert isinstance(self.folder, StorePath)
             self._listed = self.folder.infos()
@@ -86,7 +79,7 @@ class OutputSizes:
     def state(self, name: str) -> "os.stat_result | ObjectInfo | None":
         """The state of a file, or of an object as it was listed; None if there is none. A link is not followed."""
         if isinstance(self.folder, StorePath):
-            return self._infos().get(name)
+            return self.infos().get(name)
         try:
             return os.lstat(self.folder / name)
         except (FileNotFoundError, NotADirectoryError):
@@ -102,25 +95,8 @@ class OutputSizes:
 
     def has(self, name: str) -> bool:
         """Whether the file exists."""
-        if isinstance(self.folder, StorePath):
-            try:
-                return self.of(name) >= 0
-            except FileNotFoundError:
-                return False
-        return (self.folder / name).is_file()
-
-
-def check_store(out: AnyPath) -> bool:
-    """Check that objects can be listed and written at an output in a store; returns whether it is in one.
-
-    Raises:
-        UsageError: the bucket does not exist, or access is denied.
-    """
-    if not isinstance(out, StorePath):
-        return False
-    OutputSizes(out).check_listing()
-    check_writing(out)
-    return True
+        is_listed = isinstance(self.folder, StorePath) and name in self.infos()
+        return is_listed or (self.folder / name).is_file()
 
 
 def check_writing(out: StorePath) -> None:

@@ -82,7 +82,7 @@ class Workspace:
         refuse_directories(self.plan_file, self.report_file, self.rejects_file)
         local = [self.out] if isinstance(self.out, Path) else []
         if self._store_claim is None:
-            self.found.check_listing()
+            self.found.list_store()
         devices: dict[Path, int] = {}
         for directory in (*local, self.done, self.progress, self.tmp, self.launches):
             try:

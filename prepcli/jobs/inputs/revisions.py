@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from prepcli.interface.calls import note_revision
-from prepcli.storage import client
+from prepcli.storage import hub
 from prepcli.storage.access import call
 from prepcli.storage.addresses import HUB, parse_address
 
@@ -29,7 +29,7 @@ def with_commits(spec: str, commits: Commits = dict[str, str]) -> str:
 
     def pinned(found: re.Match[str]) -> str:
         address = parse_address(found[0])
-        commit = known.get(str(address)) or call(client.commit_of, str(address))
+        commit = known.get(str(address)) or call(hub.commit_of, address)
         note_revision(str(address), commit)
         return str(address._replace(bucket=f"{address.bucket.partition('@')[0]}@{commit}"))
 
