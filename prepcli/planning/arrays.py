@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,13 +70,6 @@ class Growing:
             return np.asarray(np.memmap(self._file, self._dtype, "r+"))
 
 
-class _Plan(NamedTuple):
-    """The only task of `plan_once`: making a plan."""
-
-    name: str
-    folder: Path
-
-
 def values_of(planned: Any) -> Values:
     """The fields of a dataclass as the content of a plan."""
     return {field.name: getattr(planned, field.name) for field in fields(planned)}
@@ -105,19 +98,14 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
         return make(Scratch(workspace.root))
     claims = Claims(beside / CLAIMS, workspace.rank.rank, workspace.life)
     begin_stage(beside, "planning", 1, f"{name}/{_DOCUMENT}")
-    do_together([_Plan(name, folder)], partial(_make, make=make), _is_made, claims)
+    do_together([folder], partial(_make, make=make), lambda made: _load(made) is not None, claims)
     found = _load(folder)
     if found is None:
         raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")
     return found
 
 
-def _is_made(task: _Plan) -> bool:
-    return _load(task.folder) is not None
-
-
-def _make(task: _Plan, make: Callable[[Scratch], Values]) -> None:
-    folder = task.folder
+def _make(folder: Path, make: Callable[[Scratch], Values]) -> None:
     folder.mkdir(exist_ok=True)
     arrays = {}
     values = {}

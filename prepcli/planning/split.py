@@ -13,13 +13,12 @@ from prepcli.planning.hashing import GOLDEN, chunks, groups_of, mix64
 Indices = NDArray[np.int64]
 
 
-def shuffled(num_records: int, seed: int, scratch: Scratch | None = None) -> Indices:
+def shuffled(num_records: int, seed: int, scratch: Scratch) -> Indices:
     """A permutation of 0..num_records-1, the same for a seed on every machine and in every version of NumPy.
 
     Each number gets a 64-bit key by SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
     2014); the permutation sorts by it. NumPy's own generators may change their streams between versions.
     """
-    scratch = scratch or Scratch()
     keys = scratch.empty(num_records, np.uint64)
     with np.errstate(over="ignore"):
         added = np.uint64(seed % 2**64) * np.uint64(0xD1342543DE82EF95)
@@ -73,9 +72,8 @@ def by_seconds(durations: NDArray[np.float64], seconds: float, scratch: Scratch 
     return np.concatenate(([0], ends, [len(durations)])).astype(np.int64)
 
 
-def gathered(groups: NDArray[np.uint64], scratch: Scratch | None = None) -> Indices:
+def gathered(groups: NDArray[np.uint64], scratch: Scratch) -> Indices:
     """A stable order that puts the records of a group together, groups in order of first appearance."""
-    scratch = scratch or Scratch()
     first = scratch.empty(len(groups), np.uint64)
     for positions in groups_of(groups):
         _, first_here, inverse = np.unique(groups[positions], return_index=True, return_inverse=True)

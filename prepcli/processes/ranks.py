@@ -39,36 +39,27 @@ class Rank:
         return f"rank {self.rank} of {self.world_size} (launcher: {self.launcher}{launch})"
 
 
-class _Launch(NamedTuple):
-    """The launch that a rank belongs to; the attributes are those of `Rank`."""
-
-    launch_id: str | None = None
-    restarts: int = 0
-    job_id: str | None = None
-
-
-def _of_step(environ: Environ) -> _Launch:
+def _of_step(environ: Environ, rank: Rank) -> Rank:
     restarts = _integer(environ, "SLURM_RESTART_COUNT") or 0
     name = f"slurm-{environ.get('SLURM_JOB_ID', '0')}.{environ.get('SLURM_STEP_ID', '0')}"
-    return _Launch(f"{name}.{restarts}", restarts, name)
+    return replace(rank, launch_id=f"{name}.{restarts}", restarts=restarts, job_id=name)
 
 
-def _of_torchrun(environ: Environ) -> _Launch:
+def _of_torchrun(environ: Environ, rank: Rank) -> Rank:
     run_id = environ.get("TORCHELASTIC_RUN_ID", "none")
     restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT") or 0
-    if run_id == "none":  # a static rendezvous has this id in every run
-        found = _Launch(None, restarts)
-    else:
+    found = replace(rank, restarts=restarts)
+    if run_id != "none":  # a static rendezvous has this id in every run
         name = f"torchrun-{_as_file_name(run_id)}"
-        found = _Launch(f"{name}.{restarts}", restarts, name)
+        found = replace(found, launch_id=f"{name}.{restarts}", job_id=name)
     if LIFELINE in environ:
-        found = found._replace(restarts=_integer(environ, RESTARTS) or 0, job_id=environ.get(JOB_ID))
+        found = replace(found, restarts=_integer(environ, RESTARTS) or 0, job_id=environ.get(JOB_ID))
     return found
 
 
-def _of_skypilot(environ: Environ) -> _Launch:
+def _of_skypilot(environ: Environ, rank: Rank) -> Rank:
     task = environ.get("SKYPILOT_TASK_ID")  # equal on all nodes
-    return _Launch(f"skypilot-{_as_file_name(task)}" if task else None)
+    return replace(rank, launch_id=f"skypilot-{_as_file_name(task)}" if task else None)
 
 
 class Launcher(NamedTuple):
@@ -81,7 +72,7 @@ class Launcher(NamedTuple):
         ranks_of_node: the variable with the number of ranks per machine, if `rank` and `world_size` count machines.
         takes_world_size: `--world-size` may stand for the variable.
         is_within_step: whether a Slurm step has started this launcher, rather than the process itself.
-        launch: returns the launch.
+        launch: returns the rank with the launch that it belongs to.
     """
 
     name: str
@@ -91,7 +82,7 @@ class Launcher(NamedTuple):
     ranks_of_node: str = ""
     takes_world_size: bool = False
     is_within_step: Callable[[Environ], bool] = lambda _: False
-    launch: Callable[[Environ], _Launch] = lambda _: _Launch()
+    launch: Callable[[Environ, Rank], Rank] = lambda _, rank: rank
 
     def is_set(self, environ: Environ, world_size: int | None) -> bool:
         """Whether the rank and the world size are both given."""
@@ -212,9 +203,7 @@ def _from_environment(environ: Environ, world_size: int | None) -> Rank:
     rank, size = found.numbers(environ, world_size)
     if (rank, size) == (0, 1) and found.name in _MAY_BE_ALONE:
         return Rank()
-    launch = found.launch(environ)
-    local = found.number_on_machine(environ)
-    return Rank(rank, size, local, found.name, launch.launch_id, launch.restarts, launch.job_id)
+    return found.launch(environ, Rank(rank, size, found.number_on_machine(environ), found.name))
 
 
 def _alone(environ: Environ, world_size: int | None) -> Rank:

@@ -116,7 +116,7 @@ class StorePath:
 
     def glob(self, pattern: str) -> Iterator["StorePath"]:
         """The objects and folders below the prefix whose relative names match, sorted."""
-        names = set(self.sizes())
+        names = set(self.infos())
         names |= {str(parent) for name in list(names) for parent in PurePosixPath(name).parents if str(parent) != "."}
         yield from (self / name for name in sorted(names) if _matcher(pattern).fullmatch(name))
 
@@ -148,10 +148,6 @@ class StorePath:
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove an object; with a store it is not an error if there is none."""
         call(client.delete_objects, (str(self),))
-
-    def sizes(self) -> dict[str, int]:
-        """The size in bytes of every object below the prefix, by its relative name."""
-        return {name: one.num_bytes for name, one in self.infos().items()}
 
     def infos(self) -> dict[str, ObjectInfo]:
         """Every object below the prefix, by its relative name."""

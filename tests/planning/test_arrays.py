@@ -39,16 +39,16 @@ def test_orders_do_not_depend_on_where_they_are_made(
     assert list(tmp_path.iterdir()) == []
     monkeypatch.undo()
     expected = [
-        shuffled(count, 5),
+        shuffled(count, 5, Scratch()),
         np.arange(count),
-        gathered(keys),
+        gathered(keys, Scratch()),
         by_seconds(durations, 0.9),
         keys[::3],
     ]
     for one, other in zip(found, expected, strict=True):
         assert one.tolist() == other.tolist()
     seen = list(dict.fromkeys(keys.tolist()))
-    assert gathered(keys).tolist() == sorted(range(count), key=lambda n: seen.index(int(keys[n])))
+    assert gathered(keys, Scratch()).tolist() == sorted(range(count), key=lambda n: seen.index(int(keys[n])))
 
 
 def workspace(folder: Path, rank: int = 0, world_size: int = 1) -> Workspace:

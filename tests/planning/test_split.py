@@ -6,22 +6,23 @@ import numpy as np
 import pytest
 
 from prepcli.errors import UsageError
+from prepcli.planning.arrays import Scratch
 from prepcli.planning.split import at_group_ends, by_count, by_seconds, gathered, shuffled
 
 
 def test_shuffled_is_a_permutation_that_never_changes() -> None:
-    order = shuffled(1000, 7)
+    order = shuffled(1000, 7, Scratch())
     assert sorted(order) == list(range(1000))
     # Kept for ever: people resume runs of older versions.
-    assert shuffled(8, 0).tolist() == [2, 4, 6, 5, 1, 7, 0, 3]
-    assert shuffled(1000, 8).tolist() != order.tolist()
+    assert shuffled(8, 0, Scratch()).tolist() == [2, 4, 6, 5, 1, 7, 0, 3]
+    assert shuffled(1000, 8, Scratch()).tolist() != order.tolist()
 
 
 def test_shuffled_has_no_order_left() -> None:
-    order = shuffled(100_000, 1)
+    order = shuffled(100_000, 1, Scratch())
     assert abs(np.corrcoef(order, np.arange(100_000))[0, 1]) < 0.02
     assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 0.02
-    assert abs(np.corrcoef(order, shuffled(100_000, 2))[0, 1]) < 0.02
+    assert abs(np.corrcoef(order, shuffled(100_000, 2, Scratch()))[0, 1]) < 0.02
 
 
 @pytest.mark.parametrize(("records", "shards"), [(10, 3), (48, 5), (7, 7), (1, 1), (1000, 999), (2**40, 3)])
@@ -54,7 +55,7 @@ def test_by_seconds_gives_every_shard_a_record() -> None:
 
 def test_gathered_keeps_first_appearance_and_order() -> None:
     groups = np.array([5, 3, 5, 9, 3, 5], np.uint64)
-    assert gathered(groups).tolist() == [0, 2, 5, 1, 4, 3]
+    assert gathered(groups, Scratch()).tolist() == [0, 2, 5, 1, 4, 3]
 
 
 def test_at_group_ends_never_cuts_a_group() -> None:

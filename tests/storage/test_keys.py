@@ -93,4 +93,4 @@ def test_markers_of_folders_are_ignored(
     names = {f"audio_{n}.tar{end}" for n in (0, 1) for end in ("", ".idx")} | {"sharded_manifests"}
     out = path_of(bucket / "out")
     assert {path.name for path in out.iterdir()} == {*names, "metadata.yaml", "tarred_audio_manifest.json"}
-    assert "sharded_manifests" not in StorePath(str(out)).sizes()
+    assert "sharded_manifests" not in StorePath(str(out)).infos()

@@ -50,32 +50,24 @@ def shares(
         return pack(missing, 1)
     if rank.launch_id is None:
         return pack(units, rank.world_size)
-    agreed = set(_agree(workspace, rank, [unit.id for unit in missing]))
+    agreed_file = _agreed_file(workspace, rank)
+    found = publish_json_once(agreed_file, [unit.id for unit in missing], list[str])
+    if found is None:
+        raise IncompleteError(f"{agreed_file} is damaged; start again with another {option('--launch-id')}")
+    agreed = set(found)
     if not all(unit.id in agreed or is_done(unit) for unit in missing):
         # Within a launch, the list of missing units can only shrink.
         raise UsageError(f"the launch id {rank.launch_id} was used before on {workspace.out}; give a new one")
     return pack([unit for unit in units if unit.id in agreed], rank.world_size)
 
 
-def _launch_name(rank: Rank) -> str:
-    return f"{rank.launch_id}-of-{rank.world_size}"
-
-
 def _agreed_file(workspace: Workspace, rank: Rank) -> Path:
-    return workspace.launches / f"{_launch_name(rank)}.json"
+    return workspace.launches / f"{rank.launch_id}-of-{rank.world_size}.json"
 
 
 def has_agreed(workspace: Workspace, rank: Rank) -> bool:
     """Whether a rank of this launch has written the shared list of units; False for a single rank."""
     return rank.world_size > 1 and _agreed_file(workspace, rank).exists()
-
-
-def _agree(workspace: Workspace, rank: Rank, missing: list[str]) -> list[str]:
-    agreed_file = _agreed_file(workspace, rank)
-    agreed = publish_json_once(agreed_file, missing, list[str])
-    if not isinstance(agreed, list):
-        raise IncompleteError(f"{agreed_file} is damaged; start again with another {option('--launch-id')}")
-    return agreed
 
 
 def has_done(workspace: Workspace, rank: Rank, what: str) -> bool:
@@ -119,7 +111,7 @@ def has_begun_to_clear(workspace: Workspace, rank: Rank) -> bool:
 
 
 def _clearing_ranks(workspace: Workspace, rank: Rank) -> Path:
-    return workspace.launches / f"{_launch_name(rank)}.clear"
+    return _agreed_file(workspace, rank).with_suffix(".clear")
 
 
 def clear_once(workspace: Workspace, rank: Rank, job: AnyJob, plan: AnyPlan) -> None:

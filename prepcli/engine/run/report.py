@@ -153,8 +153,9 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
     """The summary for people: a few aligned lines, results first; `verbose` adds figures about the run."""
     rows: list[tuple[str, str]] = []
     if report.units or report.records_in:  # empty if files were only removed
+        skipped = f" ({report.skipped:,} more skipped by _skipme)" if report.skipped else ""
         rows = [
-            ("records", f"{report.records_out:,} of {report.records_in:,}" + _skipped(report.skipped)),
+            ("records", f"{report.records_out:,} of {report.records_in:,}{skipped}"),
             _size_row(report),
             *reject_rows(report.rejects_by_reason, report.rejects_filepath),
         ]
@@ -237,10 +238,6 @@ def reject_rows(rejects: Mapping[str, int], listed_in: str = "") -> list[tuple[s
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.items())
             rows.append((name, f"{total:,} {words}({reasons}){where}"))
     return rows
-
-
-def _skipped(count: int) -> str:
-    return f" ({count:,} more skipped by _skipme)" if count else ""
 
 
 def format_bytes(count: int) -> str:

@@ -38,7 +38,9 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
     job, plan, workspace, options, markers = run.job, run.plan, run.workspace, run.options, run.markers
     own = new_progress(options.rank, workspace.life.owner)
     own.knows_seconds = plan.knows_seconds
-    _add_to_total(own, units)
+    own.units_total = len(units)
+    own.records_total = sum(unit.num_records for unit in units)
+    own.seconds_total = sum(unit.cost for unit in units)
     before = sum(unit.num_records for unit in plan.units if unit.id in markers)
     total = sum(unit.num_records for unit in plan.units)
     context = worker_context()
@@ -96,12 +98,6 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
         _grow_total(own)
         with contextlib.suppress(OSError):  # a full disk must not hide the more important error
             reporter.close(state, message)
-
-
-def _add_to_total(own: RankProgress, units: Sequence[Unit]) -> None:
-    own.units_total += len(units)
-    own.records_total += sum(unit.num_records for unit in units)
-    own.seconds_total += sum(unit.cost for unit in units)
 
 
 def _reset_total(own: RankProgress) -> None:

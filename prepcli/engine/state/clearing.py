@@ -271,7 +271,7 @@ def clear_refused(workspace: Workspace) -> None:
     for name in ("index", "spool"):
         shutil.rmtree(workspace.root / name, ignore_errors=True)
     with contextlib.suppress(OSError):  # the cause of the refusal may be that files cannot be removed
-        (workspace.root / "claim.json").unlink(missing_ok=True)
+        workspace.claim_file.unlink(missing_ok=True)
     folders = (workspace.done, workspace.progress, workspace.tmp, workspace.launches, workspace.owned, workspace.root)
     above = (workspace.main_root,) if workspace.main_root in workspace.root.parents else ()
     for folder in (*folders, *above):

@@ -56,6 +56,7 @@ class Workspace:
         self.rejects_file = self.root / "rejects.jsonl"
         self.report_file = self.root / "report.json"
         self.clearing_file = self.root / "clearing.json"  # see `prepcli.engine.state.clearing`
+        self.claim_file = self.root / "claim.json"  # see `prepcli.engine.state.store_claim`
         self.done = self.root / "done"
         self.progress = self.root / "progress"
         self.tmp = self.root / "tmp"
@@ -100,7 +101,7 @@ class Workspace:
                 "into place at once. Give an output directory whose parent is on the same file system"
             )
         if isinstance(self.out, StorePath) and self._store_claim is None:
-            own = publish_json_once(self._claim_file, made := Claim.of(self.root), Claim) or made
+            own = publish_json_once(self.claim_file, made := Claim.of(self.root), Claim) or made
             claim = StoreClaim(self.out, own, self._part)
             claim.take(is_new=own == made)
             self._store_claim = claim
@@ -113,10 +114,6 @@ class Workspace:
         return self.out
 
     @property
-    def _claim_file(self) -> Path:
-        return self.root / "claim.json"
-
-    @property
     def _part(self) -> Path:
         """The part that a run adds to an output, such as the codes of one codec, as a path below `OUT.prepcli`."""
         return self.root.relative_to(self.main_root)
@@ -124,7 +121,7 @@ class Workspace:
     def refuse_holder(self) -> None:
         """Raise `UsageError` if the output is in a store and another state folder holds it."""
         if isinstance(self.out, StorePath):
-            own = read_document(self._claim_file, Claim) or Claim.of(self.root)
+            own = read_document(self.claim_file, Claim) or Claim.of(self.root)
             StoreClaim(self.out, own, self._part).refuse_holder()
 
     @property

@@ -207,7 +207,7 @@ def _wenet(one: WenetSet, options: SetInput) -> list[str]:
 def _below(folder: AnyPath, suffix: str) -> list[str]:
     """The files with a suffix in a folder and all folders in it, sorted by the numbers in their names."""
     if isinstance(folder, StorePath):
-        names = [str(folder / name) for name in folder.sizes() if name.endswith(suffix)]
+        names = [str(folder / name) for name in folder.infos() if name.endswith(suffix)]
     else:
         names = [
             os.path.join(place, name)
