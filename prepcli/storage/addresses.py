@@ -43,6 +43,15 @@ class ByteRange(NamedTuple):
     crc32: int | None = None
 
 
+class ObjectInfo(NamedTuple):
+    """An object: its address, its size in bytes, the time of its last change in ns, and the store's ETag."""
+
+    address: str
+    num_bytes: int
+    mtime_ns: int
+    etag: str
+
+
 class AddressError(UsageError):
     """A text that begins as an address but is not one."""
 

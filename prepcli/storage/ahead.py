@@ -10,8 +10,7 @@ from prepcli.errors import PrepcliError
 from prepcli.processes.workers import is_worker
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.addresses import ByteRange, is_address
-from prepcli.storage.client import ObjectInfo
+from prepcli.storage.addresses import ByteRange, ObjectInfo, is_address
 
 if TYPE_CHECKING:  # the import takes a fifth of a small run's time
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prepcli.errors import UsageError
-from prepcli.storage.addresses import HUB, UNNAMED, Address, AddressError, parse_address, parse_object
+from prepcli.storage.addresses import HUB, UNNAMED, Address, AddressError, ObjectInfo, parse_address, parse_object
 from prepcli.storage.failures import (
     StoreError,
     missing_object,
@@ -51,15 +51,6 @@ would take too much memory in a worker that writes two tars at once, as for Lhot
 PARTS_AT_ONCE = 3
 """Number of parts of one upload that are sent at the same time; each is in memory until it has arrived."""
 _numbers = itertools.count()
-
-
-class ObjectInfo(NamedTuple):
-    """An object: its address, its size in bytes, the time of its last change in ns, and the store's ETag."""
-
-    address: str
-    num_bytes: int
-    mtime_ns: int
-    etag: str
 
 
 def endpoint_of(scheme: str) -> str:
@@ -159,7 +150,7 @@ def object_info(text: str) -> ObjectInfo:
     """
     address = parse_object(text)
     if address.scheme == HUB:
-        return _of_hub(address, 0)[1]
+        return file_info(address)
     obstore = obstore_package()
 
     if not address.key:
@@ -172,25 +163,11 @@ def _info(text: str, meta: Mapping[str, Any]) -> ObjectInfo:
     return ObjectInfo(text, int(meta["size"]), changed, str(meta.get("e_tag") or "").strip('"'))
 
 
-def _of_hub(address: Address, length: int, start: int = 0, etag: str = "") -> tuple[bytes, ObjectInfo]:
-    """Bytes of a file on the hub, and its properties; the hub knows no time of its last change."""
-    data, found = read_file(address, start, length, etag) if length else (b"", file_info(address))
-    return data, ObjectInfo(str(address), found.num_bytes, 0, found.etag)
-
-
-def _folder_of_hub(address: Address, *, recursive: bool) -> tuple[list[str], list[ObjectInfo]]:
-    """The names of the folders in a folder on the hub, and the files in it, sorted."""
-    folders, files = listed(address, recursive=recursive)
-    start = f"{HUB}://{address.bucket}/"
-    found = sorted(ObjectInfo(start + one.path, one.num_bytes, 0, one.etag) for one in files)
-    return sorted(one.rpartition("/")[2] for one in folders), found
-
-
 def read_object(text: str) -> bytes:
     """All bytes of an object; raises as `object_info` does."""
     address = parse_object(text)
     if address.scheme == HUB:
-        return _of_hub(address, _of_hub(address, 0)[1].num_bytes)[0]
+        return read_file(address, 0, file_info(address).num_bytes)[0]
     obstore = obstore_package()
 
     return _request(address, lambda store: bytes(obstore.get(store, address.key).bytes()))
@@ -200,7 +177,7 @@ def read_beginning(text: str, length: int) -> tuple[bytes, ObjectInfo]:
     """The first `length` bytes of an object and its properties, in one request; raises as `object_info` does."""
     address = parse_object(text)
     if address.scheme == HUB:
-        return _of_hub(address, length)
+        return read_file(address, 0, length)
     obstore = obstore_package()
 
     def send(store: "ObjectStore") -> tuple[bytes, ObjectInfo]:
@@ -227,7 +204,7 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
         return b""
     address = parse_object(text)
     if address.scheme == HUB:
-        return _of_hub(address, length, start, etag)[0]
+        return read_file(address, start, length, etag)[0]
     obstore = obstore_package()
 
     options: Any = {"range": (start, start + length)}
@@ -240,7 +217,7 @@ def list_objects(text: str) -> list[ObjectInfo]:
     """All objects below a prefix, sorted by key; an empty list for an empty prefix. Raises as `object_info` does."""
     address = parse_address(text)
     if address.scheme == HUB:
-        return _folder_of_hub(address, recursive=True)[1]
+        return listed(address, recursive=True)[1]
     obstore = obstore_package()
 
     start = f"{address.scheme}://{address.bucket}/"
@@ -256,7 +233,7 @@ def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
     """The names of the folders directly below a prefix, and the objects there; raises as `list_objects` does."""
     address = parse_address(text)
     if address.scheme == HUB:
-        return _folder_of_hub(address, recursive=False)
+        return listed(address, recursive=False)
     obstore = obstore_package()
 
     start = f"{address.scheme}://{address.bucket}/"

@@ -8,11 +8,11 @@ import os
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from prepcli.errors import InputChangedError, PrepcliError, UsageError, same_command
-from prepcli.storage.addresses import Address
+from prepcli.storage.addresses import Address, ObjectInfo
 from prepcli.storage.failures import StoreError, message_of, missing_object, retried
 
 if TYPE_CHECKING:
@@ -30,18 +30,7 @@ _TOKEN = re.compile(r"[!-~]+")
 _MAX_CONNECTIONS = 64
 
 
-class HubFile(NamedTuple):
-    """A file of a data set: its path there, its size in bytes, and a text that identifies its content.
-
-    That is the commit if the address names one, because a commit does not change, else the hash that the hub states.
-    """
-
-    path: str
-    num_bytes: int
-    etag: str
-
-
-_known: dict[tuple[str, Address], HubFile] = {}
+_known: dict[tuple[str, Address], ObjectInfo] = {}
 """The known files of commits, by endpoint and address: a data set may have thousands, and requests are limited."""
 
 
@@ -82,8 +71,8 @@ def commit_of(address: Address) -> str:
     return commit
 
 
-def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[HubFile]]:
-    """The paths of the folders and the files below an address; nothing if it names no folder.
+def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[ObjectInfo]]:
+    """The names of the folders and the files below an address, sorted; nothing if it names no folder.
 
     Raises:
         Exception: as `commit_of` does.
@@ -91,31 +80,35 @@ def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[HubFil
     place = f"tree/{quote(_revision(address), safe='')}{'/' * bool(address.key)}{quote(address.key)}"
     url: str | None = f"{endpoint()}/api/{_repository(address)}/{place}?recursive={str(recursive).lower()}"
     folders: list[str] = []
-    files: list[HubFile] = []
+    files: list[ObjectInfo] = []
     try:
         while url is not None:
             entries, url = _json(address, url)
             for one in entries:
                 if one["type"] == "directory":
-                    folders.append(one["path"])
+                    folders.append(one["path"].rpartition("/")[2])
                 elif one["type"] == "file":
                     files.append(_remembered(address, one["path"], one["size"], one["oid"]))
     except FileNotFoundError:
         return [], []
     except (KeyError, TypeError, AttributeError):
         raise UsageError(f"{address}: {endpoint()} does not answer as a Hugging Face hub; check HF_ENDPOINT") from None
-    return folders, files
+    return sorted(folders), sorted(files)
 
 
-def _remembered(address: Address, path: str, num_bytes: int, etag: str) -> HubFile:
-    """A file of the data set of an address; remembered if the address names a commit."""
-    commit = _revision(address)
+def _remembered(address: Address, path: str, num_bytes: int, etag: str) -> ObjectInfo:
+    """A file of the data set of an address; remembered if the address names a commit.
+
+    Its ETag is then the commit, which does not change, else the hash that the hub states. The time of the last change
+    is unknown.
+    """
+    file, commit = address._replace(key=path), _revision(address)
     if not _COMMIT.fullmatch(commit):
-        return HubFile(path, num_bytes, etag)
-    return _known.setdefault((endpoint(), address._replace(key=path)), HubFile(path, num_bytes, commit))
+        return ObjectInfo(str(file), num_bytes, 0, etag)
+    return _known.setdefault((endpoint(), file), ObjectInfo(str(file), num_bytes, 0, commit))
 
 
-def file_info(address: Address) -> HubFile:
+def file_info(address: Address) -> ObjectInfo:
     """The properties of a file.
 
     Raises:
@@ -124,7 +117,7 @@ def file_info(address: Address) -> HubFile:
     return _known.get((endpoint(), address)) or read_file(address, 0, 1)[1]
 
 
-def read_file(address: Address, start: int, length: int, etag: str = "") -> tuple[bytes, HubFile]:
+def read_file(address: Address, start: int, length: int, etag: str = "") -> tuple[bytes, ObjectInfo]:
     """Bytes of a file from `start` on, fewer than `length` at its end, and the properties of the file.
 
     Raises:
@@ -134,9 +127,11 @@ def read_file(address: Address, start: int, length: int, etag: str = "") -> tupl
     """
     if not address.key:
         raise missing_object(address)
+    if not length:
+        return b"", file_info(address)
     base = f"{endpoint()}/{_repository(address)}/resolve/{quote(_revision(address), safe='')}/{quote(address.key)}"
 
-    def send() -> tuple[bytes, HubFile]:
+    def send() -> tuple[bytes, ObjectInfo]:
         with _session(os.getpid()).get(
             base, headers={"Range": f"bytes={start}-{start + length - 1}"}, auth=_auth(), stream=True, timeout=_TIMEOUTS
         ) as response:

@@ -5,16 +5,15 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from prepcli.errors import InputChangedError, UsageError, named, option, same_command
-from prepcli.storage.addresses import is_address
+from prepcli.storage import client
+from prepcli.storage.access import call
+from prepcli.storage.addresses import ObjectInfo, is_address
 from prepcli.storage.containers import Catalogue
 from prepcli.storage.one_name import are_one_file, folded
 from prepcli.storage.paths import AnyPath
-
-if TYPE_CHECKING:
-    from prepcli.storage.client import ObjectInfo
 
 Inputs = Iterable[str | AnyPath]
 
@@ -44,7 +43,7 @@ def state_of(file: str | AnyPath | int) -> FileState:
         found = os.fstat(file)
         return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
     if is_address(file):
-        return _state_of_object(str(file))
+        return state_of_info(call(client.object_info, str(file)))
     descriptor = os.open(str(file), os.O_RDONLY | os.O_CLOEXEC)
     try:
         return state_of(descriptor)
@@ -65,14 +64,7 @@ def _joined(states: list[FileState]) -> FileState:
     )
 
 
-def _state_of_object(address: str) -> FileState:
-    from prepcli.storage import client
-    from prepcli.storage.access import call
-
-    return state_of_info(call(client.object_info, address))
-
-
-def state_of_info(info: "ObjectInfo") -> FileState:
+def state_of_info(info: ObjectInfo) -> FileState:
     """The state of an object: a number from its ETag, which identifies the content, stands for the inode number."""
     etag = int.from_bytes(hashlib.sha256(info.etag.encode()).digest()[:7], "big")
     return FileState(info.num_bytes, info.mtime_ns, etag, etag)

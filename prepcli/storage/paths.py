@@ -12,8 +12,7 @@ from typing import IO, Any, Literal
 
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.addresses import AddressError, is_address, parse_address, restored
-from prepcli.storage.client import ObjectInfo
+from prepcli.storage.addresses import AddressError, ObjectInfo, is_address, parse_address, restored
 from prepcli.storage.ranges import open_object
 
 NUMBER = "[0-9]*"

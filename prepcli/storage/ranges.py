@@ -5,8 +5,8 @@ from typing import Any, BinaryIO
 
 from prepcli.storage import client
 from prepcli.storage.access import call
+from prepcli.storage.addresses import ObjectInfo
 from prepcli.storage.ahead import requested
-from prepcli.storage.client import ObjectInfo
 
 FIRST_BYTES = 256 << 10
 MAX_BYTES = 8 << 20

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from prepcli.storage import ahead, client, ranges
-from prepcli.storage.addresses import ByteRange
+from prepcli.storage.addresses import ByteRange, ObjectInfo
 from prepcli.storage.ahead import Wanted, beginning_of, files_ahead, piece_of, reading_ahead
-from prepcli.storage.client import ObjectInfo
 from prepcli.storage.ranges import FIRST_BYTES, MAX_BYTES, RangeFile
 
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from prepcli.storage import client
-from prepcli.storage.addresses import parse_address
-from prepcli.storage.client import ObjectInfo
+from prepcli.storage.addresses import ObjectInfo, parse_address
 from prepcli.storage.failures import StoreError, translated
 
 ADDRESS = "s3://bucket/audio_0.tar"

@@ -23,7 +23,7 @@ from prepcli.interface.calls import tell
 from prepcli.processes.owner import Owner, list_anew, owner_of
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.client import ObjectInfo
+from prepcli.storage.addresses import ObjectInfo
 from prepcli.storage.paths import AnyPath, StorePath
 
 State = os.stat_result | ObjectInfo

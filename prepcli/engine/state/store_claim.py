@@ -19,7 +19,7 @@ from prepcli.errors import PrepcliError, UsageError, option, same_command
 from prepcli.processes.owner import REPEAT_SECONDS
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.client import ObjectInfo
+from prepcli.storage.addresses import ObjectInfo
 from prepcli.storage.paths import StorePath
 
 _CANDIDATE, _HELD = ".candidate", ".held"

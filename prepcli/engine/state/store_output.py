@@ -7,8 +7,7 @@ from pathlib import Path
 
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.addresses import parse_address
-from prepcli.storage.client import ObjectInfo
+from prepcli.storage.addresses import ObjectInfo, parse_address
 from prepcli.storage.paths import AnyPath, StorePath, globbed, matching
 
 _checked: set[StorePath] = set()

@@ -12,7 +12,7 @@ from prepcli.engine.state.store_claim import Claim, StoreClaim
 from prepcli.errors import UsageError
 from prepcli.processes.owner import REPEAT_SECONDS
 from prepcli.storage import client
-from prepcli.storage.client import ObjectInfo
+from prepcli.storage.addresses import ObjectInfo
 from prepcli.storage.paths import StorePath
 
 FOLDER = "s3://bucket/out.prepcli/claims"
