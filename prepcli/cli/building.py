@@ -69,7 +69,7 @@ def print_json(document: Any) -> None:
 def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
     """Print the states until no run is active or waiting; returns the exit code."""
     from prepcli.commands.status.command import status
-    from prepcli.engine.run.status_text import HEAD, NUM_WORDS, overview, row
+    from prepcli.engine.run.status import HEAD, NUM_WORDS, overview, row
 
     shown: list[list[str]] = []
     while True:
