@@ -12,10 +12,9 @@ from prepcli.commands.blend.nodes import Node
 from prepcli.engine.publishing.publish import read_marker
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status
-from prepcli.engine.state.file_output import workspace_of
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.versions import version_roots
-from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio
 from prepcli.formats.names import check_loadable, path_in

@@ -22,8 +22,7 @@ from prepcli.commands.filter.report import FilterReport, table_of, write_page
 from prepcli.commands.inspect.outputs import PAGE, check_output
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job, temporary_workspace
-from prepcli.engine.state.file_output import FileWorkspace, real_file
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.jobs.selection import SelectionContents, SelectionJob, SelectionPlan, Treatment, left_out

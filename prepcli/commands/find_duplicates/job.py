@@ -24,9 +24,8 @@ from prepcli.commands.find_duplicates.twins import Twins, by_duration
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.starting import revisions_of
-from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, even_bounds, units_of
 from prepcli.manifest.normal_text import normal_text

@@ -18,9 +18,8 @@ from prepcli.commands.fix_durations.options import FixDurations
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.names import path_in
 from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob, SliceWriter

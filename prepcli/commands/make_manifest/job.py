@@ -29,9 +29,8 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import InputFile, Plan
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.names import absolute_folder
 from prepcli.interface.options import settings_of

@@ -16,9 +16,8 @@ from prepcli.commands.prepare_texts.options import PrepareTexts
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan, input_file
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.interface.options import settings_of

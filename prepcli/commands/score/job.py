@@ -16,9 +16,8 @@ from prepcli.commands.score.text import language_of, text_measures
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.state.file_output import FileWorkspace, real_file
 from prepcli.engine.state.plan import Plan
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import UsageError
 from prepcli.formats.names import absolute_folder
 from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of

@@ -14,13 +14,12 @@ from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_runni
 from prepcli.engine.ranks.stages import StageProgress, stage_of
 from prepcli.engine.ranks.stealing import units_in_hand
 from prepcli.engine.run.report import Report, retry_line
-from prepcli.engine.state.file_output import workspace_of
 from prepcli.engine.state.plan import FINISH_UNIT
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.versions import version_roots
 from prepcli.engine.state.work_folder import work_folder
-from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import UsageError, option
 from prepcli.interface.printing import aligned, as_text, printable_command
 from prepcli.processes.owner import REPEAT_SECONDS

@@ -109,7 +109,7 @@ class StoredPlan(msgspec.Struct):
 
     `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
     the folder, `out` the absolute path of OUT at that time. `knows_seconds` is that of the plan. `writes_file`: OUT is
-    a file (`prepcli.engine.state.file_output`). The file with the units (`prepcli.engine.state.stored_units`) has
+    a file (`prepcli.engine.state.workspace`). The file with the units (`prepcli.engine.state.stored_units`) has
     `units_bytes` bytes. `revisions`: the commits of data sets on the hub, by their addresses.
     """
 

@@ -9,7 +9,7 @@ import pytest
 
 from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.planning import Planning
-from prepcli.engine.state.file_output import FileWorkspace
+from prepcli.engine.state.workspace import FileWorkspace
 from prepcli.errors import UsageError
 from prepcli.jobs.selection import SelectionPlan
 from prepcli.manifest import scan
