@@ -1,5 +1,6 @@
 """The status of a run, from the files next to its output: progress, slowest rank, and how to continue."""
 
+import shlex
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -10,8 +11,9 @@ import msgspec
 
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import asked_for, commonest, num_retryable
+from prepcli.engine.ranks.claims import CLAIMS, owners
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
-from prepcli.engine.ranks.stages import StageProgress, stage_of
+from prepcli.engine.ranks.stages import STAGE_FILE, Stage
 from prepcli.engine.ranks.stealing import units_in_hand
 from prepcli.engine.run.report import Report, retry_line
 from prepcli.engine.state.plan import FINISH_UNIT
@@ -22,7 +24,7 @@ from prepcli.engine.state.work_folder import work_folder
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import UsageError, option
 from prepcli.interface.printing import aligned, as_text, printable_command
-from prepcli.processes.owner import REPEAT_SECONDS
+from prepcli.processes.owner import REPEAT_SECONDS, last_change
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath
 
@@ -106,10 +108,9 @@ def read_status(workspace: Workspace) -> Status:
         UsageError: there is no state of a run next to this output.
     """
     plan = find_plan(workspace)
-    stage = stage_of(workspace) if plan is None else None
-    if stage is not None:
-        return _planning(workspace, stage)
     if plan is None:
+        if (planning := _planning(workspace)) is not None:
+            return planning
         advice = "the OUT of a run"
         if is_address(workspace.named):
             work_dir = option("--work-dir")
@@ -170,16 +171,26 @@ def read_status(workspace: Workspace) -> Status:
     )
 
 
-def _planning(workspace: Workspace, stage: StageProgress) -> Status:
-    """The status of a run that has no plan yet."""
+def _planning(workspace: Workspace) -> Status | None:
+    """The status of a run that has no plan yet, by its newest stage; None if there is none."""
+    newest = max(workspace.index.glob(f"*/{STAGE_FILE}"), key=last_change, default=None)
+    stage = None if newest is None else read_document(newest, Stage)
+    if newest is None or stage is None:
+        return None
+    num_done = len(list(newest.parent.glob(stage.results)))
+    in_hand: dict[int, list[str]] = {}
+    for task, (rank, owner) in sorted(owners(newest.parent / CLAIMS).items()):
+        if not workspace.life.has_ended(owner, REPEAT_SECONDS):
+            in_hand.setdefault(rank, []).append(task)
+    words = shlex.split(stage.run_with)
     return Status(
         str(workspace.named),
-        command=stage.command,
-        state="planning" if stage.is_alive else "stopped",
-        ranks=[RankStatus(rank, "running", working_on=tasks) for rank, tasks in sorted(stage.in_hand.items())],
-        continue_with=stage.continue_with,
+        command=words[1] if words[:1] == ["prepcli"] and len(words) > 1 else "-",
+        state="planning" if workspace.life.others(REPEAT_SECONDS) else "stopped",
+        ranks=[RankStatus(rank, "running", working_on=tasks) for rank, tasks in sorted(in_hand.items())],
+        continue_with=f"cd {shlex.quote(stage.run_in)} && {stage.run_with}",
         stage=stage.doing,
-        stage_done=stage.done,
+        stage_done=num_done,
         stage_total=stage.total,
     )
 
