@@ -144,10 +144,7 @@ def map_refusing_crashes(
 ) -> Iterator[Result]:
     """`map_in_order`, but even a single process is a worker process; `take_in_hand` rejects audio that crashed one.
 
-    Args:
-        function: a module-level function that calls `take_in_hand` with the audio before it is read.
-        tasks: its arguments.
-        num_workers: the maximum number of worker processes.
+    `function` calls `take_in_hand` with the audio before it is read.
 
     Raises:
         IncompleteError: a worker was killed, or workers crash for a reason that no note shows.

@@ -54,11 +54,7 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     An exception that is not a `PrepcliError` is a bug or a fault of the machine: its traceback is kept in
     `OUT.prepcli/traceback_<rank>.txt`, and the run can be continued.
 
-    Args:
-        job: the job.
-        workspace: the output.
-        options: the options of the run, none of which shapes the output.
-        after: called with the report of a finished run, unless this is a rank that a command has started itself.
+    `after` is called with the report of a finished run, unless this is a rank that a command has started itself.
 
     Raises:
         UsageError: the output is of other inputs, settings or commands, or the state folder of a run.
@@ -416,12 +412,6 @@ def _dry_run_facts(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
 
 def dry_run_report(job: AnyJob, out: AnyPath, rank: Rank, budget: Budget | None = None) -> Report:
     """The plan as a report, with all of it in `details`; nothing is written.
-
-    Args:
-        job: the job.
-        out: the output.
-        rank: the rank of this process, and the number of ranks.
-        budget: the number of rejects that are allowed.
 
     Raises:
         UsageError: the inputs or the options cannot work, or audio is missing.

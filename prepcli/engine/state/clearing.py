@@ -125,11 +125,7 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None
     Only one process clears at a time; others wait. If a process is stopped while it clears, and continues after another
     one has taken over, it removes new files: therefore it counts as dead only after `DELETE_SECONDS`.
 
-    Args:
-        workspace: the workspace of the output.
-        job: the job that starts again.
-        plan: the plan of the job.
-        cleared: a file that exists when the output is cleared, if it is cleared by one of several ranks.
+    `cleared`: a file that exists when the output is cleared, if it is cleared by one of several ranks.
     """
     workspace.root.mkdir(parents=True, exist_ok=True)
     claims = Claims(workspace.root / CLAIMS, workspace.rank.rank, workspace.life, DELETE_SECONDS)
