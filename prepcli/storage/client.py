@@ -5,7 +5,7 @@ Data sets on the Hugging Face hub are read by `prepcli.storage.hub`, all other o
 obstore runs requests in its own threads, which do not survive a fork: a process that uses this module must not fork
 workers afterwards.
 
-An object of up to `PART_BYTES` is sent in one request when it is complete, a longer one in parts while it is written.
+An object of up to `PART_BYTES` is sent in one request (`put_file`), a longer one in parts while it is written.
 """
 
 import contextlib
@@ -14,7 +14,6 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -284,44 +283,41 @@ def delete_objects(texts: Sequence[str]) -> None:
             _request(addresses[0], lambda store: obstore.delete(store, [address.key for address in addresses]))
 
 
-@dataclass
-class _Upload:
-    """An upload: the bytes that wait to be sent and, if there were more than a part, obstore's file for the parts."""
+def put_file(text: str, data: bytes, num_bytes: int) -> str:
+    """Write an object of up to a part in one request; returns its ETag, and raises as `finish_upload` does."""
+    etag = put_object(text, data)
+    import hashlib  # imported for stores only: loading OpenSSL takes 3 ms
 
-    address: Address
-    waiting: list[bytes] = field(default_factory=list)
-    num_waiting: int = 0
-    file: "WritableFile | None" = None
+    if len(data) == num_bytes and etag == hashlib.md5(data, usedforsecurity=False).hexdigest():
+        return etag  # the store computed it from the received bytes; if it differs, check the object
+    return _etag_of_size(text, num_bytes)
 
 
-_uploads: dict[int, _Upload] = {}
+def _etag_of_size(text: str, num_bytes: int) -> str:
+    found = object_info(text)
+    if found.num_bytes != num_bytes:
+        raise StoreError(f"{text} has {found.num_bytes:,} bytes at the store, but {num_bytes:,} were sent")
+    return found.etag
+
+
+_uploads: "dict[int, tuple[Address, WritableFile]]" = {}
+"""Uploads in parts: the address, and obstore's file for the parts."""
 
 
 def open_upload(text: str) -> int:
-    """Begin an upload and return its number; the object appears, whole, with `finish_upload`."""
+    """Begin an upload in parts and return its number; the object appears, whole, with `finish_upload`."""
+    obstore = obstore_package()
+
+    address = parse_address(text)
+    file = obstore.open_writer(store_of(address), address.key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
     number = next(_numbers)
-    _uploads[number] = _Upload(parse_address(text))
+    _uploads[number] = address, file
     return number
 
 
 def write_upload(number: int, data: bytes) -> None:
     """Append to an upload; raises as `object_info` does."""
-    upload = _uploads[number]
-    upload.waiting.append(data)
-    upload.num_waiting += len(data)
-    if upload.file is not None or upload.num_waiting > PART_BYTES:
-        _send_parts(upload)
-
-
-def _send_parts(upload: _Upload) -> None:
-    address = upload.address
-    data, upload.waiting, upload.num_waiting = b"".join(upload.waiting), [], 0
-    if upload.file is None:
-        import obstore
-
-        store = store_of(address)
-        upload.file = obstore.open_writer(store, address.key, buffer_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
-    file = upload.file
+    address, file = _uploads[number]
     _translating(address, lambda: file.write(data))
 
 
@@ -332,31 +328,19 @@ def finish_upload(number: int, num_bytes: int) -> str:
         StoreError: the object has another size than `num_bytes`.
         Exception: as `object_info` does.
     """
-    address, file = _uploads[number].address, _uploads[number].file
-    if file is None:
-        data = b"".join(_uploads[number].waiting)
-        etag = put_object(str(address), data)
-        import hashlib  # imported for stores only: loading OpenSSL takes 3 ms
-
-        if len(data) == num_bytes and etag == hashlib.md5(data, usedforsecurity=False).hexdigest():
-            del _uploads[number]
-            return etag  # the store computed it from the received bytes; if it differs, check the object
-    else:
-        _translating(address, file.close)
+    address, file = _uploads[number]
+    _translating(address, file.close)
     del _uploads[number]
-    found = object_info(str(address))
-    if found.num_bytes != num_bytes:
-        raise StoreError(f"{address} has {found.num_bytes:,} bytes at the store, but {num_bytes:,} were sent")
-    return found.etag
+    return _etag_of_size(str(address), num_bytes)
 
 
 def abort_upload(number: int) -> None:
     """Abort an upload and remove its parts if the store answers; nothing for an upload that has ended."""
-    found = _uploads.pop(number, None)
-    if found is None or found.file is None or found.file.closed():
+    _, file = _uploads.pop(number, (None, None))
+    if file is None or file.closed():
         return
     try:
-        found.file.__exit__(InterruptedError, InterruptedError(), None)
+        file.__exit__(InterruptedError, InterruptedError(), None)
     except Exception:  # the parts stay until the store's lifecycle rule removes them
         return
 

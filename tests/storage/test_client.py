@@ -1,10 +1,11 @@
 """Requests without a store: which are repeated, and that what has arrived is compared with what was sent."""
 
 import hashlib
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
+from prepcli.engine.publishing import output_files
 from prepcli.storage import client
 from prepcli.storage.addresses import ObjectInfo, parse_address
 from prepcli.storage.failures import StoreError, translated
@@ -33,41 +34,70 @@ class Parts:
         self.aborted_by = kind
 
 
-def uploaded(data: bytes, in_parts: bool) -> int:
+@pytest.fixture(autouse=True)
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[Parts]:
+    """The files of all uploads in parts."""
+    made: list[Parts] = []
+
+    def open_writer(*_: object, **__: object) -> Parts:
+        made.append(Parts())
+        return made[-1]
+
+    monkeypatch.setattr(client, "obstore_package", lambda: SimpleNamespace(open_writer=open_writer))
+    monkeypatch.setattr(client, "store_of", lambda _: None)
+    return made
+
+
+def uploaded(data: bytes) -> int:
     number = client.open_upload(ADDRESS)
     client.write_upload(number, data)
-    if in_parts:
-        client._uploads[number].file = Parts()  # type: ignore[assignment]
     return number
 
 
 @pytest.mark.parametrize("found", [999, 1001])
 def test_an_object_of_another_size_is_an_error(found: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for in_parts in (True, False):
+    monkeypatch.setattr(client, "put_object", lambda text, data: "of another kind")
+    for send in (
+        lambda: client.put_file(ADDRESS, bytes(1000), 1000),
+        lambda: client.finish_upload(uploaded(bytes(1000)), 1000),
+    ):
         sizes = iter((found, 1000))
-        monkeypatch.setattr(client, "put_object", lambda text, data: "of another kind")
         monkeypatch.setattr(client, "object_info", lambda text, sizes=sizes: ObjectInfo(text, next(sizes), 0, "etag"))
         with pytest.raises(StoreError, match=rf"{ADDRESS} has {found:,} bytes at the store, but 1,000 were sent"):
-            client.finish_upload(uploaded(bytes(1000), in_parts), 1000)
-        assert client.finish_upload(uploaded(bytes(1000), in_parts), 1000) == "etag"
+            send()
+        assert send() == "etag"
     assert not client._uploads
 
 
-def test_all_that_is_written_after_the_first_part_is_sent() -> None:
-    number = uploaded(b"a", in_parts=True)
-    parts: Any = client._uploads[number].file
-    for data in (b"b", b"c"):
-        client.write_upload(number, data)
-    client.abort_upload(number)
-    assert parts.written == b"abc"
+def test_all_that_is_written_is_sent(parts: list[Parts], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one request up to a part, then in parts."""
+    sent: list[bytes] = []
+    monkeypatch.setattr(client, "PART_BYTES", 3)
+
+    def put(text: str, data: bytes) -> str:
+        sent.append(data)
+        return "etag"
+
+    monkeypatch.setattr(client, "put_object", put)
+    monkeypatch.setattr(output_files, "call", lambda function, *arguments: function(*arguments))
+    monkeypatch.setattr(output_files, "SENT_BYTES", 2)
+    for content, pieces in ((b"abc", 0), (b"abcdefgh", 1)):
+        file = output_files.UploadedFile(ADDRESS)
+        for one in content:
+            file.write(bytes([one]))
+        assert (file.close().num_bytes, len(parts)) == (len(content), pieces)
+        info = ObjectInfo(ADDRESS, len(content), 0, "e")
+        monkeypatch.setattr(client, "object_info", lambda text, info=info: info)
+        assert file.publish() == "e"
+        file.discard()
+    assert (sent, parts[0].written, parts[0].is_closed, parts[0].aborted_by) == ([b"abc"], b"abcdefgh", True, None)
 
 
 def test_an_etag_that_is_the_md5_of_what_was_sent_needs_no_further_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an object in one request: the store has computed it from what has arrived."""
     monkeypatch.setattr(client, "put_object", lambda text, data: hashlib.md5(data).hexdigest())
     monkeypatch.setattr(client, "object_info", None)
-    assert client.finish_upload(uploaded(b"hello", False), 5) == "5d41402abc4b2a76b9719d911017c592"
-    assert not client._uploads
+    assert client.put_file(ADDRESS, b"hello", 5) == "5d41402abc4b2a76b9719d911017c592"
 
 
 def test_the_size_counts_even_if_the_etag_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,18 +105,17 @@ def test_the_size_counts_even_if_the_etag_is_right(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(client, "put_object", lambda text, data: hashlib.md5(data).hexdigest())
     monkeypatch.setattr(client, "object_info", lambda text: ObjectInfo(text, 5, 0, "etag"))
     with pytest.raises(StoreError, match="has 5 bytes at the store, but 6 were sent"):
-        client.finish_upload(uploaded(b"hello", False), 6)
+        client.put_file(ADDRESS, b"hello", 6)
 
 
-def test_only_an_upload_that_was_not_finished_is_aborted() -> None:
+def test_only_an_upload_that_was_not_finished_is_aborted(parts: list[Parts]) -> None:
     """obstore removes the parts of a file that is left by an exception."""
     for is_finished in (False, True):
-        number = uploaded(bytes(1000), in_parts=True)
-        parts: Any = client._uploads[number].file
-        parts.is_closed = is_finished
+        number = uploaded(bytes(1000))
+        parts[-1].is_closed = is_finished
         for _ in range(2):  # another time is nothing
             client.abort_upload(number)
-        assert parts.aborted_by is (None if is_finished else InterruptedError)
+        assert parts[-1].aborted_by is (None if is_finished else InterruptedError)
     assert not client._uploads
 
 

@@ -20,7 +20,7 @@ WRITTEN_BYTES = 1 << 20
 MAX_PARTS = 512
 """Maximum number of pieces per write; Linux allows 1,024."""
 SENT_BYTES = 1 << 20
-"""Bytes of an upload that are collected before they are sent."""
+"""Bytes of an upload in parts that are collected before they are sent."""
 
 
 class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -125,10 +125,11 @@ class HashedFile:
 
 
 class UploadedFile:
-    """An object of a store being written: its parts are sent during writing, and it appears when it is published."""
+    """An object of a store being written. The parts of a long one are sent meanwhile; it appears when published."""
 
     def __init__(self, address: str) -> None:
-        self._upload = call(client.open_upload, address)
+        self._address = address
+        self._upload: int | None = None  # the number of the upload in parts
         self._hash = hashlib.sha256()
         self._waiting: list[bytes | memoryview] = []
         self._num_waiting = 0
@@ -140,28 +141,32 @@ class UploadedFile:
         self.num_bytes += len(data)
         self._waiting.append(bytes(data))
         self._num_waiting += len(data)
-        if self._num_waiting >= SENT_BYTES:
+        if self._num_waiting > (client.PART_BYTES if self._upload is None else SENT_BYTES):
             self._send()
         return len(data)
 
     def _send(self) -> None:
-        data = b"".join(self._waiting)
+        if self._upload is None:
+            self._upload = call(client.open_upload, self._address)
+        call(client.write_upload, self._upload, b"".join(self._waiting))
         self._waiting, self._num_waiting = [], 0
-        if data:
-            call(client.write_upload, self._upload, data)
 
     def close(self) -> PublishedFile:
-        """Send the remaining bytes, and return the facts about the object; it does not appear yet."""
-        self._send()
+        """Send the remaining bytes of a long object, and return the facts about it; it does not appear yet."""
+        if self._upload is not None and self._waiting:
+            self._send()
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)
 
     def publish(self) -> str:
         """Complete the upload: the object appears, or replaces an earlier object."""
+        if self._upload is None:
+            return call(client.put_file, self._address, b"".join(self._waiting), self.num_bytes)
         return call(client.finish_upload, self._upload, self.num_bytes)
 
     def discard(self) -> None:
         """Abort the upload, unless it was published."""
-        call(client.abort_upload, self._upload)
+        if self._upload is not None:
+            call(client.abort_upload, self._upload)
 
 
 OutputFile = HashedFile | UploadedFile
