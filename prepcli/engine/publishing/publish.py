@@ -62,7 +62,7 @@ class UnitWriter:
 
     Files are renamed in the order in which they were opened: open the file by which readers find a shard (its manifest,
     its cuts) last. Files of `add_after` follow, and then the marker. Without the marker the unit is done again; leaving
-    the context without `publish` removes all files.
+    the context without `publish` removes all files. `folder` is the temporary directory.
 
     Examples:
         with UnitWriter(workspace, digest, unit) as writer:
@@ -77,7 +77,7 @@ class UnitWriter:
         self._digest = digest
         self.unit = unit
         self._started = time.monotonic()
-        self._tmp = workspace.make_tmp(unit.id)
+        self.folder = workspace.make_tmp(unit.id)
         self._files: dict[str, OutputFile] = {}
         self._after: dict[str, bytes | memoryview] = {}
         self._work_files: dict[str, HashedFile] = {}
@@ -88,11 +88,6 @@ class UnitWriter:
         self.extra: Counter[str] = Counter()
         self.notes: list[str] = []
 
-    @property
-    def folder(self) -> Path:
-        """The temporary directory."""
-        return self._tmp
-
     def open(self, name: str) -> OutputFile:
         """Open a new file that will become `OUT/name`."""
         target = self.workspace.out / name
@@ -101,7 +96,7 @@ class UnitWriter:
             if isinstance(target, StorePath):
                 file = UploadedFile(str(target))
             else:
-                file = HashedFile(self._tmp / f"{len(self._files)}.out", target)
+                file = HashedFile(self.folder / f"{len(self._files)}.out", target)
             self._files[name] = file
         return file
 
@@ -122,7 +117,7 @@ class UnitWriter:
 
     def open_part(self, name: str) -> HashedFile:
         """Open a new file that will become `OUT.prepcli/name`, for the job's finishing merge."""
-        draft = self._tmp / f"{len(self._work_files)}.part"
+        draft = self.folder / f"{len(self._work_files)}.part"
         file = self._work_files[name] = HashedFile(draft, self.workspace.root / name)
         return file
 
@@ -276,7 +271,7 @@ class UnitWriter:
         with no_interruption():  # an interruption would leave a part of the files
             for file in (*self._files.values(), *self._work_files.values()):
                 file.discard()
-            self.workspace.remove_tmp(self._tmp)
+            self.workspace.remove_tmp(self.folder)
 
 
 def _close_all(files: Mapping[str, OutputFile]) -> dict[str, PublishedFile]:

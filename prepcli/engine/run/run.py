@@ -21,7 +21,7 @@ from prepcli.engine.run.share import do_share, drop_markers
 from prepcli.engine.run.starting import check_inputs, check_sample, claim_output, refuse_other_command
 from prepcli.engine.state.clearing import clear_refused
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
-from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, Unit, pack, plan_digest, spread
+from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, Unit, max_over_mean, pack, plan_digest
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import (
@@ -383,7 +383,7 @@ def _dry_run_facts(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
 
     If the plan does not know seconds, these are None, and the records of each rank are there instead.
     """
-    world_spread = spread(pack(plan.units, rank.world_size))
+    costs = [sum(unit.cost for unit in share) for share in pack(plan.units, rank.world_size)]
     largest = max(plan.units, key=lambda unit: unit.cost, default=None)
     document: dict[str, Any] = {
         "command": job.command,
@@ -396,9 +396,9 @@ def _dry_run_facts(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
         "seconds": round(plan.total_cost, 3) if plan.knows_seconds else None,
         "hours": round(plan.total_cost / 3600, 3) if plan.knows_seconds else None,
         "world_size": rank.world_size,
-        "seconds_per_rank": [round(cost, 3) for cost in world_spread.costs] if plan.knows_seconds else None,
-        "records_per_rank": None if plan.knows_seconds else [int(cost) for cost in world_spread.costs],
-        "spread_max_over_mean": round(world_spread.max_over_mean, 4),
+        "seconds_per_rank": [round(cost, 3) for cost in costs] if plan.knows_seconds else None,
+        "records_per_rank": None if plan.knows_seconds else [int(cost) for cost in costs],
+        "spread_max_over_mean": round(max_over_mean(costs), 4),
         "notes": list(plan.notes),
     }
     if largest is not None and rank.world_size > 1 and largest.cost > plan.total_cost / rank.world_size:

@@ -4,7 +4,7 @@ import hashlib
 import heapq
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -212,16 +212,7 @@ def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
     return bins
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The balance of the ranks: the cost of the units of each, and the largest share divided by the mean share."""
-
-    costs: list[float]
-    max_over_mean: float
-
-
-def spread(shares: Iterable[Sequence[Unit]]) -> Spread:
-    """The balance of the shares: a `max_over_mean` of 1.0 is perfect; at 2.0 the ranks are idle half of the time."""
-    costs = [sum(unit.cost for unit in share) for share in shares]
+def max_over_mean(costs: Sequence[float]) -> float:
+    """The balance of shares with these costs: 1.0 is perfect; at 2.0 the ranks are idle half of the time."""
     mean = sum(costs) / len(costs)
-    return Spread(costs, max(costs) / mean if mean else 1.0)
+    return max(costs) / mean if mean else 1.0

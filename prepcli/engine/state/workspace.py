@@ -8,6 +8,7 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -87,7 +88,7 @@ class Workspace:
         devices: dict[Path, int] = {}
         for directory in (*local, self.done, self.progress, self.tmp, self.launches):
             try:
-                devices[directory] = _try_to_write(directory)
+                devices[directory] = while_others_remove(partial(_device_of_new_file, directory))
             except OSError as error:
                 why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
                 ours = isinstance(error, FileExistsError) and directory.parent == self.root
@@ -205,7 +206,7 @@ class Workspace:
             if state_of(self.plan_file) == before:
                 return
             # While another command clears, a late rank of this run may have written the plan again.
-            is_cleared = self._is_being_cleared()
+            is_cleared = read_document(self.clearing_file, dict[str, Any]) is not None
             now, plan = state_of(self.plan_file), read_document(self.plan_file, StoredPlan)
             if not is_cleared and plan is not None and plan.digest == digest:
                 self._claimed = (digest, now)
@@ -214,12 +215,6 @@ class Workspace:
             f"another command has started again in {self.out} ({option('--overwrite')}) during this run, which has "
             "stopped; let one of them run alone"
         )
-
-    def _is_being_cleared(self) -> bool:
-        with contextlib.suppress(FileNotFoundError):
-            state_of(self.clearing_file)
-            return True
-        return False
 
 
 class FileWorkspace(Workspace):
@@ -246,21 +241,12 @@ def workspace_of(out: AnyPath, work_dir: Path | None = None) -> Workspace:
     return FileWorkspace(out) if isinstance(out, Path) and plan is not None and plan.writes_file else workspace
 
 
-def _try_to_write(folder: Path) -> int:
-    """Make a folder, and in it a file that is removed again; returns the device of the file."""
-
-    def attempt() -> int:
-        folder.mkdir(parents=True, exist_ok=True)
-        return _device_of_new_file(folder)
-
-    return while_others_remove(attempt)
-
-
 def _device_of_new_file(folder: Path) -> int:
-    """Make a file without a name or, if the file system cannot do that, one with a fixed name.
+    """Make a folder, and in it a file without a name or, if the file system cannot do that, with a fixed name.
 
     If a process is killed at this moment, the file may stay; the next process removes it.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     probe: Path | None = None
     try:
         file = os.open(folder, getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC, 0o600)

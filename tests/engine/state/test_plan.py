@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from prepcli.engine.state.plan import InputFile, Plan, Unit, pack, plan_digest, spread
+from prepcli.engine.state.plan import InputFile, Plan, Unit, max_over_mean, pack, plan_digest
 
 
 def _units(costs: list[float]) -> list[Unit]:
@@ -43,8 +43,8 @@ def test_more_bins_than_units_leaves_empty_bins() -> None:
 
 
 def test_spread() -> None:
-    assert spread([_units([3]), _units([1])]).max_over_mean == 1.5
-    assert spread([[], []]).max_over_mean == 1.0
+    assert max_over_mean([3, 1]) == 1.5
+    assert max_over_mean([0, 0]) == 1.0
 
 
 def test_digest_covers_settings_inputs_and_units_but_no_paths() -> None:
