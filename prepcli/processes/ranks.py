@@ -34,10 +34,6 @@ class Rank:
     restarts: int = 0
     job_id: str | None = None
 
-    def __str__(self) -> str:
-        launch = f", launch {self.launch_id}" if self.launch_id else ""
-        return f"rank {self.rank} of {self.world_size} (launcher: {self.launcher}{launch})"
-
 
 def _of_step(environ: Environ, rank: Rank) -> Rank:
     restarts = _integer(environ, "SLURM_RESTART_COUNT") or 0
