@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 from prepcli.errors import InputChangedError, PrepcliError, UsageError, same_command
 from prepcli.storage.addresses import Address, ObjectInfo
 from prepcli.storage.failures import StoreError, message_of, missing_object, retried
+from prepcli.storage.transfer import is_web_address
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session
@@ -43,12 +44,7 @@ def endpoint() -> str:
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise UsageError("hf:// needs the hub, but HF_HUB_OFFLINE is set: unset it, or download the data set first")
     text = (os.environ.get("HF_ENDPOINT") or _PUBLIC).rstrip("/")
-    try:
-        parts = urlsplit(text)
-        is_wrong = parts.scheme not in ("http", "https") or "@" in text or not parts.hostname or parts.port == 0
-    except ValueError:  # the port is not a number, or a bracket is missing
-        is_wrong = True
-    if is_wrong:
+    if "@" in text or not is_web_address(text):
         raise UsageError("HF_ENDPOINT must be the address of a hub, such as https://huggingface.co")
     return text
 

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator
 
 def folded(name: str) -> str:
     """The name without differences that some file systems ignore: case, and whether `é` is one code point or two."""
-    return name if name.isascii() and name.islower() else unicodedata.normalize("NFC", _composed(name).casefold())
-
-
-def _composed(name: str) -> str:
-    return name if name.isascii() else unicodedata.normalize("NFC", name)
+    if name.isascii():
+        return name.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 OTHER_FORM = "a name that looks the same is there, in another form of Unicode (NFC or NFD)"

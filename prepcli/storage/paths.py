@@ -6,7 +6,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
-from functools import lru_cache, total_ordering
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
@@ -19,7 +19,6 @@ NUMBER = "[0-9]*"
 """In a glob: a number of one or more digits. `Path.glob` alone would match `audio_1b.tar` with `audio_[0-9]*.tar`."""
 
 
-@total_ordering
 class StorePath:
     """The path of an object or a prefix, with the operations of a store: read, list and remove.
 

@@ -202,14 +202,14 @@ def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> Non
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUTS) as response:
             _receive(response, url, part, progress)
     except ValueError as error:  # requests has no common class of errors for addresses
-        if isinstance(error, InvalidProxyURL) or not _is_address(url):
+        if isinstance(error, InvalidProxyURL) or not is_web_address(url):
             raise UsageError(f"{url} is not an address to fetch from: {error}") from error
         raise FetchError(f"it leads to an address that cannot be used: {error}") from error
     except (requests.RequestException, HTTPError) as error:
         raise _BrokenOffError(message_of(error)) from error
 
 
-def _is_address(url: str) -> bool:
+def is_web_address(url: str) -> bool:
     """Whether this is the address of a web server; whether the server exists is not checked."""
     try:
         parts = urlsplit(url)

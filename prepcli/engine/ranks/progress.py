@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import resource
 import socket
 import struct
 import time
@@ -47,7 +46,6 @@ class RankProgress(msgspec.Struct):
     seconds_total: float = 0.0
     seconds_done: float = 0.0
     rejects: int = 0
-    max_rss_mb: float = 0.0
     message: str = ""
     place: str = ""
     process_started: int = 0
@@ -141,9 +139,6 @@ class Reporter:
         if force or now - self._last_file >= FILE_INTERVAL:
             self._last_file = now
             self.own.updated = time.time()
-            # Linux measures ru_maxrss in KiB; children include workers that have ended.
-            usage = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-            self.own.max_rss_mb = round(max(usage) / 1024, 1)
             write_json(progress_file(self._workspace, self._rank.rank), self.own, durable=False)
         if self._bar is not None:
             ranks = self._ranks()
