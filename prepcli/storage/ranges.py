@@ -48,10 +48,6 @@ class RangeFile(io.RawIOBase):
         """Return True."""
         return True
 
-    def tell(self) -> int:
-        """The position in bytes."""
-        return self._at
-
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Move to a position; nothing is requested."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.info.num_bytes}[whence]

@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 
-from prepcli.engine.publishing.publish import AccountingError, Marker
+from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
 from prepcli.engine.publishing.rejects import Budget, asked_for, first_if_all_alike, num_retryable
-from prepcli.engine.state.plan import AnyPlan
+from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan
+from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, option
 from prepcli.interface.calls import command_line
 from prepcli.interface.printing import as_text, printable_command
@@ -120,6 +122,13 @@ def build_report(
             f"{report.records_in} records in, but {report.records_out} out and {report.rejects} rejected"
         )
     return report
+
+
+def finished_report(workspace: Workspace, digest: str, sizes: OutputSizes | None = None) -> Report | None:
+    """The report of a run with this digest whose units are all done and merged; None if it is not finished."""
+    report = read_document(workspace.report_file, Report)
+    merged = read_marker(workspace, FINISH_UNIT, digest, sizes)
+    return report if report is not None and report.digest == digest and merged is not None else None
 
 
 def judge(report: Report, budget: Budget) -> None:

@@ -16,7 +16,7 @@ from prepcli.engine.ranks.launch import has_agreed, has_done, note_done, shares
 from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
 from prepcli.engine.ranks.stealing import Crew, remove_dead_claims
 from prepcli.engine.run.job import AnyJob, RunOptions
-from prepcli.engine.run.report import Report, build_report, judge, too_many
+from prepcli.engine.run.report import Report, build_report, finished_report, judge, too_many
 from prepcli.engine.run.share import do_share, drop_markers
 from prepcli.engine.run.starting import check_inputs, check_sample, claim_output, refuse_other_command
 from prepcli.engine.state.clearing import clear_refused
@@ -209,11 +209,8 @@ class Run:
         return self._is_finished(self.workspace.found)
 
     def _is_finished(self, sizes: OutputSizes | None = None) -> bool:
-        if len(self.markers) < len(self.plan.units):
-            return False
-        report = read_document(self.workspace.report_file, Report)
-        merged = read_marker(self.workspace, FINISH_UNIT, self.digest, sizes)
-        return report is not None and report.digest == self.digest and merged is not None
+        is_done = len(self.markers) == len(self.plan.units)
+        return is_done and finished_report(self.workspace, self.digest, sizes) is not None
 
     def _warn_if_running(self) -> None:
         other = is_running_elsewhere(self.workspace, self.options.rank)

@@ -15,8 +15,7 @@ from prepcli.engine.ranks.claims import CLAIMS, owners
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
 from prepcli.engine.ranks.stages import STAGE_FILE, Stage
 from prepcli.engine.ranks.stealing import units_in_hand
-from prepcli.engine.run.report import Report, retry_line
-from prepcli.engine.state.plan import FINISH_UNIT
+from prepcli.engine.run.report import finished_report, retry_line
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.versions import version_roots
@@ -129,10 +128,8 @@ def read_status(workspace: Workspace) -> Status:
         rejects.update(marker.rejects)
     running = [rank for rank in ranks if is_running(workspace, rank)]
     missing = [unit_id for unit_id, marker in found.items() if marker is None]
-    report = read_document(workspace.report_file, Report)
-    merged = read_marker(workspace, FINISH_UNIT, plan.digest) if not missing else None
-    finished = merged is not None and report is not None and report.digest == plan.digest
-    if finished:
+    report = None if missing else finished_report(workspace, plan.digest)
+    if report is not None:
         state = "finished"
     elif running or workspace.life.others(REPEAT_SECONDS, plan.digest):
         state = "running" if running or missing else "finishing"
@@ -163,11 +160,11 @@ def read_status(workspace: Workspace) -> Status:
         eta_seconds=_seconds_to_go(slowest) if slowest else None,
         ranks=_rank_rows(workspace, ranks, {rank.rank for rank in running}),
         slowest_rank=slowest.rank if slowest else None,
-        continue_with=None if finished else run_again,
-        retry_with=f"{run_again} --retry-rejects" if finished and retryable else None,
+        continue_with=run_again if report is None else None,
+        retry_with=f"{run_again} --retry-rejects" if report is not None and retryable else None,
         left_out=sum(count for reason, count in rejects.items() if asked_for(reason)),
-        max_rejects=report.max_rejects if finished and report is not None else "",
-        too_many_rejects=finished and report is not None and report.status == "too_many_rejects",
+        max_rejects=report.max_rejects if report is not None else "",
+        too_many_rejects=report is not None and report.status == "too_many_rejects",
     )
 
 

@@ -17,12 +17,6 @@ _CHUNK = 1 << 14
 """Number of units that are written at a time."""
 
 
-class _Row(msgspec.Struct, array_like=True):
-    id: str
-    cost: float
-    num_records: int
-
-
 def write_units(workspace: Workspace, digest: str, units: Sequence[Unit]) -> int:
     """Write the units of the plan with this digest; returns the size of the file.
 
@@ -35,7 +29,7 @@ def write_units(workspace: Workspace, digest: str, units: Sequence[Unit]) -> int
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as file:
             for start in range(0, len(units), _CHUNK):
-                rows = (_Row(unit.id, unit.cost, unit.num_records) for unit in units[start : start + _CHUNK])
+                rows = ((unit.id, unit.cost, unit.num_records) for unit in units[start : start + _CHUNK])
                 file.write(encoder.encode_lines(rows))
         return path.stat().st_size
 
@@ -88,12 +82,12 @@ def read_units(workspace: Workspace, plan: StoredPlan) -> list[Unit]:
     try:
         with naming(path):
             content = path.read_bytes()
-        rows = msgspec.json.Decoder(_Row).decode_lines(content)
+        rows = msgspec.json.Decoder(tuple[str, float, int]).decode_lines(content)
     except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         rows = []
     if len(rows) != plan.num_units:
         raise UsageError(f"{path} is damaged; remove it, and run {plan.command} again, which writes it again")
-    return [Unit(row.id, row.cost, row.num_records) for row in rows]
+    return [Unit(*row) for row in rows]
 
 
 def _file(workspace: Workspace, digest: str) -> Path:
