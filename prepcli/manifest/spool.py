@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 from typing import BinaryIO
 
+from prepcli.engine.publishing.output_files import sha256_of
 from prepcli.errors import naming
 from prepcli.manifest.sources import Reader, is_gzip, open_bytes
 from prepcli.storage.addresses import is_address
@@ -67,11 +68,9 @@ def spool_gzip(path: str, directory: Path) -> Path:
     data are damaged or cut short, and `InputChangedError` if the file changes during reading.
     """
     before = state_of(path)
-    with naming(path), Path(path).open("rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return _make_once(directory, digest.hexdigest(), ".jsonl", path, open_bytes(path), before)
+    with naming(path):
+        digest = sha256_of(Path(path))
+    return _make_once(directory, digest, ".jsonl", path, open_bytes(path), before)
 
 
 def _make_once(

@@ -227,6 +227,13 @@ def sizes_of(paths: Iterable[AnyPath]) -> dict[AnyPath, int]:
     return {path: listed[str(path)] if str(path) in listed else path.stat().st_size for path in wanted}
 
 
+def blocks_of(path: AnyPath) -> Iterator[bytes]:
+    """The content of a file, in blocks of a mebibyte."""
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            yield block
+
+
 def _stat_result(info: ObjectInfo) -> os.stat_result:
     seconds = info.mtime_ns // 1_000_000_000
     whole = (stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, info.num_bytes, seconds, seconds, seconds)

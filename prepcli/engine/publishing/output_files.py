@@ -11,7 +11,7 @@ from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
 from prepcli.errors import naming
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, blocks_of
 
 WRITEBACK_BYTES = 4 << 20
 """Bytes of a file that may wait in the page cache before writeback is started."""
@@ -44,9 +44,8 @@ class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
 def sha256_of(path: AnyPath) -> str:
     """The SHA-256 of a file, in the form of `PublishedFile.sha256`."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+    for block in blocks_of(path):
+        digest.update(block)
     return digest.hexdigest()
 
 

@@ -17,7 +17,7 @@ from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason
 from prepcli.processes.workers import is_worker, no_interruption
-from prepcli.storage.paths import StorePath
+from prepcli.storage.paths import StorePath, blocks_of
 from prepcli.version import __version__
 
 MANY_FILES = 16
@@ -25,7 +25,6 @@ MANY_FILES = 16
 OBJECTS_AT_ONCE = 8
 """Number of objects of a unit that are sent to a store, or completed there, at the same time."""
 
-_JOINED_BYTES = 1 << 20
 Item = TypeVar("Item")
 
 
@@ -125,9 +124,8 @@ class UnitWriter:
         """Make `OUT/name` by concatenating parts (`open_part`) that units have published."""
         joined = self.open(name)
         for part in parts:
-            with (self.workspace.root / part).open("rb") as file:
-                while block := file.read(_JOINED_BYTES):
-                    joined.write(block)
+            for block in blocks_of(self.workspace.root / part):
+                joined.write(block)
 
     def count(self, records: int, seconds: float) -> None:
         """Count `records` records with `seconds` of audio as written to the unit's files."""

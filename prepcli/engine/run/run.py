@@ -7,6 +7,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,8 @@ from prepcli.processes.owner import list_anew
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import stop_on_signals
 from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready, is_own_rank
-from prepcli.storage.paths import AnyPath, absolute
+from prepcli.storage.paths import AnyPath, absolute, blocks_of
 
-_BLOCK_BYTES = 1 << 20
 After = Callable[[Report], object]
 """Called with the report of a finished run."""
 CONTINUE = ". Continue with: "
@@ -271,10 +271,7 @@ class Run:
             inputs = [file.path for file in self.plan.inputs]
             yield from merge_rejects(self.job.planned_rejects(self.plan), unit_files, inputs)
             return
-        for path in unit_files:
-            with path.open("rb") as file:
-                while block := file.read(_BLOCK_BYTES):
-                    yield block
+        yield from chain.from_iterable(map(blocks_of, unit_files))
 
     def _report(self, status: str) -> Report:
         job, workspace = self.job, self.workspace
