@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from prepcli.engine.ranks.claims import CLAIMS, Claims, do_together
-from prepcli.engine.ranks.stages import begin_stage
+from prepcli.engine.ranks.claims import CLAIMS, Claims, begin_stage, do_together
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError, naming, same_command
 from prepcli.manifest.foreign import check_is_json_lines

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.engine.ranks.claims import CLAIMS, Claims, do_together
-from prepcli.engine.ranks.stages import begin_stage
+from prepcli.engine.ranks.claims import CLAIMS, Claims, begin_stage, do_together
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
 from prepcli.errors import PrepcliError, naming, same_command
 

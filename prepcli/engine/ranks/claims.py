@@ -19,14 +19,19 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from prepcli.engine.state.workspace import while_others_remove
+import msgspec
+
+from prepcli.engine.state.workspace import while_others_remove, write_json
 from prepcli.errors import naming
+from prepcli.interface.calls import command_line
 from prepcli.processes.owner import EMPTY_SECONDS, REPEAT_SECONDS, Life, Owner
 from prepcli.processes.pools import map_in_order
 from prepcli.processes.workers import TICK
 
 CLAIMS = "claims"
 """The name of the folder of claims."""
+STAGE_FILE = "stage.json"
+"""The file, next to this folder, with the common work of ranks that have no plan yet, for `status`."""
 
 
 class Claims:
@@ -160,6 +165,26 @@ def _holder(content: bytes) -> tuple[int, Owner] | None:
     rank, _, name = content.decode(errors="replace").partition(" ")
     owner = Owner.parse(name)
     return (int(rank), owner) if owner is not None and _is_number(rank) else None
+
+
+class Stage(msgspec.Struct):
+    """The content of `stage.json`: the common work of the ranks, and the command.
+
+    `results` is a pattern of files next to it, which all exist when `total` tasks are done.
+    """
+
+    doing: str
+    total: int
+    results: str
+    run_with: str
+    run_in: str
+
+
+def begin_stage(folder: Path, doing: str, total: int, results: str) -> None:
+    """Record the work that ranks with claims in `folder` begin now; nothing if there are no tasks."""
+    if total:
+        stage = Stage(doing, total, results, command_line(of_rank=False), str(Path.cwd()))
+        write_json(folder / STAGE_FILE, stage, durable=False)
 
 
 class Named(Protocol):

@@ -11,9 +11,8 @@ import msgspec
 
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import asked_for, commonest, num_retryable
-from prepcli.engine.ranks.claims import CLAIMS, owners
+from prepcli.engine.ranks.claims import CLAIMS, STAGE_FILE, Stage, owners
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
-from prepcli.engine.ranks.stages import STAGE_FILE, Stage
 from prepcli.engine.ranks.stealing import units_in_hand
 from prepcli.engine.run.report import finished_report, retry_line
 from prepcli.engine.state.store_output import OutputSizes

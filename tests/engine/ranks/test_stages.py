@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from prepcli.engine.ranks import stages
+from prepcli.engine.ranks.claims import begin_stage
 from prepcli.engine.run.status import Status, read_status
 from prepcli.engine.state.workspace import Workspace
 from prepcli.manifest import index as index_module
@@ -67,7 +67,7 @@ def test_a_file_server_with_another_clock(tmp_path: Path, monkeypatch: pytest.Mo
     """Times of files are compared with its clock, which a new file tells; where none can be made, with ours."""
     folder = tmp_path / "out.prepcli/index/a"
     folder.mkdir(parents=True)
-    stages.begin_stage(folder, "reading manifests", 4, "parts/*")
+    begin_stage(folder, "reading manifests", 4, "parts/*")
     claims, real = tmp_path / "out.prepcli/claims", time.time
     claims.mkdir()
     rank = claims / "rank-far"
@@ -91,7 +91,7 @@ def test_a_rank_on_another_machine(tmp_path: Path) -> None:
     out = tmp_path / "out"
     folder = tmp_path / "out.prepcli/index/a"
     (folder / "claims").mkdir(parents=True)
-    stages.begin_stage(folder, "reading manifests", 4, "parts/*")
+    begin_stage(folder, "reading manifests", 4, "parts/*")
     (folder / "parts").mkdir()
     (folder / "parts/read-000000").touch()
     os.utime(folder / "stage.json", (time.time() - 100,) * 2)
