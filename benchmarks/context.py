@@ -118,7 +118,6 @@ def overlap(folder: Path, runs: int) -> None:
     from prepcli.models.batches import equal_length_batches
     from prepcli.models.running import ModelRunner
     from prepcli.models.speakers import load_speaker_encoder
-    from prepcli.processes.workers import worker_context
 
     rng = np.random.default_rng(0)
     durations = np.round(np.clip(rng.lognormal(1.7, 0.6, 200), 1, 20), 2)
@@ -136,7 +135,7 @@ def overlap(folder: Path, runs: int) -> None:
     def decode(with_model: bool) -> float:
         start = time.perf_counter()
         decoder = SegmentDecoder(records, 16000, encoder.min_samples)
-        pool = DecodingPool(decoder, most, 2, worker_context(), None)
+        pool = DecodingPool(decoder, most, 2, None)
         with ModelRunner("cpu", encoder.rows_on_cpu) as runner, pool as workers:
             running = []
             for decoded in workers.decoded(iter(batches), lambda: None):

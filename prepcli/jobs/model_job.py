@@ -149,7 +149,6 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
                     self.decoder(plan.contents),
                     self.max_batch_samples,
                     execution.num_workers,
-                    execution.context,
                     execution.workspace,
                 ) as workers,
             ):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
-from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,7 +22,7 @@ from prepcli.jobs.records import Records
 from prepcli.manifest.record import Record
 from prepcli.processes.notes import take_notes
 from prepcli.processes.pools import WorkerPool
-from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for
+from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for, worker_context
 
 Samples = NDArray[np.float32]
 Item = TypeVar("Item")
@@ -194,14 +193,13 @@ class DecodingPool(Generic[Item]):
         decoder: Decoder[Item],
         max_samples: int,
         num_workers: int,
-        context: BaseContext,
         workspace: Workspace | None = None,
     ) -> None:
         self._num_slots = 2 * num_workers + 2
         self._max_samples = max_samples
-        self._shared = context.get_start_method() == "fork"
+        self._shared = worker_context().get_start_method() == "fork"
         self._slots = [mmap.mmap(-1, 4 * max_samples) for _ in range(self._num_slots)] if self._shared else []
-        self._pool = WorkerPool(num_workers, context, _start_worker, (decoder, self._slots, workspace))
+        self._pool = WorkerPool(num_workers, _start_worker, (decoder, self._slots, workspace))
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Call a module-level function in a worker."""

@@ -13,7 +13,6 @@ from prepcli.processes.workers import begin_worker, no_interruption, starting_ch
 
 if TYPE_CHECKING:  # the import takes a fifth of a small run's time
     from concurrent.futures import Future
-    from multiprocessing.context import BaseContext
     from multiprocessing.process import BaseProcess
 
 Task = TypeVar("Task")
@@ -41,7 +40,7 @@ def map_in_order(
         yield from map(function, tasks)
         return
     waiting: deque[Future[Result]] = deque()
-    with WorkerPool(num_workers, worker_context(), begin_worker, ()) as pool:
+    with WorkerPool(num_workers, begin_worker, ()) as pool:
         for task in tasks:
             waiting.append(pool.submit(function, task))
             if len(waiting) > 4 * num_workers:
@@ -80,7 +79,6 @@ class WorkerPool:
     def __init__(
         self,
         num_workers: int,
-        context: "BaseContext",
         initializer: Callable[..., object],
         arguments: tuple[Any, ...],
         in_hand: Callable[[Sequence[int]], Sequence[str]] = lambda _: (),
@@ -88,7 +86,7 @@ class WorkerPool:
         from concurrent.futures import ProcessPoolExecutor
 
         with naming("/dev/shm"):  # the locks of the pool lie there
-            self._pool = ProcessPoolExecutor(num_workers, context, initializer, arguments)
+            self._pool = ProcessPoolExecutor(num_workers, worker_context(), initializer, arguments)
         self._in_hand = in_hand
         self._processes: list[BaseProcess] = []
 

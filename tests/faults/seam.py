@@ -9,7 +9,6 @@ import genericpath
 import os
 import pathlib
 import posixpath
-import resource
 import shutil
 import signal
 import socket
@@ -30,7 +29,6 @@ from tests.faults.ranks import Event, Thread, World
 
 _PYTHONS_OWN = (pathlib, shutil, tempfile, genericpath, posixpath)
 _ENGINE = ("prepcli.engine.", "prepcli.planning.", "prepcli.processes.")
-_NO_USAGE = resource.struct_rusage([0] * 16)
 _OF_FOLDERS = ("walk", "makedirs", "removedirs", "renames")
 """Functions of `os` in Python, which call others by their global names."""
 
@@ -91,9 +89,7 @@ class _Context:
 class _Pool:
     """A `WorkerPool` of no process: a task is done when it is submitted, by the process that submits it."""
 
-    def __init__(
-        self, workers: int, context: object, initializer: Callable[..., object], arguments: Any, *_: Any
-    ) -> None:
+    def __init__(self, workers: int, initializer: Callable[..., object], arguments: Any, *_: Any) -> None:
         initializer(*arguments)
         self._has_failed = False
 
@@ -162,7 +158,6 @@ def simulated(world: World) -> Iterator[Callable[[], None]]:
             threading, Thread=partial(Thread, world), Event=partial(Event, world), current_thread=lambda: world.task
         ),
         id(socket): _like(socket, gethostname=lambda: world.process.machine.name),
-        id(resource): _like(resource, getrusage=lambda who: _NO_USAGE),
         id(signal): _like(signal, pthread_sigmask=lambda *_: None),
         id(uuid): _like(uuid, uuid4=lambda: _Id(world.draw)),
     }

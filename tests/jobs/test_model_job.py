@@ -29,7 +29,6 @@ from prepcli.jobs import model_job, prefetch
 from prepcli.models.running import ModelRunner, Running
 from prepcli.processes.owner import Life
 from prepcli.processes.ranks import Rank
-from prepcli.processes.workers import worker_context
 from tests.conftest import MINI_CORPUS, tree
 from tests.support.lazy import lazy
 from tests.support.shar_sets import make
@@ -152,8 +151,7 @@ def test_a_unit_that_is_read_ahead_can_still_be_taken(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(CodesJob, "read_ahead", read_ahead)
     use_toy_codec(monkeypatch.setattr)
-    context = worker_context()
-    execution = Execution(workspace, "digest", 1, context, SharedCounter(context), lambda: None, own)
+    execution = Execution(workspace, "digest", 1, SharedCounter(), lambda: None, own)
     job: Any = CodesJob(tmp_path, CodesOptions("toy", "toy"))
     begun = job._begin(None, units, None, execution)
     assert next(begun) == (units[0], "work of unit_0")

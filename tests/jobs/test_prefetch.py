@@ -13,7 +13,6 @@ from prepcli.audio.resample import resample
 from prepcli.errors import IncompleteError, RejectReason
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool, SegmentDecoder
 from prepcli.jobs.records import Records
-from prepcli.processes.workers import worker_context
 from tests.conftest import write_lines
 from tests.support.audio_files import write_audio
 
@@ -35,7 +34,7 @@ def records(tmp_path: Path) -> Records:
 
 
 def feed(records: Records, batches: list[Batch[int]], most: int = 10 * RATE, workers: int = 2) -> Iterator[Decoded]:
-    with DecodingPool(SegmentDecoder(records, RATE, 320), most, workers, worker_context(), None) as pool:
+    with DecodingPool(SegmentDecoder(records, RATE, 320), most, workers, None) as pool:
         yield from pool.decoded(iter(batches), lambda: None)
 
 
@@ -91,7 +90,7 @@ def test_few_batches_are_made_ahead(records: Records) -> None:
             taken.append(number)
             yield Batch((0,), RATE)
 
-    with DecodingPool(SegmentDecoder(records, RATE, 320), RATE, 1, worker_context(), None) as pool:
+    with DecodingPool(SegmentDecoder(records, RATE, 320), RATE, 1, None) as pool:
         next(pool.decoded(batches(), lambda: None))
     assert len(taken) <= 5
 

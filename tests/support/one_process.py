@@ -8,7 +8,6 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Any
 from unittest.mock import patch
@@ -57,7 +56,6 @@ class _Here:
 
     def __init__(
         self,
-        context: BaseContext,
         initializer: Callable[..., object],
         arguments: tuple[Any, ...],
         in_hand: Callable[[Sequence[int]], Sequence[str]] = lambda _: (),

@@ -6,7 +6,6 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
-from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from prepcli.interface.bars import can_draw, progress_bar
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import REPEAT_SECONDS, Owner
 from prepcli.processes.ranks import Rank
-from prepcli.processes.workers import no_interruption
+from prepcli.processes.workers import no_interruption, worker_context
 
 FILE_INTERVAL = 2.0
 """Seconds between two writes of a rank's progress file."""
@@ -74,9 +73,9 @@ class SharedCounter:
 
     _PIECE = struct.Struct("=qd")
 
-    def __init__(self, context: BaseContext) -> None:
+    def __init__(self) -> None:
         self._owner = os.getpid()
-        self._receive, self._send = context.Pipe(duplex=False)
+        self._receive, self._send = worker_context().Pipe(duplex=False)
         self._records = 0
         self._seconds = 0.0
 

@@ -18,7 +18,7 @@ from prepcli.engine.state.plan import FINISH_UNIT, Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RejectReason, option, same_command
 from prepcli.processes.signals import InterruptedBySignal
-from prepcli.processes.workers import TICK, worker_context
+from prepcli.processes.workers import TICK
 
 if TYPE_CHECKING:
     from prepcli.engine.run.run import Run
@@ -43,8 +43,7 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
     own.seconds_total = sum(unit.cost for unit in units)
     before = sum(unit.num_records for unit in plan.units if unit.id in markers)
     total = sum(unit.num_records for unit in plan.units)
-    context = worker_context()
-    counter = SharedCounter(context)
+    counter = SharedCounter()
     reporter = Reporter(workspace, options.rank, job.command, own, before, total)
 
     def tick() -> None:
@@ -54,7 +53,7 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
 
     watch = MissingAudioWatch(workspace, options.budget, plan.records_in)
     claims = crew.claims if crew else None
-    execution = Execution(workspace, run.digest, options.num_workers, context, counter, tick, claims)
+    execution = Execution(workspace, run.digest, options.num_workers, counter, tick, claims)
 
     def execute(some: Sequence[Unit]) -> None:
         job.prepare()

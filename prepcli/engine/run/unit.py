@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from multiprocessing.context import BaseContext
 from typing import Any
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
@@ -32,7 +31,6 @@ class Execution:
     workspace: Workspace
     digest: str
     num_workers: int
-    context: BaseContext
     counter: SharedCounter
     tick: Callable[[], None]
     claims: Claims | None = None
@@ -91,7 +89,7 @@ def do_in_workers(process: Process[UnitT], units: Sequence[UnitT], execution: Ex
     num_workers = min(execution.num_workers, len(units))
     arguments = (process, replace(execution, tick=_nothing))
     in_hand = execution.workspace.units_in_hand
-    with WorkerPool(num_workers, execution.context, _start_worker, arguments, in_hand) as pool:
+    with WorkerPool(num_workers, _start_worker, arguments, in_hand) as pool:
         pending: set[Future[Marker | None]] = {pool.submit(_do_unit, unit) for unit in units}
         while pending:
             done = wait_for_any(pending)

@@ -28,7 +28,7 @@ def _count(counter: SharedCounter, times: int) -> None:
 
 def test_counts_of_several_processes_are_added_up() -> None:
     context = worker_context()
-    counter = SharedCounter(context)
+    counter = SharedCounter()
     processes = [context.Process(target=_count, args=(counter, 100)) for _ in range(3)]  # type: ignore[attr-defined]
     for process in processes:
         process.start()
@@ -62,7 +62,7 @@ def no_hang() -> Iterator[None]:
 def test_workers_killed_while_they_count_do_not_stop_the_reader() -> None:
     """Killed two dozen times at random: with a lock in shared memory one of them would take it along."""
     context = worker_context()
-    counter = SharedCounter(context)
+    counter = SharedCounter()
     before = 0
     for turn in range(24):
         process = context.Process(target=_count_for_ever, args=(counter,))  # type: ignore[attr-defined]
@@ -82,7 +82,7 @@ def test_workers_killed_while_they_count_do_not_stop_the_reader() -> None:
 def test_a_signal_within_a_piece_leaves_no_half_of_it(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
     """A piece is its length, then its content; the signal comes after the first, second, ... reading of either."""
     context = worker_context()
-    counter = SharedCounter(context)
+    counter = SharedCounter()
     process = context.Process(target=_count, args=(counter, 2))  # type: ignore[attr-defined]
     process.start()
     process.join()

@@ -22,7 +22,6 @@ from prepcli.interface.calls import called
 from prepcli.jobs.prefetch import Batch, DecodingPool
 from prepcli.processes.in_hand import noting, read_note, take_in_hand
 from prepcli.processes.pools import WorkerDiedError, map_in_order
-from prepcli.processes.workers import worker_context
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.running import prepcli
 
@@ -171,7 +170,7 @@ def test_batches_for_a_model_go_on_at_the_third_run(tmp_path: Path) -> None:
 
     def run() -> list[Any]:
         batches: Iterator[Batch[int]] = iter([Batch((0, 1), 10), Batch((2, 3), 10)])
-        with DecodingPool(Decoder(), 100, 1, worker_context(), workspace) as pool:
+        with DecodingPool(Decoder(), 100, 1, workspace) as pool:
             return [(one.audio.copy(), one.rejects) for one in pool.decoded(batches, lambda: None)]
 
     for _ in range(2):

@@ -20,7 +20,6 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import InterruptedBySignal
-from prepcli.processes.workers import worker_context
 from tests.conftest import tree
 from tests.engine.run.test_run import JobOfThisProcess, reference, run
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
@@ -46,8 +45,7 @@ def test_a_unit_that_another_rank_has_done_is_not_claimed(tmp_path: Path) -> Non
     workspace = Workspace(out)
     digest = msgspec.json.decode((workspace.done / "unit_001.json").read_bytes(), type=Marker).digest
     claims = Claims(tmp_path / "claims", 0, workspace.life)
-    context = worker_context()
-    execution = Execution(workspace, digest, 1, context, SharedCounter(context), lambda: None, claims)
+    execution = Execution(workspace, digest, 1, SharedCounter(), lambda: None, claims)
     with claims.at_work():
         for unit in ToyJob(out).plan(workspace).units:
             assert not execution.is_left(unit)
