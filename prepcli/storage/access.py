@@ -106,16 +106,12 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
     """
     if is_worker():
         return function(*arguments, **none)
-    result: Result = _helper().call(function, arguments)
+    result: Result = start_helper().call(function, arguments)
     return result
 
 
-def start_helper() -> None:
-    """Start the helper, which imports the modules for requests while the command imports its own."""
-    _helper()
-
-
-def _helper() -> _Helper:
+def start_helper() -> _Helper:
+    """The helper of this process; it imports the modules for requests while a command imports its own."""
     with _State.making:  # threads share one helper
         helper = _State.helper
         if helper is None or helper.pid != os.getpid() or helper.settings != _settings():

@@ -240,9 +240,7 @@ def _receive(response: "Response", url: str, part: Part, progress: Progress) -> 
     else:
         raise FetchError(status)
     part.remember(url, response.headers)
-    response.raw.enforce_content_length = (
-        False  # the length is compared here, so that the message can name the received bytes
-    )
+    response.raw.enforce_content_length = False  # it is compared here: the message names the received bytes
     # Not `iter_content`: it would decompress the archive if a server declares compression as its encoding.
     for block in response.raw.stream(_BLOCK, decode_content=False):
         part.write(block)

@@ -222,7 +222,9 @@ class UnitWriter:
         published = self._publish_all(files)
         for file in self._work_files.values():
             file.publish()
-        self._flush_names([name for name, file in files.items() if not file.foreign], work_files)
+        out, root = self.workspace.out, self.workspace.root
+        own = [out / name for name, file in files.items() if not file.foreign] if isinstance(out, Path) else []
+        self.workspace.flush([*own, *(root / name for name in work_files)])  # a store needs no flush
         if noted is not None:
             try:
                 self.workspace.check_claim()
@@ -247,12 +249,6 @@ class UnitWriter:
             for name, etag in self._publish(together):
                 published[name] = msgspec.structs.replace(published[name], etag=etag)
         return published
-
-    def _flush_names(self, names: Iterable[str], work_names: Iterable[str]) -> None:
-        """Flush the names of published files to disk; a store needs no flush."""
-        workspace = self.workspace
-        local = [workspace.out / name for name in names] if isinstance(workspace.out, Path) else []
-        workspace.flush([*local, *(workspace.root / name for name in work_names)])
 
     def _publish(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Publish files in this order or, from a worker in a store, at the same time; yields names and ETags."""

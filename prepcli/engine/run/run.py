@@ -117,7 +117,7 @@ class Run:
         self.load_markers(listed=True)
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], self.workspace)
         self._retry_rejects()
-        if self._was_finished():
+        if self._is_finished(self.workspace.found):
             note_late_rank(self.workspace, self.options.rank)
             with contextlib.suppress(OSError):  # a finished output may be read-only
                 self.workspace.remove_stale_tmp()
@@ -160,7 +160,7 @@ class Run:
         options = self.options
         if not options.overwrite:
             self.load_markers(listed=True)
-        if options.overwrite or options.retry_rejects or not self._was_finished():
+        if options.overwrite or options.retry_rejects or not self._is_finished(self.workspace.found):
             check_sample(self.job, self.plan, options.budget)
 
     def _retry_rejects(self) -> None:
@@ -203,10 +203,6 @@ class Run:
         if marker is not None:
             self.markers[unit.id] = marker
         return marker is not None
-
-    def _was_finished(self) -> bool:
-        """Whether the output was complete when this run began."""
-        return self._is_finished(self.workspace.found)
 
     def _is_finished(self, sizes: OutputSizes | None = None) -> bool:
         is_done = len(self.markers) == len(self.plan.units)

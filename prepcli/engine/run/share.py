@@ -77,7 +77,8 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
         if units:
             execute(units)
         while crew is not None:
-            _reset_total(own)
+            # Other ranks do the rest of this share, and units taken from others are done.
+            own.units_total, own.records_total, own.seconds_total = own.units_done, own.records_done, own.seconds_done
             run.load_markers()
             if len(markers) == len(plan.units):
                 break
@@ -97,11 +98,6 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
         _grow_total(own)
         with contextlib.suppress(OSError):  # a full disk must not hide the more important error
             reporter.close(state, message)
-
-
-def _reset_total(own: RankProgress) -> None:
-    """Set the total to the work done: other ranks do the rest of this share, and units taken from others are done."""
-    own.units_total, own.records_total, own.seconds_total = own.units_done, own.records_done, own.seconds_done
 
 
 def _grow_total(own: RankProgress) -> None:
