@@ -55,17 +55,13 @@ class Stock:
         ours: the names of the files that earlier runs have written and that are unchanged, and of their indexes.
         changed: the names of files of earlier runs that have changed since.
         mistakable: other files that readers would take for a part of the new set.
-        documents: all documents that name files.
-        ended: the documents whose processes have ended.
-        found: the files in OUT.
+        documents: the documents that name files; in a store, those whose processes have ended.
     """
 
-    found: OutputSizes
     ours: list[str]
     changed: list[str]
     mistakable: list[str]
     documents: list[Path]
-    ended: list[Path]
 
 
 def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
@@ -82,7 +78,8 @@ def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
             ours |= dict.fromkeys((*job.made_of(found, name), name))
         elif state is not None:
             changed.append(name)
-    return Stock(found, list(ours), changed, sorted(parts.difference(ours)), owned.documents, owned.ended)
+    documents = owned.ended if isinstance(workspace.out, StorePath) else owned.documents
+    return Stock(list(ours), changed, sorted(parts.difference(ours)), documents)
 
 
 def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
@@ -162,8 +159,8 @@ def _clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
     workspace.found = OutputSizes(workspace.out)
     stock = take_stock(workspace, job, plan)
     _tell(stock, workspace, job, run)
-    stock.found.remove(stock.ours)
-    for path in stock.ended if isinstance(workspace.out, StorePath) else stock.documents:
+    workspace.found.remove(stock.ours)
+    for path in stock.documents:
         path.unlink(missing_ok=True)
     units_claims = (root / CLAIMS).glob("*/")  # ranks that wait go on with their signs of life
     for folder in (*(root / name for name in CLEARED_FOLDERS), *units_claims, *aside):
@@ -247,7 +244,7 @@ def _tell(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> None:
     stay = ""
     if not job.shares_out and workspace.root == workspace.main_root:
         removed = {*stock.ours, *stock.changed}
-        left = list(islice((name for name in stock.found.below() if name not in removed), MAX_LISTED))
+        left = list(islice((name for name in workspace.found.below() if name not in removed), MAX_LISTED))
         count = f"{MAX_LISTED:,} or more" if len(left) == MAX_LISTED else f"{len(left):,}"
         stay = f"; {count} other file(s) there stay, such as {left[0]}" if left else "; nothing else is there"
     tell(f"note: removing {len(stock.ours):,} file(s) that {run} has written to {workspace.named}{stay}")
