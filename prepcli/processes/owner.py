@@ -152,7 +152,6 @@ class Life:
         """`folder`: where the ranks have their files; it is made if the folder above it is there."""
         self._folder = folder
         self.owner = Owner.of_this_process(rank_id)
-        self._on = "-"
         self._beats = 0
         self._is_at_work = False
         self._ahead: float | None = None  # how far the file system's clock is ahead of our monotonic one
@@ -193,20 +192,13 @@ class Life:
                     self._file(self.owner).unlink(missing_ok=True)
                     self._folder.rmdir()
 
-    def work_on(self, what: str) -> None:
-        """Show the task of this rank, as one word."""
-        if self._on != what:
-            self._on = what
-            if self._is_at_work:
-                self.beat()
-
     def beat(self) -> None:
         """Give a sign of life."""
         self._beats += 1
         with contextlib.suppress(OSError):  # a full disk ends the run at a more important write
             if not self._folder.exists():
                 self._folder.mkdir(exist_ok=True)
-            self._file(self.owner).write_bytes(b"%s %s %d" % (str(self.owner).encode(), self._on.encode(), self._beats))
+            self._file(self.owner).write_bytes(b"%s %d" % (str(self.owner).encode(), self._beats))
 
     def _file(self, owner: Owner) -> Path:
         return self._folder / f"{_RANK}{owner.rank_id}"
@@ -234,31 +226,26 @@ class Life:
         signs = [sign for sign in (owner and self._file(owner), trace) if sign]
         return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 
-    def others(self, silence: float, on: str | None = None) -> bool:
-        """Whether another rank is at work in this folder, on the task `on` or, if that is None, on any task.
-
-        The file of a rank that is just writing to it may be empty: then it may work on anything.
-        """
+    def others(self, silence: float) -> bool:
+        """Whether another rank is at work in this folder."""
         own = self._file(self.owner)
-        return any(
-            path != own and (on is None or what in (None, on)) and not self.has_ended(owner, silence, path)
-            for path, owner, what in self._ranks()
-        )
+        return any(path != own and not self.has_ended(owner, silence, path) for path, owner in self._ranks())
 
     def remove_ended(self) -> None:
         """Remove the files of ranks that were killed, and those that a power failure has emptied.
 
         A rank that is just writing to its file makes it again with its next sign of life.
         """
-        for path, owner, _ in self._ranks():
+        for path, owner in self._ranks():
             if owner is None or self.has_ended(owner, DELETE_SECONDS, path):
                 path.unlink(missing_ok=True)
 
-    def _ranks(self) -> Iterator[tuple[Path, Owner | None, str | None]]:
+    def _ranks(self) -> Iterator[tuple[Path, Owner | None]]:
+        """The file of each rank, and its process; None if the rank is just writing to the file."""
         for path in self._folder.glob(f"{_RANK}*"):
             with contextlib.suppress(FileNotFoundError):
                 words = path.read_text(errors="replace").split()
-                yield path, Owner.parse(words[0]) if words else None, words[1] if len(words) > 1 else None
+                yield path, Owner.parse(words[0]) if words else None
 
 
 def owner_of(entry: Path) -> Owner | None:

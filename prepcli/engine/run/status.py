@@ -130,7 +130,7 @@ def read_status(workspace: Workspace) -> Status:
     report = None if missing else finished_report(workspace, plan.digest)
     if report is not None:
         state = "finished"
-    elif running or workspace.life.others(REPEAT_SECONDS, plan.digest):
+    elif running or workspace.life.others(REPEAT_SECONDS):
         state = "running" if running or missing else "finishing"
     else:
         state = "stopped"

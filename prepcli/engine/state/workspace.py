@@ -182,12 +182,10 @@ class Workspace:
 
         If several processes start at once, exactly one is first.
         """
-        self.life.work_on(plan.digest)
         return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
         """Let `check_claim` compare the stored plan with this digest from now on; raises as `check_claim` does."""
-        self.life.work_on(digest)
         self._claimed = (digest, FileState(0, 0))  # no file has this state, so the plan is read
         self.check_claim()
 
