@@ -90,11 +90,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     def __init__(self, options: EstimateBatchSizes, child: Child) -> None:
         self.options = options
         self.child = child
-
-    @property
-    def elsewhere(self) -> str:
-        """The remedy for results of other settings, in words for a message."""
-        return f"another directory with {option('--work')}"
+        self.elsewhere = f"another directory with {option('--work')}"
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:
         """The plan with the buckets."""

@@ -105,6 +105,10 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
         )
         self._batch_duration = batch_duration or BATCH_SECONDS["cpu" if device == "cpu" else "cuda"]
         self._reuse_embeddings = reuse_embeddings
+        self.kept_by_overwrite = (
+            "embeddings of the same model and audio are used again; in another directory with "
+            f"{option('--reuse-embeddings')} OUT"
+        )
         self._planned: ContextPlan | None = None
 
     def _store(self) -> EmbeddingStore:
@@ -118,12 +122,6 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
     def output_patterns(self, plan: ContextPlan) -> Sequence[str]:
         """The extended manifest."""
         return (glob.escape(self.manifest_name),)
-
-    @property
-    def kept_by_overwrite(self) -> str:
-        """The embeddings."""
-        reuse = option("--reuse-embeddings")
-        return f"embeddings of the same model and audio are used again; in another directory with {reuse} OUT"
 
     def settings(self, plan: ContextPlan) -> dict[str, Any]:
         """The options, the folder of the audio, and the identity of the model."""

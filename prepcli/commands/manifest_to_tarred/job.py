@@ -226,6 +226,8 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         super().__init__(manifests, options, num_workers)
         self.options = options.decided()
         self.base, self._num_replaced = base, num_replaced
+        if base is None:
+            self.adding = f"To add records to it, give {option('--concat-to')} instead. "
 
     def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
         """Patterns of shards, manifests and metadata; for an addition, only of its new shards and version."""
@@ -233,11 +235,6 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             num_shards = max(len(plan.units), self._num_replaced)
             return names_of_version(self.base.version + 1, self.base.num_shards, num_shards)
         return [*OUTPUT_PATTERNS, *(f"bucket{NUMBER}/{pattern}" for pattern in OUTPUT_PATTERNS)]
-
-    @property
-    def adding(self) -> str:
-        """The option that adds records to a set."""
-        return "" if self.base is not None else f"To add records to it, give {option('--concat-to')} instead. "
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
         """The tar or the manifest that an index belongs to."""

@@ -48,6 +48,9 @@ class Job(ABC, Generic[UnitT, Contents]):
         telemetry: names, in the result of `finish`, of figures about the run; the summary has them with `--verbose`.
         defaults: the meanings of settings that are not given, for messages
             (`prepcli.interface.options.shown_defaults`).
+        kept_by_overwrite: the results that `--overwrite` keeps, in words for a message; empty if it keeps none.
+        adding: how to add the input to an output that was made of another, in words for a message; empty if impossible.
+        elsewhere: the remedy for an output that is in use, in words for a message; empty if it is another OUT.
     """
 
     reads_audio_files: bool = True
@@ -57,21 +60,9 @@ class Job(ABC, Generic[UnitT, Contents]):
     rejects_in_order: bool = False
     telemetry: Collection[str] = ()
     defaults: Mapping[str, str] = {}
-
-    @property
-    def kept_by_overwrite(self) -> str:
-        """The results that `--overwrite` keeps, in words for a message; empty if it keeps none."""
-        return ""
-
-    @property
-    def adding(self) -> str:
-        """How to add the input to an output that was made of another, in words for a message; empty if it cannot be."""
-        return ""
-
-    @property
-    def elsewhere(self) -> str:
-        """The remedy for an output that is in use, in words for a message; empty if the remedy is another OUT."""
-        return ""
+    kept_by_overwrite: str = ""
+    adding: str = ""
+    elsewhere: str = ""
 
     @property
     @abstractmethod
