@@ -2,6 +2,7 @@
 
 import re
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from prepcli.errors import UsageError
 
@@ -81,6 +82,15 @@ def is_address(path: object) -> bool:
 def on_hub(path: str) -> bool:
     """Whether a path is the address of a data set on the Hugging Face hub, or of a file in one."""
     return path.startswith(f"{HUB}://")
+
+
+def is_web_address(url: str) -> bool:
+    """Whether this is the address of a web server; whether the server exists is not checked."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def is_absolute(path: str) -> bool:

@@ -35,10 +35,8 @@ Wanted = str | ByteRange
 """An object by its address, which stands for its beginning, or a range of an object."""
 
 
-class _Ahead:
-    """The requests that this process has sent ahead."""
-
-    futures: "dict[Wanted, Future[_Beginning]]" = {}  # noqa: RUF012 - one table per process
+_futures: "dict[Wanted, Future[_Beginning]]" = {}
+"""The requests that this process has sent ahead."""
 
 
 def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> Iterator[Item]:
@@ -53,7 +51,7 @@ def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> I
 
 def piece_of(piece: ByteRange) -> bytes:
     """A range of an object, requested now unless it was requested ahead; raises `OSError` if it does not exist."""
-    future = _Ahead.futures.get(piece)
+    future = _futures.get(piece)
     return call(client.read_range, *piece[:3]) if future is None else future.result()[0]
 
 
@@ -68,7 +66,7 @@ def beginning_of(address: str) -> tuple[bytes, ObjectInfo]:
 
 def requested(address: str) -> tuple[bytes, ObjectInfo] | None:
     """The same as `beginning_of`, but None if it was not requested ahead."""
-    future = _Ahead.futures.get(address)
+    future = _futures.get(address)
     beginning, info = future.result() if future is not None else (b"", None)
     return None if info is None else (beginning, info)
 
@@ -98,7 +96,7 @@ def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wa
                 item, wanted = waiting.popleft()
                 yield item
                 for one in wanted:
-                    _note_size(sizes, _Ahead.futures.get(one))
+                    _note_size(sizes, _futures.get(one))
                     _release(one, users)
         finally:
             for one in list(users):
@@ -109,17 +107,17 @@ def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wa
 def _in_batch(items: Sequence[Item], wanted_of: Callable[[Item], Sequence[Wanted]]) -> Iterator[Item]:
     from concurrent.futures import Future
 
-    wanted = tuple(dict.fromkeys(one for item in items for one in wanted_of(item) if one not in _Ahead.futures))
+    wanted = tuple(dict.fromkeys(one for item in items for one in wanted_of(item) if one not in _futures))
     found = call(fetch_together, wanted) if len(wanted) > 1 else []
     for one, beginning in zip(wanted, found, strict=False):
         if beginning is not None:
-            _Ahead.futures[one] = Future()
-            _Ahead.futures[one].set_result(beginning)
+            _futures[one] = Future()
+            _futures[one].set_result(beginning)
     try:
         yield from items
     finally:
         for one in wanted:
-            _Ahead.futures.pop(one, None)
+            _futures.pop(one, None)
 
 
 def fetch_together(wanted: Sequence[Wanted]) -> list[_Beginning | None]:
@@ -153,8 +151,8 @@ def _request(
         waiting.append((item, wanted))
         for one in wanted:
             users[one] = users.get(one, 0) + 1
-            if one not in _Ahead.futures:
-                _Ahead.futures[one] = pool.submit(_fetch, one)
+            if one not in _futures:
+                _futures[one] = pool.submit(_fetch, one)
 
 
 def _fetch(wanted: Wanted) -> _Beginning:
@@ -182,6 +180,6 @@ def _release(wanted: Wanted, users: dict[Wanted, int]) -> None:
     users[wanted] -= 1
     if not users[wanted]:
         del users[wanted]
-        future = _Ahead.futures.pop(wanted, None)
+        future = _futures.pop(wanted, None)
         if future is not None:
             future.cancel()

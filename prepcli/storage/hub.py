@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from prepcli.errors import InputChangedError, PrepcliError, UsageError, same_command
-from prepcli.storage.addresses import Address, ObjectInfo
+from prepcli.storage.addresses import Address, ObjectInfo, is_web_address
 from prepcli.storage.failures import StoreError, message_of, missing_object, retried
-from prepcli.storage.transfer import is_web_address
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from prepcli.errors import IncompleteError, PrepcliError, UsageError, naming
+from prepcli.storage.addresses import is_web_address
 from prepcli.storage.failures import message_of
 
 if TYPE_CHECKING:
@@ -207,15 +207,6 @@ def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> Non
         raise FetchError(f"it leads to an address that cannot be used: {error}") from error
     except (requests.RequestException, HTTPError) as error:
         raise _BrokenOffError(message_of(error)) from error
-
-
-def is_web_address(url: str) -> bool:
-    """Whether this is the address of a web server; whether the server exists is not checked."""
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 def _receive(response: "Response", url: str, part: Part, progress: Progress) -> None:

@@ -49,7 +49,7 @@ def in_worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def held() -> int:
-    return len(ahead._Ahead.futures)
+    return len(ahead._futures)
 
 
 def wanted(item: int) -> Sequence[Wanted]:
