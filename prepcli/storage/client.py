@@ -133,10 +133,13 @@ def store_of(address: Address) -> "ObjectStore":
         raise UsageError(f"{address}: the settings of the store are not right: {why}") from None
 
 
-def _request(address: Address, send: Callable[["ObjectStore"], Result]) -> Result:
-    """Send a request; errors that obstore does not retry, such as an answer that breaks off, are retried here."""
-    store = store_of(address)
-    return retried(lambda: send(store), lambda error: translated(error, address, shown_endpoint(address.scheme)))
+def _request(address: Address, send: Callable[[Any, "ObjectStore"], Result]) -> Result:
+    """Call `send` with obstore and the client of a bucket.
+
+    Errors that obstore does not retry, such as an answer that breaks off, are retried here.
+    """
+    obstore, store, endpoint = obstore_package(), store_of(address), shown_endpoint(address.scheme)
+    return retried(lambda: send(obstore, store), lambda error: translated(error, address, endpoint))
 
 
 def object_info(text: str) -> ObjectInfo:
@@ -150,11 +153,9 @@ def object_info(text: str) -> ObjectInfo:
     address = parse_object(text)
     if address.scheme == HUB:
         return file_info(address)
-    obstore = obstore_package()
-
     if not address.key:
         raise missing_object(address)
-    return _info(str(address), _request(address, lambda store: obstore.head(store, address.key)))
+    return _info(str(address), _request(address, lambda obstore, store: obstore.head(store, address.key)))
 
 
 def _info(text: str, meta: Mapping[str, Any]) -> ObjectInfo:
@@ -167,9 +168,7 @@ def read_object(text: str) -> bytes:
     address = parse_object(text)
     if address.scheme == HUB:
         return read_file(address, 0, file_info(address).num_bytes)[0]
-    obstore = obstore_package()
-
-    return _request(address, lambda store: bytes(obstore.get(store, address.key).bytes()))
+    return _request(address, lambda obstore, store: bytes(obstore.get(store, address.key).bytes()))
 
 
 def read_beginning(text: str, length: int) -> tuple[bytes, ObjectInfo]:
@@ -177,9 +176,8 @@ def read_beginning(text: str, length: int) -> tuple[bytes, ObjectInfo]:
     address = parse_object(text)
     if address.scheme == HUB:
         return read_file(address, 0, length)
-    obstore = obstore_package()
 
-    def send(store: "ObjectStore") -> tuple[bytes, ObjectInfo]:
+    def send(obstore: Any, store: "ObjectStore") -> tuple[bytes, ObjectInfo]:
         result = obstore.get(store, address.key, options={"range": (0, length)})
         info = _info(text, result.meta)
         return bytes(result.bytes()), info
@@ -204,12 +202,10 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
     address = parse_object(text)
     if address.scheme == HUB:
         return read_file(address, start, length, etag)[0]
-    obstore = obstore_package()
-
     options: Any = {"range": (start, start + length)}
     if etag:
         options["if_match"] = f'"{etag}"'
-    return _request(address, lambda store: bytes(obstore.get(store, address.key, options=options).bytes()))
+    return _request(address, lambda obstore, store: bytes(obstore.get(store, address.key, options=options).bytes()))
 
 
 def list_objects(text: str) -> list[ObjectInfo]:
@@ -217,11 +213,9 @@ def list_objects(text: str) -> list[ObjectInfo]:
     address = parse_address(text)
     if address.scheme == HUB:
         return listed(address, recursive=True)[1]
-    obstore = obstore_package()
-
     start = f"{address.scheme}://{address.bucket}/"
 
-    def send(store: "ObjectStore") -> list[ObjectInfo]:
+    def send(obstore: Any, store: "ObjectStore") -> list[ObjectInfo]:
         pages = obstore.list(store, prefix=address.key + "/" if address.key else None, chunk_size=1000)
         return sorted(_info(start + str(meta["path"]), meta) for page in pages for meta in page)
 
@@ -233,11 +227,9 @@ def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
     address = parse_address(text)
     if address.scheme == HUB:
         return listed(address, recursive=False)
-    obstore = obstore_package()
-
     start = f"{address.scheme}://{address.bucket}/"
 
-    def send(store: "ObjectStore") -> tuple[list[str], list[ObjectInfo]]:
+    def send(obstore: Any, store: "ObjectStore") -> tuple[list[str], list[ObjectInfo]]:
         found = obstore.list_with_delimiter(store, prefix=address.key + "/" if address.key else None)
         folders = sorted(str(one).rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
         return folders, sorted(_info(start + str(meta["path"]), meta) for meta in found["objects"])
@@ -266,21 +258,17 @@ def _without_markers(objects: list[ObjectInfo], folder: Address) -> list[ObjectI
 
 def put_object(text: str, data: bytes) -> str:
     """Write a small object, whole or not at all; returns its ETag, and raises as `object_info` does."""
-    obstore = obstore_package()
-
     address = parse_object(text)
-    result = _request(address, lambda store: obstore.put(store, address.key, data, use_multipart=False))
+    result = _request(address, lambda obstore, store: obstore.put(store, address.key, data, use_multipart=False))
     return str(result["e_tag"] or "").strip('"')
 
 
 def delete_objects(texts: Sequence[str]) -> None:
     """Remove those objects of one bucket that exist; raises as `object_info` does."""
-    obstore = obstore_package()
-
     addresses = [parse_address(text) for text in texts]
     with contextlib.suppress(FileNotFoundError):
         if addresses:
-            _request(addresses[0], lambda store: obstore.delete(store, [address.key for address in addresses]))
+            _request(addresses[0], lambda obstore, store: obstore.delete(store, [address.key for address in addresses]))
 
 
 def put_file(text: str, data: bytes, num_bytes: int) -> str:

@@ -134,7 +134,7 @@ def test_which_requests_are_repeated(answer: str, is_repeated: bool, monkeypatch
     """Not those that were refused: the answer would be the same."""
     answers = iter((OSError(answer), OSError(answer)))
 
-    def send(_: object) -> str:
+    def send(*_: object) -> str:
         for error in answers:
             raise error
         return "found"
