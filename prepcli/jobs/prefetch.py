@@ -22,7 +22,7 @@ from prepcli.jobs.records import Records
 from prepcli.manifest.record import Record
 from prepcli.processes.notes import take_notes
 from prepcli.processes.pools import WorkerPool
-from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for, worker_context
+from prepcli.processes.workers import begin_worker, keep_freed_memory, wait_for
 
 Samples = NDArray[np.float32]
 Item = TypeVar("Item")
@@ -180,9 +180,9 @@ def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
 class DecodingPool(Generic[Item]):
     """Worker processes that decode batches ahead of a model, and read other files for it.
 
-    Batches of up to `max_samples` samples are passed in shared memory, which is allocated before the processes start
-    (this needs `fork`); longer ones are sent. Memory: two such batches per worker, and two more. After a crash, workers
-    note in `workspace` the audio that they decode (see `prepcli.engine.run.crashes`).
+    Batches of up to `max_samples` samples are passed in shared memory, which is allocated before the processes start;
+    longer ones are sent. Memory: two such batches per worker, and two more. After a crash, workers note in `workspace`
+    the audio that they decode (see `prepcli.engine.run.crashes`).
 
     Raises:
         WorkerDiedError: on leaving the block, if a worker was killed or has crashed.
@@ -197,8 +197,7 @@ class DecodingPool(Generic[Item]):
     ) -> None:
         self._num_slots = 2 * num_workers + 2
         self._max_samples = max_samples
-        self._shared = worker_context().get_start_method() == "fork"
-        self._slots = [mmap.mmap(-1, 4 * max_samples) for _ in range(self._num_slots)] if self._shared else []
+        self._slots = [mmap.mmap(-1, 4 * max_samples) for _ in range(self._num_slots)]
         self._pool = WorkerPool(num_workers, _start_worker, (decoder, self._slots, workspace))
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
@@ -212,7 +211,7 @@ class DecodingPool(Generic[Item]):
         while True:
             for batch in islice(batches, len(free)):
                 slot = free.popleft()
-                fits = self._shared and batch.num_values <= self._max_samples
+                fits = batch.num_values <= self._max_samples
                 waiting.append((batch, slot, fits, self._pool.submit(_decode, batch, slot if fits else None)))
             if not waiting:
                 return

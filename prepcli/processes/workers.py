@@ -4,7 +4,6 @@ import contextlib
 import gc
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -108,10 +107,10 @@ def wait_for(future: "Future[Result]", tick: Callable[[], None] = lambda: None) 
 
 
 def worker_context() -> "BaseContext":
-    """`fork` on Linux, where workers start in milliseconds and share loaded modules; `spawn` elsewhere."""
+    """`fork`: workers start in milliseconds, and inherit loaded modules and their work."""
     import multiprocessing
 
-    return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    return multiprocessing.get_context("fork")
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
@@ -87,9 +87,8 @@ def do_in_workers(process: Process[UnitT], units: Sequence[UnitT], execution: Ex
         Exception: the exception that `process` raised.
     """
     num_workers = min(execution.num_workers, len(units))
-    arguments = (process, replace(execution, tick=_nothing))
     in_hand = execution.workspace.units_in_hand
-    with WorkerPool(num_workers, _start_worker, arguments, in_hand) as pool:
+    with WorkerPool(num_workers, _start_worker, (process, execution), in_hand) as pool:
         pending: set[Future[Marker | None]] = {pool.submit(_do_unit, unit) for unit in units}
         while pending:
             done = wait_for_any(pending)
@@ -99,10 +98,6 @@ def do_in_workers(process: Process[UnitT], units: Sequence[UnitT], execution: Ex
                 marker = future.result()
                 if marker is not None:
                     yield marker
-
-
-def _nothing() -> None:
-    """Do nothing: a worker shows no progress."""
 
 
 class _Worker:
