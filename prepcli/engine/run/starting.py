@@ -148,24 +148,13 @@ def _note_other_files(run: "Run") -> None:
     adds_to_another = workspace.root != workspace.main_root  # such as the codes of a codec
     if run.job.shares_out or adds_to_another:
         return
-    if isinstance(workspace.out, StorePath):
-        names = sorted({name.partition("/")[0] for name in workspace.found.infos()})[:MAX_LISTED]
-    elif not workspace.out.is_dir():
-        return
-    else:
-        with os.scandir(workspace.out) as entries:
-            names = sorted(entry.name for entry in islice(entries, MAX_LISTED) if not _is_without_files(entry))
+    names = list(islice(workspace.found.below(), MAX_LISTED))
     if names:
-        count = f"{MAX_LISTED:,} or more files" if len(names) == MAX_LISTED else f"{len(names):,} file(s) or folder(s)"
+        count = f"{MAX_LISTED:,} or more" if len(names) == MAX_LISTED else f"{len(names):,}"
         tell(
-            f"note: {workspace.out} already holds {count}, such as {names[0]}; they are kept, and the output is "
-            "written beside them. Choose an empty directory to keep the two apart"
+            f"note: {workspace.out} already holds {count} file(s), such as {names[0]}; they are kept, and the output "
+            "is written beside them. Choose an empty directory to keep the two apart"
         )
-
-
-def _is_without_files(entry: "os.DirEntry[str]") -> bool:
-    """Whether the entry is a folder without any file, at any depth; clearing a run leaves such folders."""
-    return entry.is_dir(follow_symlinks=False) and not any(files for _, _, files in os.walk(entry.path))
 
 
 def _check_restart(run: "Run") -> None:
