@@ -34,8 +34,7 @@ class Place(NamedTuple):
 
     def fields(self) -> dict[str, str | int]:
         """The fields that say in a reject where the record lies."""
-        row_or_member: tuple[str, str | int] = (ROW, int(self.member)) if self.is_row else (MEMBER, self.member)
-        return dict([(SHARD, self.path), row_or_member])
+        return {SHARD: self.path} | ({ROW: int(self.member)} if self.is_row else {MEMBER: self.member})
 
     @property
     def stem(self) -> str:

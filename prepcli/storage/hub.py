@@ -67,10 +67,9 @@ def commit_of(address: Address) -> str:
 
 
 def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[ObjectInfo]]:
-    """The names of the folders and the files below an address, sorted; nothing if it names no folder.
+    """The names of the folders and the files below an address, sorted; raises as `commit_of` does.
 
-    Raises:
-        Exception: as `commit_of` does.
+    Both are empty if it names no folder.
     """
     place = f"tree/{quote(_revision(address), safe='')}{'/' * bool(address.key)}{quote(address.key)}"
     url: str | None = f"{endpoint()}/api/{_repository(address)}/{place}?recursive={str(recursive).lower()}"
@@ -104,11 +103,7 @@ def _remembered(address: Address, path: str, num_bytes: int, etag: str) -> Objec
 
 
 def file_info(address: Address) -> ObjectInfo:
-    """The properties of a file.
-
-    Raises:
-        Exception: as `read_file` does.
-    """
+    """The properties of a file; raises as `read_file` does."""
     return _known.get((endpoint(), address)) or read_file(address, 0, 1)[1]
 
 

@@ -71,8 +71,7 @@ class Claims:
                     return found == "own"
                 continue
             except FileNotFoundError:  # another launch, or a rank that has ended the run, has removed the folder
-                # another rank may be removing the parents of the folder
-                with contextlib.suppress(FileNotFoundError, FileExistsError):
+                with contextlib.suppress(FileNotFoundError, FileExistsError):  # or is removing its parents
                     self._folder.mkdir(parents=True, exist_ok=True)
                 return False
             try:
