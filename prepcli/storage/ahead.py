@@ -96,7 +96,9 @@ def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wa
                 item, wanted = waiting.popleft()
                 yield item
                 for one in wanted:
-                    _note_size(sizes, _futures.get(one))
+                    future = _futures.get(one)
+                    if future is not None and future.done() and future.exception() is None:
+                        sizes.append(len(future.result()[0]))
                     _release(one, users)
         finally:
             for one in list(users):
@@ -167,12 +169,6 @@ def _depth(sizes: "deque[int]") -> int:
         return _FIRST_AT_ONCE
     mean = sum(sizes) / len(sizes)
     return max(2, min(AT_ONCE, int(MAX_BYTES / max(mean, 1))))
-
-
-def _note_size(sizes: "deque[int]", future: "Future[_Beginning] | None") -> None:
-    if future is not None and future.done():
-        with contextlib.suppress(Exception):
-            sizes.append(len(future.result()[0]))
 
 
 def _release(wanted: Wanted, users: dict[Wanted, int]) -> None:

@@ -136,7 +136,7 @@ class Run:
             check_inputs(self.plan)
             self.load_markers()  # units that other ranks have done meanwhile
             if len(self.markers) < len(self.plan.units):
-                return self._report("incomplete")
+                return self._report()
             return self._finish_once(crew)
 
     def load_markers(self, listed: bool = False) -> None:
@@ -223,9 +223,7 @@ class Run:
         while not (crew.claims.take(FINISH_UNIT.id) or self._is_finished()):
             time.sleep(TICK)
         if self._is_finished():
-            report = self._report("nothing_to_do")
-            report.status = "done" if report.status == "nothing_to_do" else report.status
-            return report
+            return self._report("done")
         report = self._finish()
         crew.disband()
         return report
@@ -234,7 +232,7 @@ class Run:
         """Merge the files of the units; done by the rank that sees the last marker, and harmless if done twice."""
         markers = [self.markers[unit.id] for unit in self.plan.units]
         refuse_names_that_are_one(self.workspace.out, (name for marker in markers for name in marker.files))
-        report = self._report("done")
+        report = self._report()
         with UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
             found = self.job.finish(self.plan, markers, writer)
             report.outputs = {name: absolute(path) for name, path in found.items() if isinstance(path, AnyPath)}
@@ -269,19 +267,20 @@ class Run:
             return
         yield from chain.from_iterable(map(blocks_of, unit_files))
 
-    def _report(self, status: str) -> Report:
+    def _report(self, finished: str = "") -> Report:
+        """The figures of the run; `finished`: their status if an earlier start or another rank has finished it."""
         job, workspace = self.job, self.workspace
         report = build_report(job.command, str(workspace.named), self.digest, self.plan, self.markers, job.telemetry)
         report.rejects_filepath = absolute(workspace.rejects_file)
-        stored = read_document(workspace.report_file, Report) if status == "nothing_to_do" else None
+        stored = read_document(workspace.report_file, Report) if finished else None
         if stored is not None:
-            report.status = status
+            report.status = finished
             report.details, report.outputs = stored.details, stored.outputs
             report.num_bytes = stored.num_bytes
         judge(report, self.options.budget)
         if stored is not None and report.max_rejects != stored.max_rejects:  # `status` shows the value of the last run
             stored.max_rejects = report.max_rejects
-            stored.status = "done" if report.status == status else report.status
+            stored.status = "done" if report.status == finished else report.status
             with contextlib.suppress(OSError):  # a finished output may be read-only
                 write_json(workspace.report_file, stored)
         return report
