@@ -113,6 +113,7 @@ def overlap(folder: Path, runs: int) -> None:
     import soundfile
     import torch
 
+    from prepcli.engine.state.workspace import Workspace
     from prepcli.jobs.prefetch import Batch, DecodingPool, SegmentDecoder
     from prepcli.jobs.records import Records
     from prepcli.models.batches import equal_length_batches
@@ -135,7 +136,7 @@ def overlap(folder: Path, runs: int) -> None:
     def decode(with_model: bool) -> float:
         start = time.perf_counter()
         decoder = SegmentDecoder(records, 16000, encoder.min_samples)
-        pool = DecodingPool(decoder, most, 2, None)
+        pool = DecodingPool(decoder, most, 2, Workspace(folder / "out"))
         with ModelRunner("cpu", encoder.rows_on_cpu) as runner, pool as workers:
             running = []
             for decoded in workers.decoded(iter(batches), lambda: None):

@@ -146,10 +146,10 @@ class _Worker:
 
     decoder: Decoder[Any]
     slots: Sequence[mmap.mmap]
-    workspace: Workspace | None
+    workspace: Workspace
 
 
-def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap], workspace: Workspace | None) -> None:
+def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap], workspace: Workspace) -> None:
     begin_worker()
     crash_is_a_workers()
     keep_freed_memory()
@@ -193,7 +193,7 @@ class DecodingPool(Generic[Item]):
         decoder: Decoder[Item],
         max_samples: int,
         num_workers: int,
-        workspace: Workspace | None = None,
+        workspace: Workspace,
     ) -> None:
         self._num_slots = 2 * num_workers + 2
         self._max_samples = max_samples

@@ -163,14 +163,6 @@ def matching(names: Iterable[str], patterns: Sequence[str]) -> Iterator[str]:
     yield from (name for name in names if any(one.fullmatch(name) for one in matchers))
 
 
-def globbed(folder: AnyPath, pattern: str) -> Iterator[AnyPath]:
-    """The sorted result of `folder.glob(pattern)`; the pattern may contain `NUMBER`."""
-    found: list[AnyPath] = sorted(folder.glob(pattern))
-    if NUMBER in pattern:
-        found = [path for path in found if _matcher(pattern).fullmatch(relative(path, folder))]
-    yield from found
-
-
 def path_of(path: str | AnyPath) -> AnyPath:
     """A path; for an address, a `StorePath`."""
     text = restored(str(path))

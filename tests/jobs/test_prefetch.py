@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from prepcli.audio.resample import resample
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RejectReason
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool, SegmentDecoder
 from prepcli.jobs.records import Records
@@ -17,6 +18,8 @@ from tests.conftest import write_lines
 from tests.support.audio_files import write_audio
 
 RATE = 16000
+NOWHERE = Workspace(Path("/nonexistent/out"))
+"""Nothing has crashed there."""
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def records(tmp_path: Path) -> Records:
 
 
 def feed(records: Records, batches: list[Batch[int]], most: int = 10 * RATE, workers: int = 2) -> Iterator[Decoded]:
-    with DecodingPool(SegmentDecoder(records, RATE, 320), most, workers, None) as pool:
+    with DecodingPool(SegmentDecoder(records, RATE, 320), most, workers, NOWHERE) as pool:
         yield from pool.decoded(iter(batches), lambda: None)
 
 
@@ -90,7 +93,7 @@ def test_few_batches_are_made_ahead(records: Records) -> None:
             taken.append(number)
             yield Batch((0,), RATE)
 
-    with DecodingPool(SegmentDecoder(records, RATE, 320), RATE, 1, None) as pool:
+    with DecodingPool(SegmentDecoder(records, RATE, 320), RATE, 1, NOWHERE) as pool:
         next(pool.decoded(batches(), lambda: None))
     assert len(taken) <= 5
 

@@ -73,10 +73,10 @@ def _file(workspace: Workspace, unit: str) -> Path:
 
 
 @contextmanager
-def with_notes(workspace: Workspace | None, unit: str, folder: Path | None = None) -> Iterator[None]:
+def with_notes(workspace: Workspace, unit: str, folder: Path | None = None) -> Iterator[None]:
     """Take notes in `folder` (None: a new one) if a worker has crashed over `unit` before; called in a worker."""
-    crashes = read_document(_file(workspace, unit), Crashes) if workspace else None
-    if workspace is None or crashes is None:
+    crashes = read_document(_file(workspace, unit), Crashes)
+    if crashes is None:
         yield
         return
     made = folder or workspace.make_tmp(unit)

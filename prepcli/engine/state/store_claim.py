@@ -43,7 +43,7 @@ class StoreClaim:
     """The claim of a state folder on an output."""
 
     def __init__(self, out: StorePath, own: Claim, part: Path = Path()) -> None:
-        """`part`: the part that a run adds to an existing output, as a path below `OUT.prepcli`."""
+        """`part`: what a run adds to an existing output, such as the codes of a codec, as a path in `OUT.prepcli`."""
         self._out = out
         self._folder = f"{out}.prepcli/{part / 'claims'}"
         self._own = own

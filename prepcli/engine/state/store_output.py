@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.addresses import ObjectInfo, parse_address
-from prepcli.storage.paths import AnyPath, StorePath, globbed, matching
+from prepcli.storage.paths import AnyPath, StorePath, matching, relative
 
 _checked: set[StorePath] = set()
 """Outputs that `check_writing` has checked."""
@@ -40,11 +40,13 @@ class OutputSizes:
 
     def matching(self, patterns: Sequence[str]) -> Iterator[AnyPath]:
         """The files in the folder whose names match one of the globs."""
+        names: Iterable[str]
         if isinstance(self.folder, StorePath):
-            yield from (self.folder / name for name in matching(self.infos(), patterns))
-            return
-        for pattern in patterns:
-            yield from globbed(self.folder, pattern)
+            names = self.infos()
+        else:
+            found = [path for pattern in patterns for path in sorted(self.folder.glob(pattern))]
+            names = [relative(path, self.folder) for path in found]
+        yield from (self.folder / name for name in matching(names, patterns))
 
     def in_folder(self, folder: str) -> list[str]:
         """The names of the files directly in a folder below this one, sorted."""

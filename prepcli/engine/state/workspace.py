@@ -103,7 +103,7 @@ class Workspace:
             )
         if isinstance(self.out, StorePath) and self._store_claim is None:
             own = publish_json_once(self.claim_file, made := Claim.of(self.root), Claim) or made
-            claim = StoreClaim(self.out, own, self._part)
+            claim = StoreClaim(self.out, own, self.root.relative_to(self.main_root))
             claim.take(is_new=own == made)
             self._store_claim = claim
         self.found = OutputSizes(self.out)
@@ -114,16 +114,11 @@ class Workspace:
         assert isinstance(self.out, Path)
         return self.out
 
-    @property
-    def _part(self) -> Path:
-        """The part that a run adds to an output, such as the codes of one codec, as a path below `OUT.prepcli`."""
-        return self.root.relative_to(self.main_root)
-
     def refuse_holder(self) -> None:
         """Raise `UsageError` if the output is in a store and another state folder holds it."""
         if isinstance(self.out, StorePath):
             own = read_document(self.claim_file, Claim) or Claim.of(self.root)
-            StoreClaim(self.out, own, self._part).refuse_holder()
+            StoreClaim(self.out, own, self.root.relative_to(self.main_root)).refuse_holder()
 
     @property
     def is_unused(self) -> bool:
