@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
-from prepcli.engine.state.versions import is_changing
+from prepcli.engine.state.work_folder import is_changing
 from prepcli.errors import UsageError
 from prepcli.formats import omnivoice
 from prepcli.formats.codes import CODES_FILE, CODES_OF

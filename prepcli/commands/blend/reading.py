@@ -13,7 +13,7 @@ from prepcli.engine.publishing.publish import read_marker
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
-from prepcli.engine.state.versions import version_roots
+from prepcli.engine.state.work_folder import version_roots
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio

@@ -22,7 +22,7 @@ from prepcli.engine.publishing.output_files import HashedFile
 from prepcli.engine.publishing.owned import Owned, mark, note
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.run.status import workspaces_of
-from prepcli.engine.state.versions import is_changing
+from prepcli.engine.state.work_folder import is_changing
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document, write_json
 from prepcli.errors import UsageError, naming
 from prepcli.formats.folders import listing

@@ -21,8 +21,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.stored_units import read_units
-from prepcli.engine.state.versions import undone_root, undone_roots, version_of, version_roots
-from prepcli.engine.state.work_folder import note_unused
+from prepcli.engine.state.work_folder import note_unused, undone_root, undone_roots, version_of, version_roots
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable

@@ -16,7 +16,7 @@ from prepcli.commands.verify.indexes import index_problems
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, check_audio, line_hash
 from prepcli.engine.run.crashes import map_refusing_crashes
-from prepcli.engine.state.versions import undone_versions
+from prepcli.engine.state.work_folder import undone_versions
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import numbered
 from prepcli.formats.sets import TarredSet

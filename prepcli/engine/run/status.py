@@ -17,8 +17,7 @@ from prepcli.engine.ranks.stealing import units_in_hand
 from prepcli.engine.run.report import finished_report, retry_line
 from prepcli.engine.state.store_output import OutputSizes
 from prepcli.engine.state.stored_units import find_plan, read_units
-from prepcli.engine.state.versions import version_roots
-from prepcli.engine.state.work_folder import work_folder
+from prepcli.engine.state.work_folder import version_roots, work_folder
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import UsageError, option
 from prepcli.interface.printing import aligned, as_text, printable_command

@@ -1,0 +1,30 @@
+"""The names of OUT.prepcli: one for each output, under all of its names."""
+
+from pathlib import Path
+
+import pytest
+
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import UsageError
+from prepcli.storage.paths import StorePath
+
+
+def test_a_directory_has_one_workspace_under_all_its_names(tmp_path: Path) -> None:
+    """Two plans for one directory would each replace what the other has published."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "link to link").symlink_to("link")
+    roots = {Workspace(tmp_path / name).root.resolve() for name in ("real", "link", "link to link")}
+    assert roots == {tmp_path.resolve() / "real.prepcli"}
+
+
+def test_addresses_have_a_work_folder_each(tmp_path: Path) -> None:
+    addresses = ["s3://bu/y/a_b", "s3://bu/y/a/b", "s3://bu/y_a/b", "s3://bu_y/a/b", "ais://bu/y/a/b"]
+    folders = {one: Workspace(StorePath(one), work_dir=tmp_path).root for one in addresses}
+    assert len(set(folders.values())) == len(addresses)
+    assert folders["s3://bu/y/a/b"] == tmp_path / "bu_y_a_b.prepcli"
+
+
+def test_an_address_that_is_too_long_for_a_work_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="too long for the name of its work folder: bu_aaa"):
+        Workspace(StorePath(f"s3://bu/{'a' * 250}"), work_dir=tmp_path)
