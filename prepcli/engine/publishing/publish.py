@@ -1,5 +1,6 @@
 """Publishes a unit: its files appear under their final names together and complete, or not at all."""
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -265,7 +266,7 @@ class UnitWriter:
         with no_interruption():  # an interruption would leave a part of the files
             for file in (*self._files.values(), *self._work_files.values()):
                 file.discard()
-            self.workspace.remove_tmp(self.folder)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _close_all(files: Mapping[str, OutputFile]) -> dict[str, PublishedFile]:

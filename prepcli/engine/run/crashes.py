@@ -16,6 +16,7 @@ import faulthandler
 import hashlib
 import itertools
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -85,7 +86,7 @@ def with_notes(workspace: Workspace, unit: str, folder: Path | None = None) -> I
             yield
     finally:
         if folder is None:
-            workspace.remove_tmp(made)
+            shutil.rmtree(made, ignore_errors=True)
 
 
 def survive_crashes(

@@ -23,7 +23,6 @@ from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cann
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import DELETE_SECONDS, Life, Owner, new_rank_id, owner_of
 from prepcli.processes.ranks import Rank
-from prepcli.processes.workers import no_interruption
 from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, StorePath
 
@@ -69,7 +68,6 @@ class Workspace:
         self.life = Life(self.root / "claims", self.rank_id)
         self._store_claim: StoreClaim | None = None
         self.found = OutputSizes(out)  # for a store: listed before anything is written, and again after `prepare`
-        self._made: set[Path] = set()  # directories in `tmp/`
         self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
         self._was_there = os.path.exists(self.root)
         # the digest of our plan, and the state of the plan's file when it was read
@@ -127,21 +125,12 @@ class Workspace:
 
     def make_tmp(self, name: str) -> Path:
         """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""
-        with no_interruption():  # otherwise a directory could stay that `_made` does not know
-            owner = Owner.of_this_process(self.rank_id)
-            made = Path(tempfile.mkdtemp(prefix=f"{name}~{owner}~", dir=self.tmp))
-            self._made.add(made)
-        return made
-
-    def remove_tmp(self, made: Path) -> None:
-        """Remove a directory of `make_tmp` and its content."""
-        shutil.rmtree(made, ignore_errors=True)
-        self._made.discard(made)
+        return Path(tempfile.mkdtemp(prefix=f"{name}~{Owner.of_this_process(self.rank_id)}~", dir=self.tmp))
 
     def remove_own_tmp(self) -> None:
         """Remove the remaining directories of `make_tmp`, for example after a signal at the very end of a unit."""
-        for made in list(self._made):
-            self.remove_tmp(made)
+        for made in self.folders_of([os.getpid()]):
+            shutil.rmtree(made, ignore_errors=True)
 
     def remove_stale_tmp(self) -> None:
         """Remove the files of dead processes in `tmp/`, their drafts, and their signs of life."""
