@@ -107,14 +107,12 @@ class Reporter:
     def __init__(
         self,
         workspace: Workspace,
-        rank: Rank,
         command: str,
         own: RankProgress,
         records_before: int,
         records_all: int,
     ) -> None:
         self._workspace = workspace
-        self._rank = rank
         self._command = command
         self.own = own
         self._before = records_before
@@ -122,7 +120,7 @@ class Reporter:
         self._last_file = 0.0
         self._last_line = time.monotonic()
         self._bar: Any = None
-        if rank.rank == 0:
+        if own.rank == 0:
             self._bar = progress_bar(
                 total=records_all,
                 initial=records_before,
@@ -138,7 +136,7 @@ class Reporter:
         if force or now - self._last_file >= FILE_INTERVAL:
             self._last_file = now
             self.own.updated = time.time()
-            write_json(progress_file(self._workspace, self._rank.rank), self.own, durable=False)
+            write_json(progress_file(self._workspace, self.own.rank), self.own, durable=False)
         if self._bar is not None:
             ranks = self._ranks()
             done = self._before + sum(rank.records_done for rank in ranks)
@@ -159,14 +157,15 @@ class Reporter:
 
     def _ranks(self) -> list[RankProgress]:
         """The ranks of the launch of this rank, with this rank."""
-        if self._rank.world_size == 1:
-            return [self.own]
+        own = self.own
+        if own.world_size == 1:
+            return [own]
         others = (
             progress
             for progress in read_progress(self._workspace)
-            if progress.rank != self._rank.rank and progress.launch_id == self._rank.launch_id
+            if progress.rank != own.rank and progress.launch_id == own.launch_id
         )
-        return [self.own, *others]
+        return [own, *others]
 
     def _print_line(self) -> None:
         own = self.own

@@ -44,7 +44,7 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
     before = sum(unit.num_records for unit in plan.units if unit.id in markers)
     total = sum(unit.num_records for unit in plan.units)
     counter = SharedCounter()
-    reporter = Reporter(workspace, options.rank, job.command, own, before, total)
+    reporter = Reporter(workspace, job.command, own, before, total)
 
     def tick() -> None:
         own.records_done, own.seconds_done = counter.read()

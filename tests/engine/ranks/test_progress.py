@@ -148,7 +148,7 @@ def test_the_bar_counts_all_ranks_and_what_was_done_before(tmp_path: Path, monke
     write_json(file_of(workspace, 1), progress_of(1, 2, records_done=500, seconds_done=1800.0))
     monkeypatch.setattr(sys, "stderr", Terminal())
     own = progress_of(0, 2, records_done=60, seconds_done=3600.0)
-    reporter = Reporter(workspace, Rank(0, 2), "toy", own, records_before=2000, records_all=5120)
+    reporter = Reporter(workspace, "toy", own, records_before=2000, records_all=5120)
     reporter.update()
     bar = str(reporter._bar)
     reporter.close("done")
@@ -165,7 +165,7 @@ def test_the_line_without_a_terminal(
     monkeypatch.setattr("prepcli.engine.ranks.progress.LINE_INTERVAL", 0.0)
     own = progress_of(0, records_done=1234, seconds_done=3600.0)
     own.units_done, own.units_total = 1, 2000
-    Reporter(workspace, Rank(0, 1), "toy", own, 0, 3000).update()
+    Reporter(workspace, "toy", own, 0, 3000).update()
     line = capsys.readouterr().err
     assert line.startswith("[0/1] toy: 41%, 1,234 of 3,000 records, ")
     assert line.endswith("1 of 2,000 units\n")
