@@ -34,7 +34,8 @@ class Place(NamedTuple):
 
     def fields(self) -> dict[str, str | int]:
         """The fields that say in a reject where the record lies."""
-        return {SHARD: self.path} | ({ROW: int(self.member)} if self.is_row else {MEMBER: self.member})
+        found: dict[str, str | int] = {SHARD: self.path}
+        return found | ({ROW: int(self.member)} if self.is_row else {MEMBER: self.member})
 
     @property
     def stem(self) -> str:

@@ -18,7 +18,7 @@ from prepcli.storage.containers import SEPARATOR
 _MIDDLE_BYTES = 4096
 
 
-def by_duration(records: Records, scratch: Scratch | None = None) -> Indices:
+def by_duration(records: Records, scratch: Scratch) -> Indices:
     """An order of the records in which those of equal duration follow each other, so that copies come in one unit.
 
     Segments, and records in containers, keep their order: their neighbours are read together.

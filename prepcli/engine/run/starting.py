@@ -36,6 +36,7 @@ def claim_output(run: "Run") -> None:
             _note_other_files(run)
         run.job.prepare()
         workspace.prepare()
+        workspace.life.beat()  # the folder for signs of life may be new
         plan = workspace.claim(_plan_document(run))
     if plan is not None and plan.digest != run.digest:
         raise UsageError(_made_differently(run, plan))

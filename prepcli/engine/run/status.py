@@ -104,9 +104,11 @@ def read_status(workspace: Workspace) -> Status:
     Raises:
         UsageError: there is no state of a run next to this output.
     """
+    # Signs of life and progress are read before markers and report: a rank that has ended has written all of these.
+    is_at_work = workspace.life.others(REPEAT_SECONDS)
     plan = find_plan(workspace)
     if plan is None:
-        if (planning := _planning(workspace)) is not None:
+        if (planning := _planning(workspace, is_at_work)) is not None:
             return planning
         advice = "the OUT of a run"
         if is_address(workspace.named):
@@ -115,7 +117,6 @@ def read_status(workspace: Workspace) -> Status:
         raise UsageError(
             f"no run of prepcli is known for {workspace.named}: {workspace.plan_file} is not there; give {advice}"
         )
-    # Progress is read before the markers: a rank that has ended has written all of its markers.
     ranks = _newest_launch(read_progress(workspace))
     units = read_units(workspace, plan)
     sizes = OutputSizes(workspace.out)
@@ -129,7 +130,7 @@ def read_status(workspace: Workspace) -> Status:
     report = None if missing else finished_report(workspace, plan.digest)
     if report is not None:
         state = "finished"
-    elif running or workspace.life.others(REPEAT_SECONDS):
+    elif running or is_at_work:
         state = "running" if running or missing else "finishing"
     else:
         state = "stopped"
@@ -166,7 +167,7 @@ def read_status(workspace: Workspace) -> Status:
     )
 
 
-def _planning(workspace: Workspace) -> Status | None:
+def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
     """The status of a run that has no plan yet, by its newest stage; None if there is none."""
     newest = max(workspace.index.glob(f"*/{STAGE_FILE}"), key=last_change, default=None)
     stage = None if newest is None else read_document(newest, Stage)
@@ -181,7 +182,7 @@ def _planning(workspace: Workspace) -> Status | None:
     return Status(
         str(workspace.named),
         command=words[1] if words[:1] == ["prepcli"] and len(words) > 1 else "-",
-        state="planning" if workspace.life.others(REPEAT_SECONDS) else "stopped",
+        state="planning" if is_at_work else "stopped",
         ranks=[RankStatus(rank, "running", working_on=tasks) for rank, tasks in sorted(in_hand.items())],
         continue_with=f"cd {shlex.quote(stage.run_in)} && {stage.run_with}",
         stage=stage.doing,

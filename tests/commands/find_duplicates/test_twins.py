@@ -14,6 +14,7 @@ from prepcli.audio.segments import Segment, decode
 from prepcli.commands.find_duplicates import job
 from prepcli.commands.find_duplicates.twins import by_duration
 from prepcli.jobs.records import Records
+from prepcli.planning.arrays import Scratch
 from tests.conftest import Lines, read_lines, write_lines
 from tests.support.running import prepcli
 
@@ -96,7 +97,7 @@ def test_copies_come_in_one_unit(train: Path, decoded: list[str], monkeypatch: p
         some.append({"audio_filepath": name, "duration": 2.0 + number % 4 / 1000})
     manifest = write_lines(train / "m.json", some)
     records = Records([str(manifest)], None)
-    assert by_duration(records).tolist() == [0, 4, 1, 5, 2, 6, 3, 7]
+    assert by_duration(records, Scratch()).tolist() == [0, 4, 1, 5, 2, 6, 3, 7]
     options = ("--by", "near-audio,audio")
     assert prepcli("find-duplicates", manifest, train / "one.jsonl", *options).code == 0
     assert sorted(decoded) == NAMES  # units with the longest audio come first
@@ -109,4 +110,5 @@ def test_copies_come_in_one_unit(train: Path, decoded: list[str], monkeypatch: p
         assert prepcli("find-duplicates", manifest, train / "three.jsonl", *options, *ranks).code == 0
     assert (train / "one.jsonl").read_bytes() == (train / "three.jsonl").read_bytes()
     some[3]["offset"] = 0.1
-    assert by_duration(Records([str(write_lines(train / "cut.json", some))], None)).tolist() == list(range(8))
+    cut = Records([str(write_lines(train / "cut.json", some))], None)
+    assert by_duration(cut, Scratch()).tolist() == list(range(8))

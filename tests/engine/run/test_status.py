@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -116,6 +117,24 @@ def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(tmp_path: Path, m
     found = read_status(workspace)
     assert (found.state, found.units_done) == ("running", 2)
     assert read_status(workspace).state == "finished"
+
+
+def test_a_run_that_is_finished_while_it_is_looked_at_has_not_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rank writes the report, and ends, after that has been looked for."""
+    out = tmp_path / "out"
+    prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3)
+    rank = Workspace(out)
+    rank.life.beat()
+
+    def not_yet(*_: object) -> None:
+        shutil.rmtree(rank.root / CLAIMS)
+
+    monkeypatch.setattr("prepcli.engine.run.status.finished_report", not_yet)
+    assert read_status(Workspace(out)).state == "finishing"
+    monkeypatch.undo()
+    assert read_status(Workspace(out)).state == "finished"
 
 
 def test_watch_tells_by_its_exit_code_that_a_run_has_stopped(tmp_path: Path) -> None:
