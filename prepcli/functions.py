@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
-from prepcli.interface.from_python import call
+from prepcli.interface.from_python import call, in_full
 
 if TYPE_CHECKING:
     from prepcli.commands.blend.command import BlendReport as BlendReport
@@ -135,28 +135,14 @@ def convert_audio(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the manifest of the files.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -207,28 +193,14 @@ def download_aishell(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -264,28 +236,14 @@ def download_aishell2(
     Args:
         audio_folder: Folder of the corpus; it contains iOS/data, or transcript/ and wav/.
         data_root: Folder for the corpus, its audio and its manifests.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -334,28 +292,14 @@ def download_an4(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -414,28 +358,14 @@ def download_common_voice(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -486,28 +416,14 @@ def download_fisher(
         keep_low_conf: Keep lines with (( )), where the transcriber was not sure.
         remove_noises: Remove [laughter], [noise] and similar marks from the text.
         noises_to_emoji: Write laughter and other noises as emoji.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -560,28 +476,14 @@ def download_hifitts(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -630,28 +532,14 @@ def download_hifitts2(
         chapters: Folder with a copy of the chapters under their published paths, instead of fetching them.
         base_url: Fetch manifests and chapters below this address. Default: the publishers'.
         fetch_only: Only fetch the published manifests.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -692,28 +580,14 @@ def download_hub5(
         data_root: Folder with LDC2002S09 and LDC2002T43. Repeatable.
         dest_root: Directory of the slices and manifests.
         min_slice_duration: Minimum seconds of speech per slice; 0: one slice per utterance.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -762,20 +636,8 @@ def download_lhotse(
         recipe_options: Options of the recipe, in quotes, such as '--mic sdm --num-jobs 4'. Default: lhotse's.
         run_commands: Run the commands of recordings whose audio is the output of a command. Only for a corpus that
             you trust.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each part by its name. `outputs` are the manifests.
@@ -783,8 +645,6 @@ def download_lhotse(
     Raises:
         UsageError: the recipe is unknown, is not for manifests, or takes other arguments.
         PrepcliError: the recipe has failed; the message has the command to run by hand.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -838,28 +698,14 @@ def download_librispeech(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -912,28 +758,14 @@ def download_libritts(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -985,28 +817,14 @@ def download_libritts_r(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -1062,28 +880,14 @@ def download_ljspeech(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -1139,28 +943,14 @@ def download_mls(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -1214,28 +1004,14 @@ def download_vctk(
             archives.
         keep_archives: Keep the archives, in D/archives.
         fetch_only: Only fetch and unpack; a later call does the rest, with any number of ranks.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
         UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -1634,24 +1410,12 @@ def extend_codec_codes(
         batch_duration: Maximum seconds of audio in a batch. Less takes less memory.
         precision: Precision of the codec. tf32 and bf16 are faster; the summary says how many codes differ from
             fp32.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
         pool_duration: Minimum seconds of neighbouring shards that are batched and published together. With a
             smaller pool batches are less full; with a larger one, a stopped run loses more work.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
@@ -1741,28 +1505,14 @@ def extend_context_audio(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the extended manifest.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -1809,22 +1559,10 @@ def extend_text_context(
             regex:PATTERN, whose groups are found in the id of the supervision and joined by _; or a preset for a
             corpus (rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote). Default: nothing.
         keep_field: A field of the record to keep, beside emotion; normalized_text, for example. May be repeated.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs` has `cuts`, and the `target_audio` to read them with.
@@ -1900,28 +1638,14 @@ def filter(
         skipme: Write all records, and set _skipme to the rule in those that a rule would drop; without OUT.json, in
             the manifests of the finished tarred set that is given.
         html: Write the table as a page; open it in a browser.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `details["rules"]` has what each rule drops, `outputs["manifest"]` the manifest.
 
     Raises:
         UsageError: an expression is wrong, a field does not exist, no record is left, or a manifest cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -1990,28 +1714,14 @@ def find_duplicates(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `details["found"]` counts groups, `outputs["duplicates"]` is the file with their records.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -2052,20 +1762,8 @@ def fix_durations(
         manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
         out: Manifest to write.
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the manifest, `details["more_than_20_ms"]` the number of
@@ -2073,8 +1771,6 @@ def fix_durations(
 
     Raises:
         UsageError: options that do not go together, or a manifest that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -2244,28 +1940,14 @@ def make_manifest(
         absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
         run_commands: Run the commands in Kaldi's wav.scp (entries that end in |) or of lhotse's recordings, and
             write their audio to OUT_audio/. Only for files that you trust.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the manifest.
 
     Raises:
         UsageError: options that do not go together, or a source that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -2344,28 +2026,14 @@ def manifest_to_mels(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs` has the file lists of each manifest.
 
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or PyTorch is not installed.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -2452,30 +2120,16 @@ def manifest_to_parquet(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs["manifest_filepath"]` is for `type: parquet` in an input_cfg of NeMo.
 
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or pyarrow is not installed.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -2554,30 +2208,16 @@ def manifest_to_shar(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs` has `cuts`, `target_audio` and, if there is any, `context_audio`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -2682,30 +2322,16 @@ def manifest_to_tarred(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs` has `tarred_audio_filepaths` and `manifest_filepath` for a training config.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -2782,30 +2408,16 @@ def manifest_to_wenet(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs["data_list"]` is the list to train with.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -2866,28 +2478,14 @@ def prepare_texts(
         asr_text: Change the ASR text: lower: lower case; plain: also without punctuation.
         speakers: Numbers of speakers of the TTS model: 0-99 or 1,5,7-9.
         num_shards: Also write so many shards, OUT_shards/OUT_0.json, ..., for NeMo's type txt_jsonl.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs` has `manifest_filepath` and `speakers_filepath`, as NeMo's config names them.
 
     Raises:
         UsageError: options that do not go together, a missing package, or an input that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -2950,28 +2548,14 @@ def score(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report of the run; `outputs["manifest"]` is the manifest with the fields.
 
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or a package that is missing.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -3029,28 +2613,14 @@ def split(
         disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
         disjoint_listed: Leave out records that find-duplicates lists in this file in a group with a record of a
             smaller part.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
-            count. More rejects: TooManyRejectsError.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-            there was too little memory.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        launch_id: A common name for ranks that are started together by hand.
-        no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
-        verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
-            times are the same.
+
+    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
         The report; `details["parts"]` has the size of each part, `outputs[NAME]` its manifest.
 
     Raises:
         UsageError: a part cannot be met, a field does not exist, or a manifest cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -3132,3 +2702,29 @@ def verify(
         []
     """
     return call("verify", locals())
+
+
+in_full(
+    globals(),
+    "For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.",
+    """\
+    dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
+    num_workers: Number of local worker processes. Default: available CPU cores.
+    max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
+        count. More rejects: TooManyRejectsError.
+    overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
+    retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
+        there was too little memory.
+    rank: Rank of this process, from 0. Default: from the launcher.
+    world_size: Number of ranks. Default: from the launcher.
+    progress: Show a progress bar and notes on stderr.
+    launch_id: A common name for ranks that are started together by hand.
+    no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+    verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
+        times are the same.
+""",
+    """\
+    IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
+    TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
+""",
+)

@@ -24,15 +24,15 @@ DOCS = ROOT / "docs"
 WIDTH = 112
 """Maximum length of a line of a docstring, without its indentation."""
 JOB = {one.name for one in declared(JobOptions)}
+OF_JOBS = "For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md."
+"""Stands in docstrings for what is the same in every job; `in_full` puts the texts there at run time."""
 BEGIN, END = "<!-- options: {} -->", "<!-- end of options -->"
 TABLE = re.compile(r"<!-- options: ([^>]*?) -->\n.*?<!-- end of options -->", re.DOTALL)
-TABLE_OF_SEGMENTS = re.compile(r"<!-- segments -->\n.*?<!-- end of segments -->", re.DOTALL)
-TABLE_OF_RECIPES = re.compile(r"<!-- recipes -->\n.*?<!-- end of recipes -->", re.DOTALL)
-TABLE_OF_COMMANDS = re.compile(r"<!-- commands -->\n.*?<!-- end of commands -->", re.DOTALL)
-REFERENCE = re.compile(r"<!-- reference -->\n.*?<!-- end of reference -->", re.DOTALL)
-RAISED_BY_JOBS = """\
-IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run."""
+OTHER_PART = re.compile(r"<!-- (segments|recipes|commands|reference) -->\n.*?<!-- end of \1 -->", re.DOTALL)
+RAISED_BY_JOBS = (
+    "    IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.",
+    "    TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.",
+)
 """What every command with a job can raise, after what is listed in its own docstring."""
 
 
@@ -50,13 +50,22 @@ def functions() -> str:
         "from os import PathLike",
         "from typing import TYPE_CHECKING, Literal",
         "",
-        "from prepcli.interface.from_python import call",
+        "from prepcli.interface.from_python import call, in_full",
         "",
         "if TYPE_CHECKING:",
         *(f"    from prepcli.{module} import {name} as {name}" for module, name in classes),
     ]
     for command in sorted(COMMANDS, key=lambda one: one.python_name):
         lines += ["", "", *_function(command)]
+    lines += [
+        "",
+        "",
+        f'in_full(globals(), "{OF_JOBS}", """\\',
+        *_arguments_of_jobs(),
+        '""", """\\',
+        *RAISED_BY_JOBS,
+        '""")',
+    ]
     ruff = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FUNCTIONS), "-"]
     text = "\n".join(lines) + "\n"
     return subprocess.run(ruff, cwd=ROOT, input=text, capture_output=True, text=True, check=True).stdout
@@ -111,14 +120,26 @@ def _docstring(command: Command, parameters: list[Declared]) -> str:
     options = command.load_options()
     description = re.sub(r"\n\nExample: prepcli .*", "", inspect.getdoc(options) or "", flags=re.DOTALL)
     paragraphs = _with_arguments(description, options).split("\n\n")
-    own = inspect.getdoc(command.load_function()) or ""
-    summary, _, rest = own.partition("\n\n")
+    summary, _, rest = (inspect.getdoc(command.load_function()) or "").partition("\n\n")
     assert rest.startswith("Returns:"), f"{command.python_name} has a docstring without Returns: {summary}"
-    if issubclass(options, JobOptions) and "IncompleteError:" not in rest:
-        raised, example, shown = rest.partition("\n\nExamples:")
-        rest = f"{raised}\n{textwrap.indent(RAISED_BY_JOBS, ' ' * 4)}{example}{shown}"
-    arguments = [line for one in parameters for line in _argument_lines(one, options)]
-    return "\n\n".join([*(textwrap.fill(one, WIDTH) for one in paragraphs), "\n".join(["Args:", *arguments]), rest])
+    own = [one for one in parameters if one.name not in JOB]
+    of_job = [one for one in parameters if one.name in JOB]
+    if _all_lines(of_job, options) == _arguments_of_jobs():
+        arguments = ["Args:", *_all_lines(own, options), "", OF_JOBS]
+    else:
+        arguments = ["Args:", *_all_lines(parameters, options)]
+        if issubclass(options, JobOptions) and "IncompleteError:" not in rest:
+            raised, examples, shown = rest.partition("\n\nExamples:")
+            rest = "\n".join([raised, *RAISED_BY_JOBS]) + examples + shown
+    return "\n\n".join([*(textwrap.fill(one, WIDTH) for one in paragraphs), "\n".join(arguments), rest])
+
+
+def _arguments_of_jobs() -> list[str]:
+    return _all_lines([one for one in declared(JobOptions) if one.option.only != "command line"], JobOptions)
+
+
+def _all_lines(arguments: list[Declared], options: type) -> list[str]:
+    return [line for one in arguments for line in _argument_lines(one, options)]
 
 
 def _with_arguments(text: str, options: type) -> str:
@@ -163,34 +184,33 @@ def page(path: Path) -> str:
             lines += ["", "And the [options of every job](every_job.md#options-of-every-job)."]
         return "\n".join([BEGIN.format(found[1]), *lines, END])
 
-    text = TABLE_OF_SEGMENTS.sub(lambda _: _table_of_segments(), TABLE.sub(table, text))
-    text = TABLE_OF_RECIPES.sub(lambda _: _table_of_recipes(), text)
-    text = REFERENCE.sub(lambda _: _reference(), text)
-    return TABLE_OF_COMMANDS.sub(lambda _: _table_of_commands(), text)
+    def other_part(found: re.Match[str]) -> str:
+        lines = {"segments": _segments, "recipes": _recipes, "commands": _commands, "reference": _reference}[found[1]]()
+        return "\n".join([f"<!-- {found[1]} -->", *lines, f"<!-- end of {found[1]} -->"])
+
+    return OTHER_PART.sub(other_part, TABLE.sub(table, text))
 
 
-def _table_of_segments() -> str:
+def _segments() -> list[str]:
     """The table of what each writer makes of a segment."""
     rows = [
         [f"`{one.writer}`", one.samples.value, one.channels.value, one.rate, one.again.value, one.why]
         for one in POLICIES
     ]
-    lines = [
+    return [
         "| writer | samples | channels, without `--channel` | sampling rate | format, if it is not copied | why |",
         "|---|---|---|---|---|---|",
         *(f"| {' | '.join(row)} |" for row in rows),
     ]
-    return "\n".join(["<!-- segments -->", *lines, "<!-- end of segments -->"])
 
 
-def _table_of_recipes() -> str:
+def _recipes() -> list[str]:
     """The table of lhotse's recipes."""
     rows = [f"| `{one.name}` | {one.languages} | {one.use} |" for one in RECIPES.values()]
-    lines = ["| recipe | languages | use |", "|---|---|---|", *rows]
-    return "\n".join(["<!-- recipes -->", *lines, "<!-- end of recipes -->"])
+    return ["| recipe | languages | use |", "|---|---|---|", *rows]
 
 
-def _table_of_commands() -> str:
+def _commands() -> list[str]:
     """The table of all commands, by task."""
     sections = _sections()
     lines = ["| command | does | function | returns |", "|---|---|---|---|"]
@@ -199,17 +219,17 @@ def _table_of_commands() -> str:
         for command in commands:
             cells = f"`{command.python_name}` | `{_returned(command)}`"
             lines.append(f"| [{command.name}]({sections[command.name]}) | {command.summary} | {cells} |")
-    return "\n".join(["<!-- commands -->", *lines, "<!-- end of commands -->"])
+    return lines
 
 
-def _reference() -> str:
+def _reference() -> list[str]:
     """All names of the API, for the program that makes the site of their docstrings."""
     names: dict[str, list[str]] = {"Functions": [], "Reports": [], "Errors": []}
     kinds = {"functions": "Functions", "errors": "Errors"}
     for name, module in PUBLIC_NAMES.items():
         names[kinds.get(module, "Reports")].append(f"::: prepcli.{module}.{name}")
     lines = [line for kind, found in names.items() for line in (f"## {kind}", *found)]
-    return "\n\n".join(["<!-- reference -->", *lines, "<!-- end of reference -->"])
+    return [*(one for line in lines for one in ("", line)), ""]
 
 
 def _sections() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Calls of the functions of the API: their arguments become options, and messages name the arguments."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -34,6 +34,26 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
             return report
 
 
+def in_full(functions: Mapping[str, Any], reference: str, arguments: str, errors: str) -> None:
+    """Put texts that many functions share into the docstrings that have only a reference to them, for `help`.
+
+    Args:
+        functions: all functions by name.
+        reference: the line in their docstrings, below the section `Args:`.
+        arguments: further lines of this section.
+        errors: further lines of the section `Raises:`, unless it has the first of them already.
+    """
+    for name in BY_PYTHON_NAME:
+        above, found, below = (functions[name].__doc__ or "").partition(reference)
+        if found:
+            indent = "\n" + " " * (len(above) - len(above.rstrip(" ")))  # none since Python 3.13
+            raised, examples, shown = below.partition(f"\n{indent}Examples:")
+            has_errors = errors.partition(":")[0].strip() in raised
+            new = indent.join(["", *([] if has_errors else errors.splitlines())])
+            above = indent.join([above.rstrip(), *arguments.splitlines()])
+            functions[name].__doc__ = f"{above}{raised}{new}{examples}{shown}"
+
+
 def argument(options: type, name: str, value: object = None) -> str:
     """An option of the command line as a Python argument, for `prepcli.errors.option`.
 
@@ -54,12 +74,9 @@ def argument(options: type, name: str, value: object = None) -> str:
 @lru_cache
 def arguments_of(options: type) -> dict[str, tuple[Declared, bool]]:
     """The argument that each name on the command line gives, and the value that a flag of this name sets."""
-    return dict(_names(options))
-
-
-def _names(options: type) -> Iterator[tuple[str, tuple[Declared, bool]]]:
+    found: dict[str, tuple[Declared, bool]] = {}
     for one in declared(options):
         for name in one.names if one.option.only != "command line" else ():
             on, _, off = name.partition("/")
-            yield on, (one, not one.switches_off)
-            yield off, (one, False)
+            found |= {on: (one, not one.switches_off), off: (one, False)}
+    return found

@@ -55,6 +55,10 @@ def test_docstrings_have_all_sections(name: str) -> None:
     assert places == sorted(places)
     assert f"prepcli.{name}(" in text
     assert max(map(len, text.splitlines())) <= 120
+    arguments = text[places[0] : places[1]]
+    for argument in inspect.signature(getattr(library, name)).parameters:
+        assert arguments.count(f"\n    {argument}: ") == 1
+    assert "\n\n" not in arguments.strip()
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
