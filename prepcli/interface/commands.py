@@ -1,6 +1,7 @@
 """The list of all commands, with the package of each. Nothing is imported before it is used."""
 
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -53,161 +54,110 @@ class Command(NamedTuple):
         return function
 
 
+def _command(
+    name: str, summary: str, report: str = _REPORT_OF_JOB, *, package: str = "", options: str = "", **more: str
+) -> Command:
+    """The command whose package and dataclass, unless they are given, are named as it is."""
+    package = package or name.replace("-", "_")
+    options = options or "".join(word.capitalize() for word in re.split("[ -]", name))
+    return Command(name, package, options, summary, report, **more)
+
+
 def _of_corpus(corpus: Corpus) -> Command:
     report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.report.DownloadReport"
-    return Command(f"download {corpus.name}", "download", corpus.options, corpus.summary, report)
+    return _command(f"download {corpus.name}", corpus.summary, report, package="download")
 
 
 TASKS: dict[str, tuple[Command, ...]] = {
     "Get data and make manifests": (
         *map(_of_corpus, CORPORA),
-        Command(
+        _command(
             "download lhotse",
-            "download",
-            "DownloadLhotse",
             "Any corpus that lhotse prepares, from your copy.",
             "commands.download.report.DownloadReport",
+            package="download",
             module="lhotse",
         ),
-        Command("make-manifest", "make_manifest", "MakeManifest", "Make a manifest of your own audio"),
-        Command("fix-durations", "fix_durations", "FixDurations", "Measure the durations of a manifest again"),
-        Command("prepare-texts", "prepare_texts", "PrepareTexts", "Make records of text alone, for a TTS model"),
+        _command("make-manifest", "Make a manifest of your own audio"),
+        _command("fix-durations", "Measure the durations of a manifest again"),
+        _command("prepare-texts", "Make records of text alone, for a TTS model"),
     ),
     "Select records of manifests": (
-        Command("score", "score", "Score", "Measure loudness, noise, speech and texts"),
-        Command(
-            "filter",
-            "filter",
-            "Filter",
-            "Keep records by rules, and merge manifests",
-            "commands.filter.report.FilterReport",
-        ),
-        Command(
-            "split",
-            "split",
-            "Split",
-            "Divide records into parts, no speaker in two of them",
-            "commands.split.report.SplitReport",
-        ),
-        Command(
+        _command("score", "Measure loudness, noise, speech and texts"),
+        _command("filter", "Keep records by rules, and merge manifests", "commands.filter.report.FilterReport"),
+        _command("split", "Divide records into parts, no speaker in two of them", "commands.split.report.SplitReport"),
+        _command(
             "find-duplicates",
-            "find_duplicates",
-            "FindDuplicates",
             "Find equal audio and texts, also between sets",
             "commands.find_duplicates.report.DuplicatesReport",
         ),
     ),
     "Prepare training data from manifests": (
-        Command(
-            "manifest-to-tarred",
-            "manifest_to_tarred",
-            "ManifestToTarred",
-            "Make tar shards with manifests, for NeMo",
-            module="command",
-        ),
-        Command(
-            "manifest-to-shar", "manifest_to_shar", "ManifestToShar", "Make a Lhotse Shar set, for NeMo and lhotse"
-        ),
-        Command("manifest-to-wenet", "exports.wenet", "ManifestToWenet", "Make shards or a data list for WeNet"),
-        Command("manifest-to-mels", "exports.mels", "ManifestToMels", "Make mel-spectrograms for Tacotron 2"),
-        Command(
-            "manifest-to-parquet", "exports.parquet", "ManifestToParquet", "Make Parquet files, for NeMo and datasets"
-        ),
-        Command("convert-audio", "exports.files", "ConvertAudio", "Cut, resample or unpack audio into plain files"),
+        _command("manifest-to-tarred", "Make tar shards with manifests, for NeMo", module="command"),
+        _command("manifest-to-shar", "Make a Lhotse Shar set, for NeMo and lhotse"),
+        _command("manifest-to-wenet", "Make shards or a data list for WeNet", package="exports.wenet"),
+        _command("manifest-to-mels", "Make mel-spectrograms for Tacotron 2", package="exports.mels"),
+        _command("manifest-to-parquet", "Make Parquet files, for NeMo and datasets", package="exports.parquet"),
+        _command("convert-audio", "Cut, resample or unpack audio into plain files", package="exports.files"),
     ),
     "Extend manifests and Shar sets": (
-        Command(
-            "extend-context-audio",
-            "extend_context_audio",
-            "ExtendContextAudio",
-            "Give each record another utterance of its voice",
-        ),
-        Command(
-            "extend-text-context",
-            "extend_text_context",
-            "ExtendTextContext",
-            "Give the cuts of a Shar texts that name the voice",
-        ),
-        Command(
-            "extend-codec-codes",
-            "extend_codec_codes",
-            "ExtendCodecCodes",
-            "Add the codes of an audio codec to a Shar or manifest",
-        ),
+        _command("extend-context-audio", "Give each record another utterance of its voice"),
+        _command("extend-text-context", "Give the cuts of a Shar texts that name the voice"),
+        _command("extend-codec-codes", "Add the codes of an audio codec to a Shar or manifest"),
     ),
     "Estimate bins for bucketed training": (
-        Command(
-            "estimate-bins",
-            "estimate_bins",
-            "EstimateBins",
-            "By duration",
-            "commands.estimate_bins.durations.BinsReport",
-            module="command",
-        ),
-        Command(
+        _command("estimate-bins", "By duration", "commands.estimate_bins.durations.BinsReport", module="command"),
+        _command(
             "estimate-bins-2d",
-            "estimate_bins",
-            "EstimateBins2d",
             "By duration and number of tokens",
             "commands.estimate_bins.two_d.Bins2dReport",
+            package="estimate_bins",
             module="command",
         ),
-        Command(
+        _command(
             "estimate-token-bins",
-            "estimate_bins",
-            "EstimateTokenBins",
             "By number of tokens, for texts and conversations",
             "commands.estimate_bins.tokens.TokenBinsReport",
+            package="estimate_bins",
             module="command",
         ),
-        Command(
+        _command(
             "estimate-batch-sizes",
-            "estimate_batch_sizes",
-            "EstimateBatchSizes",
             "The largest batch of each bucket",
             "commands.estimate_batch_sizes.report.BatchSizesReport",
         ),
     ),
     "Mix and index finished sets": (
-        Command(
+        _command(
             "blend",
-            "blend",
-            "Blend",
             "Mix finished sets by weights in one input_cfg",
             "commands.blend.command.BlendReport",
             module="command",
         ),
-        Command(
+        _command(
             "index",
-            "index",
-            "Index",
             "Index sets that exist, to resume in mid-epoch",
             "commands.index.command.IndexReport",
             module="command",
         ),
     ),
     "Look and check": (
-        Command(
+        _command(
             "inspect",
-            "inspect",
-            "Inspect",
             "Show what a file or a set holds, with examples",
             "commands.inspect.report.Inspection",
             module="command",
         ),
-        Command(
+        _command(
             "status",
-            "status",
-            "ShowStatus",
             "Show how far commands are, and how to continue them",
             "engine.run.status.Statuses",
-            "engine.run.status.Status",
+            options="ShowStatus",
+            items="engine.run.status.Status",
             module="command",
         ),
-        Command(
+        _command(
             "verify",
-            "verify",
-            "Verify",
             "Check that a set is complete and readable",
             "commands.verify.report.VerifyReport",
             module="command",

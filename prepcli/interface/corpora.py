@@ -38,11 +38,6 @@ class Corpus(NamedTuple):
             source = f"{self.archives}, {self.licence}, fetched from {self.publisher}"
         return f"{self.languages}, {hours}{self.speech}. {source[:1].upper()}{source[1:]}."
 
-    @property
-    def options(self) -> str:
-        """The name of the dataclass of its options."""
-        return "Download" + "".join(word.capitalize() for word in self.name.split("-"))
-
 
 CORPORA = (
     Corpus(

@@ -24,7 +24,7 @@ needs_program() {
 is_command() {
     [[ $1 =~ ^[a-z][a-z0-9-]*$ ]] || return 1
     local list=${slurm_dir%/scripts/slurm}/prepcli/interface/commands.py
-    [[ ! -f $list || $(<"$list") =~ Command\([[:space:]]*f?\"$1[\ \"] ]]
+    [[ ! -f $list || $(<"$list") =~ _command\([[:space:]]*f?\"$1[\ \"] ]]
 }
 
 # In a dry run: says that the program of the jobs is not on this machine.

@@ -151,7 +151,7 @@ def known_commands() -> set[str]:
         text = (REPOSITORY / "prepcli/interface/commands.py").read_text(encoding="utf-8")
     except OSError:
         return set()
-    return set(re.findall(r'\bCommand\(\s*f?"([a-z0-9-]+)', text))
+    return set(re.findall(r'\b_command\(\s*f?"([a-z0-9-]+)', text))
 
 
 def table_of(steps: list[Step], of_kind: dict[str, str]) -> Iterator[str]:
