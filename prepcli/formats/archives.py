@@ -16,7 +16,6 @@ from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.containers import name_in
 from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import path_of, size_of
-from prepcli.storage.ranges import open_object
 
 if TYPE_CHECKING:
     import tarfile
@@ -119,7 +118,7 @@ class ZipMembers(Container):
 
         super().__init__(path)
         try:
-            self._zip = zipfile.ZipFile(opened(path))
+            self._zip = zipfile.ZipFile(path_of(path).open("rb"))
         except (zipfile.BadZipFile, ValueError) as error:
             raise UsageError(f"{path} cannot be read as a zip archive: {error}; copy it again") from None
         self.files = [one for one in self._zip.infolist() if not one.is_dir()]
@@ -203,7 +202,7 @@ def streamed_members(path: str) -> "Iterator[tuple[str, Callable[[], bytes]]]":
     """
     import tarfile
 
-    with _damage(path), opened(path) as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
+    with _damage(path), path_of(path).open("rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
         for member in tar:
             tar.members = []  # type: ignore[attr-defined]
             if member.isreg() or member.issym() or member.islnk():
@@ -250,7 +249,7 @@ class ArkEntries(Container):
         if not 0 <= start < size:
             raise self.missing(member)
         self.check()
-        with opened(self.path) as file:
+        with path_of(self.path).open("rb") as file:
             file.seek(start)
             head = file.read(32)
         if head[:5] == b"AUDIO":
@@ -282,8 +281,3 @@ def checksum(audio: ByteRange | bytes) -> int | None:
 def open_to_check(path: str, process: int) -> IO[bytes]:
     """A file that stays open: most checks are of the same one."""
     return open(path, "rb", buffering=0)  # noqa: PTH123 - closed when the next one is opened
-
-
-def opened(path: str) -> IO[bytes]:
-    """Open a file or an object to read its bytes."""
-    return open_object(path) if is_address(path) else path_of(path).open("rb")

@@ -8,11 +8,12 @@ import os
 from functools import lru_cache
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.archives import ArkEntries, Container, StreamedTar, TarMembers, ZipMembers, open_to_check, opened
+from prepcli.formats.archives import ArkEntries, Container, StreamedTar, TarMembers, ZipMembers, open_to_check
 from prepcli.formats.parquet_audio import ParquetRows, RowGroup
 from prepcli.interface.calls import Undo, keep_for_caller
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, Place
+from prepcli.storage.paths import path_of
 
 _MAX_CONTAINERS = 512
 """Maximum number of containers whose places a process keeps; 10,000 members take about 2 MB."""
@@ -55,7 +56,7 @@ def read_member(place: Place) -> bytes:
     found = audio_of(place)
     if isinstance(found, bytes):
         return found
-    with opened(found.path) as file:
+    with path_of(found.path).open("rb") as file:
         file.seek(found.start)
         return file.read(found.length)
 

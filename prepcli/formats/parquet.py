@@ -8,7 +8,8 @@ import importlib.util
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -38,6 +39,19 @@ def check_installed() -> None:
     """Raise `UsageError` if pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError("Parquet needs pyarrow: pip install 'prepcli[parquet]'")
+
+
+@contextmanager
+def naming_damage(path: str) -> Iterator[None]:
+    """Raise `UsageError` for pyarrow's errors within the context, which reads the file."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UsageError(
+            f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; copy it again, or leave it out"
+        ) from None
 
 
 def file_name(number: int) -> str:

@@ -4,10 +4,11 @@ import mmap
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.archives import Container, opened
-from prepcli.formats.parquet import check_installed
+from prepcli.formats.archives import Container
+from prepcli.formats.parquet import check_installed, naming_damage
 from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.containers import name_in
+from prepcli.storage.paths import path_of
 from prepcli.storage.ranges import open_object
 
 if TYPE_CHECKING:
@@ -52,13 +53,9 @@ class ParquetRows(Container):
 
     def read_group(self, group: int) -> "pyarrow.Array":
         """The audio of a row group."""
-        import pyarrow as pa
-
         self.check()
-        try:
+        with naming_damage(self.path):
             values = read_column(self._file, group, self._column)
-        except (pa.ArrowException, OSError) as error:
-            raise UsageError(f"{self.path} cannot be read: {' '.join(str(error).split())}; copy it again") from None
         self._places[group] = self._places_of(group, values)
         return values
 
@@ -74,7 +71,7 @@ class ParquetRows(Container):
         if chunk is None or chunk.compression != "UNCOMPRESSED" or is_address(self.path):
             return found
         start = chunk.data_page_offset
-        with opened(self.path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with path_of(self.path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             at, end = start, min(start + chunk.total_compressed_size, len(data))
             for row in range(len(values)):
                 try:
@@ -118,16 +115,11 @@ def open_parquet(path: str) -> "pq.ParquetFile":
         UsageError: pyarrow is not installed, or the file is damaged.
     """
     check_installed()
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with naming_damage(path):
         file = open_object(path) if is_address(path) else path
         return pq.ParquetFile(file, pre_buffer=False, memory_map=False, page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(
-            f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; copy it again, or leave it out"
-        ) from None
 
 
 _AUDIO_COLUMNS = ("audio", "audio_bytes", "wav", "flac", "mp3", "speech")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import msgspec
 
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.formats.parquet import check_installed
+from prepcli.formats.parquet import check_installed, naming_damage
 from prepcli.manifest.parts import Columns
 from prepcli.manifest.sources import Blocks, open_bytes
 from prepcli.storage.addresses import is_address
@@ -52,23 +52,19 @@ def open_rows(path: str, columns: Columns) -> BinaryIO:
 
 def _lines(path: str, columns: Columns) -> Iterator[bytes]:
     """The lines of all rows, in blocks."""
-    import pyarrow
     import pyarrow.parquet as pq
 
     assert columns.parquet is not None
     encode = msgspec.json.Encoder(enc_hook=str).encode_lines
     number = 0
-    try:
-        with pq.ParquetFile(open_object(path) if is_address(path) else path, pre_buffer=False) as file:
-            names = set(file.schema_arrow.names)
-            wanted, num_rows = _wanted(columns, names), _ROWS
-            if columns.parquet.duration not in names:
-                wanted, num_rows = [*wanted, _audio(path, columns, file)], _ROWS_WITH_AUDIO
-            for batch in file.iter_batches(batch_size=num_rows, columns=wanted, use_threads=False):
-                yield encode(_records(batch.to_pydict(), f"{Path(path).stem}_", number, columns))
-                number += batch.num_rows
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UsageError(f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; make it again") from None
+    with naming_damage(path), pq.ParquetFile(open_object(path) if is_address(path) else path, pre_buffer=False) as file:
+        names = set(file.schema_arrow.names)
+        wanted, num_rows = _wanted(columns, names), _ROWS
+        if columns.parquet.duration not in names:
+            wanted, num_rows = [*wanted, _audio(path, columns, file)], _ROWS_WITH_AUDIO
+        for batch in file.iter_batches(batch_size=num_rows, columns=wanted, use_threads=False):
+            yield encode(_records(batch.to_pydict(), f"{Path(path).stem}_", number, columns))
+            number += batch.num_rows
 
 
 def _records(values: dict[str, list[Any]], stem: str, first: int, columns: Columns) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ import contextlib
 import io
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -15,6 +15,8 @@ from prepcli.storage.addresses import is_address, parse_address
 from prepcli.storage.containers import Catalogue
 from prepcli.storage.paths import absolute, is_dir, path_of
 from prepcli.storage.ranges import open_object
+
+_BLOCK_BYTES = 256 << 10
 
 
 def expand_paths(spec: str, of_folder: Callable[[str], list[str]] | None = None) -> list[str]:
@@ -87,7 +89,7 @@ def open_bytes(path: str) -> BinaryIO:
     The bytes of a container are the lines of its catalogue.
     """
     if isinstance(path, Catalogue):
-        return cast(BinaryIO, io.BufferedReader(Blocks(path, path.read(absolute(path)))))
+        return cast(BinaryIO, io.BufferedReader(Blocks(path, _in_blocks(path.read(absolute(path))))))
     if is_gzip(path):
         import gzip
 
@@ -136,6 +138,20 @@ def _expand_address(part: str) -> Iterator[str]:
     except ValueError:
         names = [part]
     return map(check_file, names)
+
+
+def _in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, many at once."""
+    pending: list[bytes] = []
+    size = 0
+    for one in lines:
+        pending.append(one)
+        size += len(one)
+        if size >= _BLOCK_BYTES:
+            yield b"".join(pending)
+            pending, size = [], 0
+    if pending:
+        yield b"".join(pending)
 
 
 class Blocks(io.RawIOBase):

@@ -74,7 +74,7 @@ class Catalogue(str):
     """The path of a container whose records are read as lines of a manifest; the lines are its uncompressed content.
 
     Attributes:
-        read: returns the lines, in blocks of bytes; a function that can be pickled.
+        read: returns the lines with their line ends; a function that can be pickled.
         others: the other files that the lines depend on, such as the manifest of a shard.
         how: everything else that shapes the lines, as a text.
         is_one_pass: whether members can only be read in their order.

@@ -27,7 +27,6 @@ ELSEWHERE = {
     "formats/tarred.py": "commands/manifest_to_tarred/test_command.py",
     "formats/wenet.py": "commands/exports/wenet/test_job.py",
     "functions.py": "api/test_api.py",
-    "jobs/inputs/catalogue.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/rows.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/samples.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/shar.py": "jobs/inputs/test_matrix.py",

@@ -1,7 +1,7 @@
 """The lines of a catalogue, and functions for all kinds of containers."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ from prepcli.manifest.record import MAX_SECONDS
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import BEGINNING, UNUSABLE
 
-_BLOCK_BYTES = 256 << 10
 TEXT_NAMES = ("text", "sentence", "transcript", "transcription", "normalized_text", "raw_text", "raw_transcription")
 """Names of the field with the text, in order of preference; others that are there stay fields of their own."""
 SPEAKER_NAMES = ("speaker", "speaker_id", "client_id")
@@ -84,20 +83,6 @@ def unusable(name: str, rejected: RecordRejected, fields: Mapping[str, Any] | No
 def _text(value: str) -> str:
     """The text without bytes that are not UTF-8."""
     return value.encode("utf-8", "replace").decode("utf-8")
-
-
-def in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines, many at once."""
-    pending: list[bytes] = []
-    size = 0
-    for one in lines:
-        pending.append(one)
-        size += len(one)
-        if size >= _BLOCK_BYTES:
-            yield b"".join(pending)
-            pending, size = [], 0
-    if pending:
-        yield b"".join(pending)
 
 
 def seconds_of(audio: ByteRange | bytes, name: str) -> float:

@@ -8,7 +8,7 @@ import msgspec
 
 from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.jobs.inputs.catalogue import in_blocks, line, unusable
+from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.manifest.scan import Range, lines_of
 
 
@@ -25,10 +25,6 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 def raw_list_lines(path: str) -> Iterator[bytes]:
     """The lines of a data list as those of a manifest; durations of whole files are measured."""
-    return in_blocks(_lines(path))
-
-
-def _lines(path: str) -> Iterator[bytes]:
     folder = os.path.dirname(path)
     for text in lines_of(Range(path, 0, None)):
         if not text.strip():

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.archives import checksum
+from prepcli.formats.parquet import naming_damage
 from prepcli.formats.parquet_audio import audio_column, audio_value, huggingface_features, open_parquet, read_column
-from prepcli.jobs.inputs.catalogue import FieldNames, in_blocks, line, seconds_of, stated_duration, unusable
+from prepcli.jobs.inputs.catalogue import FieldNames, line, seconds_of, stated_duration, unusable
 from prepcli.storage.containers import name_in
 
 if TYPE_CHECKING:
@@ -29,12 +30,6 @@ def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
     Raises:
         UsageError: the file is damaged, or has no column with audio.
     """
-    return in_blocks(_lines(path, columns))
-
-
-def _lines(path: str, columns: FieldNames) -> Iterator[bytes]:
-    import pyarrow as pa
-
     file = open_parquet(path)
     schema = file.schema_arrow
     audio = audio_column(schema, path, columns.audio)
@@ -43,7 +38,7 @@ def _lines(path: str, columns: FieldNames) -> Iterator[bytes]:
     labels = _labels(schema)
     folders = dict(_HIVE.findall(path))
     row = 0
-    try:
+    with naming_damage(path):
         for group in range(file.metadata.num_row_groups):
             values = file.read_row_group(group, columns=plain, use_threads=False).to_pylist() if plain else []
             num_rows = file.metadata.row_group(group).num_rows
@@ -64,10 +59,6 @@ def _lines(path: str, columns: FieldNames) -> Iterator[bytes]:
                 except RecordRejected as rejected:
                     yield unusable(name, rejected, fields)
                 row += 1
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(
-            f"{path} cannot be read as Parquet: {' '.join(str(error).split())}; copy it again, or leave it out"
-        ) from None
 
 
 def _check_named(path: str, names: list[str], columns: FieldNames) -> None:

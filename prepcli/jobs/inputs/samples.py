@@ -16,7 +16,6 @@ from prepcli.formats.archives import ZipMembers, checksum, linked, repeated, str
 from prepcli.formats.members import container
 from prepcli.jobs.inputs.catalogue import (
     FieldNames,
-    in_blocks,
     is_audio_suffix,
     line,
     seconds_of,
@@ -51,7 +50,7 @@ def sample_lines(path: str, keys: Keys, columns: FieldNames) -> Iterator[bytes]:
     members = (
         _of_zip(path) if is_zip else _of_stream(path) if path.lower().endswith(ONE_PASS_SUFFIXES) else _of_tar(path)
     )
-    return in_blocks(_lines(path, _samples(members, keys, is_sorted=not is_zip), columns))
+    return _lines(path, _samples(members, keys, is_sorted=not is_zip), columns)
 
 
 def _of_tar(path: str) -> Iterator[Member]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from prepcli.errors import UsageError, option
+from prepcli.formats.archives import ZipMembers
 from prepcli.formats.folders import advice_on_audio, listing
 from prepcli.formats.sets import ParquetSet, SharSet, StoredSet, TarredSet, WenetSet, sets_in
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
@@ -182,8 +183,6 @@ def _samples(path: str, keys: Keys, options: SetInput) -> Catalogue:
 
 
 def _zip(path: str, options: SetInput) -> Catalogue:
-    from prepcli.formats.archives import ZipMembers
-
     columns = columns_of(options)
     read = partial(sample_lines, keys="webdataset", columns=columns)
     found = Catalogue(check_file(path), read, (), f"zip {columns}", ZIP)

@@ -12,7 +12,7 @@ from prepcli.formats.archives import TarMembers, checksum
 from prepcli.formats.members import container
 from prepcli.formats.pairs import UnpairedError, is_placeholder, pair_members
 from prepcli.formats.shar import CONTEXT, TARGET
-from prepcli.jobs.inputs.catalogue import in_blocks, line, unusable
+from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import name_in
@@ -55,16 +55,6 @@ def shar_lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
     Raises:
         UsageError: a file is damaged, or their numbers of items differ.
     """
-    return in_blocks(_lines(cuts, tars))
-
-
-def target_of(fields: Mapping[str, object]) -> str:
-    """The field with the audio of the cuts themselves: `recording`, or `target_audio` of Magpie-TTS."""
-    found = next((name for name in ("recording", TARGET) if name in fields), None)
-    return found or next(name for name in sorted(fields) if name != CONTEXT)
-
-
-def _lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
     target = tars[target_of(tars)]
     context = tars.get(CONTEXT)
     pairs = [_pairs(tar) for tar in (target, *([context] if context else []))]
@@ -81,6 +71,18 @@ def _lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UsageError(f"{cuts}:{number} is not a cut: {error}; repair the set first") from None
         yield from _of_cut(cut, target, context, items[0], items[-1])
+
+
+def target_of(fields: Mapping[str, object]) -> str:
+    """The field with the audio of the cuts themselves: `recording`, or `target_audio` of Magpie-TTS.
+
+    Raises:
+        UsageError: there is only audio of contexts.
+    """
+    found = next((name for name in ("recording", TARGET, *sorted(fields)) if name in fields and name != CONTEXT), None)
+    if found is None:
+        raise UsageError(f"the Lhotse Shar has no audio of its cuts, only {CONTEXT}; copy the folder {TARGET} too")
+    return found
 
 
 def _pairs(tar: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from prepcli.audio.probe import probe_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import TarMembers, checksum
 from prepcli.formats.members import container
-from prepcli.jobs.inputs.catalogue import in_blocks, unusable
+from prepcli.jobs.inputs.catalogue import unusable
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.record import fields_to_json, number_of
 from prepcli.manifest.scan import Range, lines_of
@@ -34,10 +34,6 @@ def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[byte
     Raises:
         UsageError: a tar is damaged.
     """
-    return in_blocks(_lines(manifest, tars))
-
-
-def _lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:
     used: dict[str, set[str]] = {tar: set() for tar in tars.values()}
     for text in lines_of(Range(manifest, 0, None)):
         try:

@@ -282,6 +282,14 @@ def test_a_field_of_a_shar_alone_has_no_texts(manifest: Path, tmp_path: Path) ->
     assert "recording.000000.tar is named as a field of a Lhotse Shar, which has no texts: give" in done.error_line
 
 
+def test_a_shar_with_audio_of_contexts_only_has_no_audio_of_its_cuts(manifest: Path, tmp_path: Path) -> None:
+    source = make("shar", manifest, tmp_path)
+    (field,) = (one for one in source.iterdir() if one.name not in ("cuts", "index"))
+    field.rename(source / "context_audio")
+    done = prepcli("manifest-to-tarred", source, tmp_path / "out", "--num-shards", 1)
+    assert (done.code, "no audio of its cuts, only context_audio" in done.error_line) == (2, True)
+
+
 def test_lists_for_trainers_do_not_name_members(manifest: Path, tmp_path: Path) -> None:
     source = make("webdataset", manifest, tmp_path)
     for command, flag in (("manifest-to-wenet", "--raw"), ("manifest-to-mels", "--lists-only")):
