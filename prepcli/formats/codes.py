@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from prepcli.formats.indexes import PairTarWriter
 from prepcli.formats.npy import npy_bytes
-from prepcli.formats.shar import CONTEXT, TARGET
+from prepcli.formats.shar import CONTEXT, TARGET, encode_json
 from prepcli.formats.tar import Sink
 
 CODES_FOLDER = "codes_{}"
@@ -47,31 +47,21 @@ class TemporalArrayLine(msgspec.Struct, frozen=True):
     start: float = 0.0
 
 
-class CodesWriter:
+class CodesWriter(PairTarWriter):
     """Appends codes to the tar of one field: the array, then its manifest, both named by the cut's id."""
 
     def __init__(self, sink: Sink, frame_shift: float) -> None:
         """`frame_shift` in seconds."""
-        self._tar = PairTarWriter(sink)
+        super().__init__(sink)
         self._frame_shift = frame_shift
-        self._encoder = msgspec.json.Encoder()
 
-    def add(self, cut_id: str, codes: NDArray[np.integer]) -> None:
+    def add_codes(self, cut_id: str, codes: NDArray[np.integer]) -> None:
         """Append one cut's codes, of shape (codebooks, frames)."""
         manifest = TemporalArrayLine(ArrayLine(codes.shape), self._frame_shift)
-        self._tar.add(f"{cut_id}.npy", npy_bytes(codes))
-        self._tar.add(f"{cut_id}.json", self._encoder.encode(manifest) + b"\n")
+        self.add(f"{cut_id}.npy", npy_bytes(codes))
+        self.add(f"{cut_id}.json", encode_json(manifest) + b"\n")
 
     def add_placeholder(self, cut_id: str) -> None:
         """Append lhotse's placeholder for a cut without this field: two empty members, so that fields stay aligned."""
-        self._tar.add(f"{cut_id}.nodata", b"")
-        self._tar.add(f"{cut_id}.nometa", b"")
-
-    def close(self) -> None:
-        """Write the end of the tar."""
-        self._tar.close()
-
-    @property
-    def index(self) -> bytes:
-        """The index of the closed tar."""
-        return self._tar.index
+        self.add(f"{cut_id}.nodata", b"")
+        self.add(f"{cut_id}.nometa", b"")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.state.store_output import OutputSizes
-from prepcli.formats import names
+from prepcli.formats.names import INDEX_SUFFIX as INDEX_SUFFIX
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar import MAX_PLAIN_NAME, Sink, TarWriter
 from prepcli.formats.tar_walk import TarWalk, walk_tar
@@ -29,7 +29,6 @@ Offsets = NDArray[np.uint64]
 IndexKind = Literal["jsonl", "nemo_tar", "shar_tar"]
 """Kinds by their records: a line; the members with one stem; a pair of data and manifest."""
 
-INDEX_SUFFIX = names.INDEX_SUFFIX
 MIRROR = "index"
 """The mirror of a Shar set, in its folder: lhotse 1.33 and NeMo 3.0 would take an index next to the shards for a
 field."""
@@ -74,24 +73,6 @@ def index_bytes(offsets: Iterable[int] | Offsets, num_bytes: int) -> bytes:
     return found.tobytes()
 
 
-class SampleOffsets:
-    """Collects the offsets of the samples of a NeMo tar while its members are written or read, in order.
-
-    A sample is a run of members whose names have one stem.
-    """
-
-    def __init__(self) -> None:
-        self.offsets = array("Q")
-        self._stem: str | None = None
-
-    def add(self, name: str, offset: int) -> None:
-        """Note a regular member."""
-        stem = member_name_stem(name)
-        if stem != self._stem:
-            self.offsets.append(offset)
-            self._stem = stem
-
-
 def member_name_stem(name: str) -> str:
     """`Path(name).stem`, in a tenth of the time for plain names."""
     if not name or "/" in name or name[0] == "." or name[-1] == ".":
@@ -128,26 +109,33 @@ class IndexedLines:
 
 
 class SampleTarWriter(TarWriter):
-    """Writes a NeMo tar and collects the offsets of its samples."""
+    """Writes a NeMo tar and collects the offsets of its samples: runs of members whose names have one stem."""
 
     def __init__(self, sink: Sink) -> None:
         super().__init__(sink)
-        self._samples = SampleOffsets()
+        self._offsets = array("Q")
+        self._stem: str | None = None
 
     def add(self, name: str, data: bytes) -> int:
         """Append one member; returns its offset."""
-        offset = super().add(name, data)
-        self._samples.add(name, offset)
+        offset, stem = super().add(name, data), member_name_stem(name)
+        if stem != self._stem:
+            self._offsets.append(offset)
+            self._stem = stem
         return offset
 
     @property
     def index(self) -> bytes:
         """The index of the closed tar."""
-        return index_bytes(self._samples.offsets, self.num_bytes)
+        return index_bytes(self._offsets, self.num_bytes)
 
 
 class PairTarWriter(TarWriter):
-    """Writes a Shar tar, in which a manifest follows each data member, and collects the offsets of the pairs."""
+    """Writes a Shar tar, in which a manifest follows each data member, and collects the offsets of the pairs.
+
+    Attributes:
+        num_long_names: number of members whose name is too long for one header; lhotse 2 misreads them by index.
+    """
 
     def __init__(self, sink: Sink) -> None:
         super().__init__(sink)

@@ -126,55 +126,27 @@ class Cut(msgspec.Struct, frozen=True, tag_field="type", tag="MonoCut"):
     custom: dict[str, str | float | bool]
 
 
-class FieldWriter:
+encode_json = msgspec.json.Encoder().encode
+
+
+class FieldWriter(PairTarWriter):
     """Appends recordings to the tar of one field: the data, then its manifest, both named by the cut's id."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._tar = PairTarWriter(sink)
-        self._encoder = msgspec.json.Encoder()
-
-    def add(self, cut_id: str, format: str, data: bytes, recording: Recording) -> None:
+    def add_recording(self, cut_id: str, format: str, data: bytes, recording: Recording) -> None:
         """Append one cut's recording; `data` is an encoded file whose extension is `format`."""
-        self._tar.add(f"{cut_id}.{format}", data)
-        self._tar.add(f"{cut_id}.json", self._encoder.encode(recording) + b"\n")
-
-    def close(self) -> None:
-        """End the tar."""
-        self._tar.close()
-
-    @property
-    def index(self) -> bytes:
-        """The index of the closed tar."""
-        return self._tar.index
-
-    @property
-    def num_long_names(self) -> int:
-        """The number of members whose name is too long for one header; lhotse 2 misreads them by index."""
-        return self._tar.num_long_names
+        self.add(f"{cut_id}.{format}", data)
+        self.add(f"{cut_id}.json", encode_json(recording) + b"\n")
 
 
-class PlainCutWriter:
+class PlainCutWriter(IndexedLines):
     """Appends cuts to a `cuts.*.jsonl`, which is seekable."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._lines = IndexedLines(sink)
-        self._encoder = msgspec.json.Encoder()
-
-    def add(self, cut: Cut) -> None:
-        """Append one cut."""
-        self.add_line(self._encoder.encode(cut))
-
-    def add_line(self, line: bytes) -> None:
+    def add_cut(self, line: bytes) -> None:
         """Append one cut, as JSON without a line end."""
-        self._lines.add(line + b"\n")
+        self.add(line + b"\n")
 
     def close(self) -> None:
         """Do nothing: all lines are written already."""
-
-    @property
-    def index(self) -> bytes:
-        """The index of the file."""
-        return self._lines.index
 
 
 class CutWriter:
@@ -183,14 +155,9 @@ class CutWriter:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._deflate = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_FORMAT)
-        self._encoder = msgspec.json.Encoder()
         self._pending = bytearray()
 
-    def add(self, cut: Cut) -> None:
-        """Append one cut."""
-        self.add_line(self._encoder.encode(cut))
-
-    def add_line(self, line: bytes) -> None:
+    def add_cut(self, line: bytes) -> None:
         """Append one cut, as JSON without a line end."""
         self._pending += line
         self._pending += b"\n"

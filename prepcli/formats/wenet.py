@@ -5,6 +5,7 @@ dot; the members of an utterance follow each other, text first; the reader recog
 """
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 from urllib.parse import urlparse
 
 from prepcli.errors import UsageError
-from prepcli.formats.tar import Sink, TarWriter
+from prepcli.formats.folders import listing
+from prepcli.formats.tar import TarWriter
 from prepcli.storage.paths import AnyPath
 
 SHARD_NAME = "{}_{:09d}.tar"
@@ -40,20 +42,13 @@ def num_tokens(text: str) -> int:
     return len(text.strip())
 
 
-class WenetWriter:
+class WenetWriter(TarWriter):
     """Appends utterances to a shard: the text, then the audio, both named by the key."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._tar = TarWriter(sink)
-
-    def add(self, key: str, text: str, format: str, data: bytes) -> None:
+    def add_utterance(self, key: str, text: str, format: str, data: bytes) -> None:
         """Append one utterance; `data` is an encoded file whose extension is `format`."""
-        self._tar.add(f"{key}.txt", text.encode("utf-8"))
-        self._tar.add(f"{key}.{format}", data)
-
-    def close(self) -> None:
-        """End the tar."""
-        self._tar.close()
+        self.add(f"{key}.txt", text.encode("utf-8"))
+        self.add(f"{key}.{format}", data)
 
 
 def shard_list(folder: str, names: Sequence[str]) -> bytes:
@@ -99,22 +94,14 @@ def seconds_at(sample: int, rate: int) -> float:
     """The number of seconds that the reader converts to this sample by `int(seconds * rate)`, which rounds down."""
     seconds = sample / rate
     while int(seconds * rate) < sample:
-        seconds = _next_up(seconds)
+        seconds = math.nextafter(seconds, math.inf)
     return seconds
-
-
-def _next_up(value: float) -> float:
-    from math import inf, nextafter
-
-    return nextafter(value, inf)
 
 
 def shards_in(folder: AnyPath) -> dict[str, list[int]]:
     """The numbers of the shards in a folder, sorted, by their prefix."""
-    from prepcli.formats.folders import regular_files
-
     found: dict[str, list[int]] = {}
-    for path in regular_files(folder):
-        if match := SHARD_FILE.match(path.name):
+    for name in listing(folder).files:
+        if match := SHARD_FILE.match(name):
             found.setdefault(match[1], []).append(int(match[2]))
     return {prefix: sorted(numbers) for prefix, numbers in found.items()}

@@ -14,6 +14,7 @@ from prepcli.formats.shar import (
     Recording,
     Supervision,
     decode_json,
+    encode_json,
     recording_id,
     segment_id,
     shard_text,
@@ -53,7 +54,7 @@ def test_cuts_are_gzip_without_a_time_stamp() -> None:
             supervision = Supervision(
                 id="s", recording_id=recording.id, start=0.0, duration=1.5, channel=0, text="ü" * 50, custom={}
             )
-            writer.add(Cut(f"c{number}", 0.0, 1.5, 0, (supervision,), recording, {}))
+            writer.add_cut(encode_json(Cut(f"c{number}", 0.0, 1.5, 0, (supervision,), recording, {})))
         writer.close()
         return sink.getvalue()
 

@@ -405,7 +405,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 if rejected is not None or one is None or isinstance(one, RecordRejected):
                     tar.add_placeholder(index.ids[position])
                 else:
-                    tar.add(index.ids[position], one)
+                    tar.add_codes(index.ids[position], one)
             if rejected is not None:
                 raise rejected
             return index.seconds[position]

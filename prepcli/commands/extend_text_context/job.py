@@ -236,7 +236,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
                 new = with_text_context(lines[position], self._suffix, self.options.keep_field)
             except (msgspec.DecodeError, ValueError) as error:
                 raise UsageError(f"{path}:{position + 1} is not a cut: {error}; repair the set first") from None
-            cuts.add_line(new.line)
+            cuts.add_cut(new.line)
             writer.extra[LOST_TEXTS] += new.lost_text
             if new.rejected is not None:
                 raise new.rejected

@@ -37,6 +37,7 @@ from prepcli.formats.shar import (
     PlainCutWriter,
     Recording,
     Supervision,
+    encode_json,
     recording_id,
     segment_id,
     shard_text,
@@ -378,7 +379,7 @@ class _Shard:
         if context_audio is not None:
             _add(self._context[0], entry.id, entry.context_id, context_audio)
         cut = entry.cut(audio.sampling_rate, audio.num_samples)
-        self._cuts.add(cut)
+        self._cuts.add_cut(encode_json(cut))
         self._writer.extra[MULTI_CHANNEL] += found.has_several_channels
         self._writer.extra[OTHER_SPEAKER] += language_of(entry.speaker or "") is None
         return cut.duration
@@ -418,7 +419,7 @@ def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore
 
 
 def _add(field: FieldWriter, cut_id: str, id: str, audio: EncodedAudio) -> None:
-    field.add(cut_id, audio.format, audio.data, Recording.of(id, audio.sampling_rate, audio.num_samples))
+    field.add_recording(cut_id, audio.format, audio.data, Recording.of(id, audio.sampling_rate, audio.num_samples))
 
 
 def _of_context(function: Callable[..., _T], *arguments: Any) -> _T:

@@ -110,7 +110,7 @@ class _Shard(RecordWriter):
         key = self._contents.id_of(number, record)
         check = self._options.check_audio
         segment, stored = self._contents.load_audio(number, record, self._target, self._policy, check=check)
-        self._tar.add(key, text, stored.format, stored.data)
+        self._tar.add_utterance(key, text, stored.format, stored.data)
         if segment.has_several_channels:
             self._writer.extra[SEVERAL_CHANNELS] += 1
         self._writer.extra[DROPPED] += is_dropped(segment.duration, num_tokens(text))
