@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.interface.printing import encodable
 from prepcli.manifest.fields import decode_value, shown
 from prepcli.manifest.lines import Chars, CutDurationLine, NemoLine, check_usable, decode_lines, line_ends, read_line
 from prepcli.manifest.parts import Collector, Columns, FieldKey, Floats, Ints, Part, Problem
@@ -147,7 +148,8 @@ class LineBlocks:
             self.num_problems += 1
             if self.columns.spans or not self.problems:
                 length = len(line.rstrip(b"\r"))
-                problem = Problem(0, self.num_lines, at, length, rejected.reason, rejected.detail)
+                detail = encodable(rejected.detail)
+                problem = Problem(0, self.num_lines, at, length, rejected.reason, detail)
                 self.problems.append(problem)
         if values is not None:
             self._keep(values, np.array([len(line)]), at)

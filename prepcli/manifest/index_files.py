@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.engine.state.workspace import atomic_file, read_document, write_json
-from prepcli.errors import RejectReason, naming
+from prepcli.errors import naming
 from prepcli.manifest.index import KEY_PREFIX, IndexBuilder, ManifestIndex, SourceFile, part_columns
 from prepcli.manifest.parts import Columns, Part, Problem
 from prepcli.manifest.spool import is_whole
@@ -28,15 +28,6 @@ _DTYPES = {"start": "<i8", "length": "<i4", "duration": "<f8", "offset": "<f8", 
 _KEY_DTYPE = "<u8"
 
 
-class _StoredProblem(msgspec.Struct, array_like=True):
-    source: int
-    line: int
-    start: int
-    length: int
-    reason: str
-    detail: bytes
-
-
 class _StoredPart(msgspec.Struct, array_like=True):
     """A `Part`, and the number of its manifest."""
 
@@ -49,7 +40,7 @@ class _StoredPart(msgspec.Struct, array_like=True):
     columns: dict[str, memoryview]
     found: bool
     gaps: list[int]
-    problems: list[_StoredProblem]
+    problems: list[Problem]
 
 
 class StoredSource(msgspec.Struct):
@@ -97,7 +88,7 @@ def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[i
                 {name: _bytes_of(column, _dtype(name)) for name, column in part_columns(part)},
                 part.found,
                 part.gaps,
-                _stored_problems(part.problems),
+                part.problems,
             )
             _write_block(file, msgspec.msgpack.encode(stored))
 
@@ -116,7 +107,7 @@ def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
             name.removeprefix(KEY_PREFIX): column for name, column in columns.items() if name.startswith(KEY_PREFIX)
         }
         part.found = stored.found
-        part.gaps, part.problems = stored.gaps, _problems(stored.problems)
+        part.gaps, part.problems = stored.gaps, stored.problems
         yield stored.file, part
 
 
@@ -190,7 +181,7 @@ def save_index(folder: Path, builder: IndexBuilder, files: ColumnFiles, columns:
         files.append(_GAPS, gaps)
     files.publish()
     with atomic_file(folder / _PROBLEMS) as file:
-        file.write(msgspec.msgpack.encode(_stored_problems(index.problems)))
+        file.write(msgspec.msgpack.encode(index.problems))
     sources = [
         StoredSource(
             path=one.path,
@@ -242,7 +233,7 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
         done += one.num_gaps
     index.first = [*(one.first for one in stored.sources), stored.num_records]
     index.num_skipped, index.found = stored.num_skipped, stored.found
-    index.problems = _problems(msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[_StoredProblem]))
+    index.problems = msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[Problem])
     return index
 
 
@@ -252,29 +243,6 @@ def _keys(columns: Columns) -> list[str]:
 
 def _dtype(name: str) -> str:
     return _DTYPES.get(name, _KEY_DTYPE)
-
-
-def _stored_problems(problems: Iterable[Problem]) -> list[_StoredProblem]:
-    return [
-        _StoredProblem(
-            one.source, one.line, one.start, one.length, one.reason.value, one.detail.encode("utf-8", "surrogatepass")
-        )
-        for one in problems
-    ]
-
-
-def _problems(stored: Iterable[_StoredProblem]) -> list[Problem]:
-    return [
-        Problem(
-            one.source,
-            one.line,
-            one.start,
-            one.length,
-            RejectReason(one.reason),
-            one.detail.decode("utf-8", "surrogatepass"),
-        )
-        for one in stored
-    ]
 
 
 def _write_block(file: BinaryIO, block: bytes) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -13,9 +14,8 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(slots=True)
-class Problem:
-    """An unusable line; `start` and `length` in bytes.
+class Problem(msgspec.Struct, array_like=True):
+    """An unusable line; `start` and `length` in bytes. UTF-8 can encode `detail`.
 
     `line` counts all lines: in an index from 1 within the file, in a `Part` from 0 within the part.
     """

@@ -292,7 +292,7 @@ def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], 
 MIN_SHARED_BYTES = 8 << 20
 """Minimum bytes of input that ranks read together; each rank reads less input alone. Compressed bytes count eight
 times."""
-_FORMAT = 4
+_FORMAT = 5
 
 
 def shared_index(
