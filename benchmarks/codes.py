@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from shar import write_manifests
-from side_by_side import PREPCLI, Contestant, in_turn, print_table
+from side_by_side import PREPCLI, Contestant, clear, in_turn, print_table
 from tarred import make_files
 
 from tests.conftest import real_speech
@@ -246,17 +245,13 @@ def main() -> None:
         (folder / "loop.py").write_text(LOOP)
         out, theirs = folder / "out", folder / "loop"
 
-        def clear(*paths: Path) -> None:
-            for path in paths:
-                shutil.rmtree(path, ignore_errors=True)
-
         arguments = ["--codec-model", str(codec), "--codec-name", "x", "--output-dir", str(out), "--json"]
         arguments += ["--devices", options.devices, "--precision", options.precision]
         arguments += ["--batch-duration", str(options.batch_duration)]
         ours = Contestant(
             "prepcli",
             [*PREPCLI, "extend-codec-codes", str(shar), *arguments],
-            lambda: clear(out, folder / "out.prepcli"),
+            lambda: clear(out),
         )
         loop = Contestant(
             "the loop",

@@ -10,18 +10,18 @@ without decoding their audio, and writes them with webdataset's ShardWriter, as 
 import argparse
 import io
 import json
-import shutil
 import statistics
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import soundfile
-from side_by_side import PREPCLI, Contestant, in_turn, print_table
+from side_by_side import PREPCLI, Contestant, clear, in_turn, print_table
 
 LOOP = """
 import sys
@@ -80,12 +80,8 @@ def main() -> None:
         )
         made.run(count=False)
 
-        def clear() -> None:
-            for path in (out, Path(f"{out}.prepcli")):
-                shutil.rmtree(path, ignore_errors=True)
-
         def fresh() -> None:
-            clear()
+            clear(out)
             out.mkdir()
 
         to_shards = ["--num-shards", "16"]
@@ -94,9 +90,11 @@ def main() -> None:
         peer = [sys.executable, "-c", LOOP, rows, str(out), str(options.files // 16)]
         copy = Contestant("tar cf, sync", ["bash", "-c", tar], fresh)
         shuffled = [*PREPCLI, "manifest-to-tarred", str(source), str(out), *to_shards, "--shuffle"]
-        again = Contestant("tarred to tarred, shuffled", shuffled, clear)
+        again = Contestant("tarred to tarred, shuffled", shuffled, partial(clear, out))
         loop = Contestant("datasets and webdataset", peer, fresh)
-        ours = Contestant("Parquet to tarred", [*PREPCLI, "manifest-to-tarred", rows, str(out), *to_shards], clear)
+        ours = Contestant(
+            "Parquet to tarred", [*PREPCLI, "manifest-to-tarred", rows, str(out), *to_shards], partial(clear, out)
+        )
         in_turn([copy, again, loop, ours], options.runs)
         for pair in ([copy, again], [loop, ours]):
             print_table(pair, pair[1])

@@ -19,7 +19,6 @@ that: what remains if all else in prepcli took no time.
 
 import argparse
 import json
-import shutil
 import statistics
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
-from side_by_side import PREPCLI, Contestant, in_turn, print_table
+from side_by_side import PREPCLI, Contestant, clear, in_turn, print_table
 
 MAKE_SHARD_LIST = """
 import io, json, multiprocessing, os, sys, tarfile
@@ -131,8 +130,7 @@ class Exports:
         self.out = folder / "out"
 
     def clear(self) -> None:
-        for path in (self.out, self.folder / "out.prepcli"):
-            shutil.rmtree(path, ignore_errors=True)
+        clear(self.out)
 
     def prepcli(self, command: str, source: Path, *extra: str) -> Contestant:
         arguments = [str(source), str(self.out), "--num-workers", "2", "--shard-size", "500", *extra]

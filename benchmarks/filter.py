@@ -10,12 +10,12 @@ of all processes, without the start of the program (a run over 1,000 lines).
 
 import argparse
 import random
-import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from side_by_side import PREPCLI, Contestant, in_turn, print_table
+from side_by_side import PREPCLI, Contestant, clear, in_turn, print_table
 
 RIVAL = """
 import json, sys
@@ -50,15 +50,10 @@ def make_manifest(path: Path, count: int) -> None:
 def contestants(manifest: Path, out: Path, workers: int) -> list[Contestant]:
     """The loop, and prepcli with so many workers."""
     ours, theirs = out / "ours.json", out / "theirs.json"
-
-    def clear() -> None:
-        ours.unlink(missing_ok=True)
-        shutil.rmtree(out / "ours.json.prepcli", ignore_errors=True)
-
     command = [*PREPCLI, "filter", str(manifest), str(ours), *RULES, "--num-workers", str(workers)]
     return [
         Contestant("json in a loop", [sys.executable, "-c", RIVAL, str(manifest), str(theirs)]),
-        Contestant(f"filter, {workers} workers", command, clear),
+        Contestant(f"filter, {workers} workers", command, partial(clear, ours)),
         Contestant(f"filter --dry-run, {workers} workers", [*command, "--dry-run"]),
     ]
 

@@ -14,11 +14,12 @@ import json
 import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import soundfile
-from side_by_side import PREPCLI, Contestant, in_turn, print_table
+from side_by_side import PREPCLI, Contestant, clear, in_turn, print_table
 
 RIVAL = """
 import json, os, sys
@@ -46,16 +47,11 @@ def make_files(folder: Path, count: int, suffix: str) -> None:
 def contestants(folder: Path, out: Path, workers: int) -> list[Contestant]:
     """prepcli, with so many workers and with one, and the loop."""
     ours, theirs = out / "ours.json", out / "theirs.json"
-
-    def clear() -> None:
-        ours.unlink(missing_ok=True)
-        shutil.rmtree(out / "ours.json.prepcli", ignore_errors=True)
-
     command = [*PREPCLI, "make-manifest", str(folder), str(ours), "--absolute-paths", "--num-workers"]
     return [
         Contestant("soundfile.info in a loop", [sys.executable, "-c", RIVAL, str(folder), str(theirs)]),
-        Contestant(f"make-manifest, {workers} workers", [*command, str(workers)], clear),
-        Contestant("make-manifest, 1 worker", [*command, "1"], clear),
+        Contestant(f"make-manifest, {workers} workers", [*command, str(workers)], partial(clear, ours)),
+        Contestant("make-manifest, 1 worker", [*command, "1"], partial(clear, ours)),
     ]
 
 

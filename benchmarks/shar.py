@@ -16,16 +16,16 @@ import argparse
 import gzip
 import json
 import random
-import shutil
 import statistics
 import sys
 import tempfile
 import time
 import zlib
+from functools import partial
 from pathlib import Path
 
 import soundfile
-from side_by_side import PREPCLI, Contestant, in_turn, print_table
+from side_by_side import PREPCLI, Contestant, clear, in_turn, print_table
 from tarred import make_files
 
 FILES_PER_SPEAKER = 160
@@ -154,17 +154,15 @@ def main() -> None:
         manifests = write_manifests(folder, make_files(folder, options.files))
         out = folder / "out"
 
-        def clear() -> None:
-            for path in (out, folder / "out.prepcli", folder / "lhotse"):
-                shutil.rmtree(path, ignore_errors=True)
+        fresh = partial(clear, out, folder / "lhotse")
 
         def prepcli(label: str, source: str, *extra: str) -> Contestant:
             arguments = [str(manifests[source]), str(out), "--shard-size", size, "--num-workers", workers, *extra]
-            return Contestant(label, [*PREPCLI, "manifest-to-shar", *arguments], clear)
+            return Contestant(label, [*PREPCLI, "manifest-to-shar", *arguments], fresh)
 
         def pipeline(label: str, source: str) -> Contestant:
             arguments = [str(manifests[source]), str(folder / "lhotse"), size, workers]
-            return Contestant(label, [sys.executable, "-c", PIPELINE, *arguments], clear)
+            return Contestant(label, [sys.executable, "-c", PIPELINE, *arguments], fresh)
 
         few = prepcli("prepcli, 16 records (start-up)", "few"), pipeline("lhotse pipeline, 16 records", "few")
         for source, what in (("wav", "WAV to FLAC"), ("flac", "FLAC to FLAC, byte for byte")):

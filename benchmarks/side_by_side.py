@@ -1,6 +1,7 @@
 """Whole processes measured in turn: A B A B ..., so that a slow moment of the machine hits all of them."""
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 PREPCLI = [sys.executable, "-m", "prepcli"]
 _BYTECODE = tempfile.TemporaryDirectory(prefix="bytecode")
@@ -62,6 +64,13 @@ class Contestant:
     def median(self) -> float:
         """Seconds."""
         return statistics.median(self.seconds)
+
+
+def clear(*outputs: Path) -> None:
+    """Remove files or folders, each with the state of its run."""
+    for path in outputs:
+        path.unlink(missing_ok=True) if path.is_file() else shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(f"{path}.prepcli", ignore_errors=True)
 
 
 def in_turn(contestants: Sequence[Contestant], runs: int) -> None:

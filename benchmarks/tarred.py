@@ -11,16 +11,16 @@ takes to decode and encode the same files in one process.
 
 import argparse
 import json
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import soundfile
-from side_by_side import PREPCLI, Contestant, in_turn, print_table
+from side_by_side import PREPCLI, Contestant, clear, in_turn, print_table
 
 LIBSNDFILE = """
 import io, json, sys, os
@@ -80,28 +80,25 @@ def main() -> None:
         manifest = make_files(folder, options.files)
         out = folder / "out"
 
-        def clear() -> None:
-            for path in (out, folder / "out.prepcli", folder / "shar"):
-                shutil.rmtree(path, ignore_errors=True)
-            (folder / "x.tar").unlink(missing_ok=True)
+        fresh = partial(clear, out, folder / "shar", folder / "x.tar")
 
         def prepcli(label: str, source: Path, workers: int, *extra: str) -> Contestant:
             shards = "16" if source == manifest else "2"
             arguments = [str(source), str(out), "--num-shards", shards, "--num-workers", str(workers), *extra]
-            return Contestant(label, [*PREPCLI, "manifest-to-tarred", *arguments], clear)
+            return Contestant(label, [*PREPCLI, "manifest-to-tarred", *arguments], fresh)
 
         start_up = prepcli("prepcli, 16 files (start-up)", folder / "few.json", 2)
         ours = prepcli("prepcli, 2 workers", manifest, 2)
         tar = f"cd '{folder}' && tar -cf x.tar -T list.txt"
-        plain = Contestant("GNU tar", ["sh", "-c", tar], clear)
-        synced = Contestant("GNU tar, then sync of the file", ["sh", "-c", f"{tar} && sync x.tar"], clear)
+        plain = Contestant("GNU tar", ["sh", "-c", tar], fresh)
+        synced = Contestant("GNU tar, then sync of the file", ["sh", "-c", f"{tar} && sync x.tar"], fresh)
         size = str(-(-options.files // 16))
         export = ["shar", "export", "-a", "original", "--no-shuffle", "-s", size, "-j", "2"]
         cuts = write_cuts(folder, manifest)
         lhotse = Contestant(
             "lhotse shar export -a original -j 2",
             [str(Path(sys.executable).with_name("lhotse")), *export, str(cuts), str(folder / "shar")],
-            clear,
+            fresh,
         )
         print(f"copy of {options.files:,} WAV files of 45 kB; last column: time over that of prepcli with 2 workers")
         contestants = [start_up, ours, plain, synced, lhotse]
