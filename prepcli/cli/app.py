@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from prepcli.cli.building import build_command, give_up, show
 from prepcli.cli.mistakes import ExplainingCommand, run_app
-from prepcli.cli.startup import INTERRUPTED, open_closed_streams
+from prepcli.cli.startup import INTERRUPTED
 from prepcli.errors import PrepcliError, UsageError, wrong_path
 from prepcli.interface.commands import COMMANDS, TASKS, Command
 from prepcli.interface.options import declared
@@ -278,7 +278,6 @@ def main() -> None:
     """Run the command line; an error becomes one line on stderr and its exit code."""
     # No garbage collection at exit: it takes 10 to 20 ms of each command.
     atexit.register(gc.freeze)
-    open_closed_streams()
     with stop_on_signals(Interruption):
         try:
             _run()

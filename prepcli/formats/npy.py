@@ -1,10 +1,13 @@
-"""Arrays as the content of files."""
+"""Arrays and tensors as the content of files."""
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def npy_bytes(array: NDArray[Any]) -> bytes:
@@ -25,3 +28,12 @@ def read_npy(data: bytes) -> NDArray[Any]:
     except Exception as error:
         raise ValueError(f"not what numpy saves: {error}") from error
     return array
+
+
+def tensor_bytes(tensor: "Tensor") -> bytes:
+    """The content of a file with one tensor, as `torch.load` reads it."""
+    import torch
+
+    file = io.BytesIO()
+    torch.save(tensor, file)
+    return file.getvalue()

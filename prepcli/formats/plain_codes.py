@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from prepcli.formats.codes import CODES_FOLDER
 from prepcli.formats.names import digest, segment_suffix
+from prepcli.formats.npy import tensor_bytes
 from prepcli.storage.containers import own_name
 
 CODES_PATH = {"target_audio": "target_audio_codes_path", "context_audio": "context_audio_codes_path"}
@@ -68,8 +69,6 @@ def codes_file(
 def codes_bytes(codes: NDArray[np.integer]) -> bytes:
     """The content of a file with codes, shape (codebooks, frames)."""
     import torch
-
-    from prepcli.formats.tensors import tensor_bytes
 
     # A copy: with a view, torch would write the whole storage.
     return tensor_bytes(torch.from_numpy(np.array(codes, order="C")))

@@ -156,7 +156,8 @@ class TarredSet(StoredSet):
 
     def record_files(self) -> tuple[str, ...]:
         """The manifests of the shards, else the manifest of the whole set; those of buckets belong to the `parts`."""
-        return _texts(self.manifests) or ((str(self.whole),) if self.whole.is_file() else ())
+        manifests = self.manifests.values() or ([self.whole] if self.whole.is_file() else [])
+        return tuple(map(str, manifests))
 
     def entry(self) -> dict[str, Any]:
         """The entry of a set without buckets; its paths are absolute."""
@@ -491,7 +492,3 @@ def pattern(files: Mapping[int, AnyPath]) -> str | list[str]:
     texts = [re.findall(r"\d+", files[number].name)[-1] for number in (first, last)]
     head, _, tail = files[first].name.rpartition(texts[0])
     return str(folder / f"{head}{brace_text(*texts)}{tail}")
-
-
-def _texts(files: Shards) -> tuple[str, ...]:
-    return tuple(map(str, files.values()))

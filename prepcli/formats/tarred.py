@@ -158,11 +158,6 @@ class _Metadata(msgspec.Struct):
     num_samples_per_shard: int | None = None
     history: list[Any] | None = None
 
-    @staticmethod
-    def check(content: Any) -> None:
-        """Raise `msgspec.ValidationError` if a value has another type."""
-        msgspec.convert(content, _Metadata)
-
 
 def read_metadata(path: AnyPath) -> dict[str, Any]:
     """The content of a `metadata.yaml`.
@@ -179,7 +174,7 @@ def read_metadata(path: AnyPath) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not valid YAML: {first_line(error)}") from None
     try:
-        _Metadata.check(content)
+        msgspec.convert(content, _Metadata)
     except msgspec.ValidationError as error:
         raise UsageError(
             f"{path} does not hold the metadata of a tarred data set: {'it is empty' if content is None else error}"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
-from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -177,7 +176,7 @@ def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
     return np.frombuffer(slot, np.float32, batch.num_values).reshape(len(batch.items), batch.num_samples)
 
 
-class DecodingPool(Generic[Item]):
+class DecodingPool(WorkerPool, Generic[Item]):
     """Worker processes that decode batches ahead of a model, and read other files for it.
 
     Batches of up to `max_samples` samples are passed in shared memory, which is allocated before the processes start;
@@ -198,11 +197,11 @@ class DecodingPool(Generic[Item]):
         self._num_slots = 2 * num_workers + 2
         self._max_samples = max_samples
         self._slots = [mmap.mmap(-1, 4 * max_samples) for _ in range(self._num_slots)]
-        self._pool = WorkerPool(num_workers, _start_worker, (decoder, self._slots, workspace))
+        super().__init__(num_workers, _start_worker, (decoder, self._slots, workspace))
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
         """Call a module-level function in a worker."""
-        return self._pool.submit(_call, function, *arguments)
+        return super().submit(_call, function, *arguments)
 
     def decoded(self, batches: Iterator[Batch[Item]], tick: Callable[[], None]) -> Iterator[Decoded]:
         """Decode `batches` and yield them in order, a few ahead; `tick` is called while waiting."""
@@ -212,7 +211,7 @@ class DecodingPool(Generic[Item]):
             for batch in islice(batches, len(free)):
                 slot = free.popleft()
                 fits = batch.num_values <= self._max_samples
-                waiting.append((batch, slot, fits, self._pool.submit(_decode, batch, slot if fits else None)))
+                waiting.append((batch, slot, fits, super().submit(_decode, batch, slot if fits else None)))
             if not waiting:
                 return
             batch, slot, fits, future = waiting.popleft()
@@ -223,13 +222,4 @@ class DecodingPool(Generic[Item]):
             free.append(slot)
 
     def __enter__(self) -> "DecodingPool[Item]":
-        self._pool.__enter__()
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._pool.__exit__(kind, error, traceback)

@@ -3,7 +3,7 @@
 Forms and their meanings follow NeMo 3.0, nemo/collections/common/data/lhotse/cutset.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader, RawIOBase
 from typing import Any, cast
@@ -139,11 +139,9 @@ def _parse_manifest_filepath(value: Any) -> DataSet | Mix:
         return _data_in_files(expand_paths(value))
     if not isinstance(value, list) or not value:
         raise UsageError(f"manifest_filepath must be a path or a list, not {value!r}")
-    parts = []
-    for item in value:
-        path, weight = _path_and_weight("manifest_filepath", item if isinstance(item, list) else [item])
-        parts.append((_data_in_files(expand_paths(path)), weight))
-    return _mix(parts)
+    return _mix(
+        [(_data_in_files(expand_paths(path)), weight) for path, weight in _weighted("manifest_filepath", value)]
+    )
 
 
 def _parse_shar_path(value: Any) -> DataSet | Mix:
@@ -160,11 +158,7 @@ def _parse_shar_path(value: Any) -> DataSet | Mix:
         return DataSet(tuple(path for spec in specs for path in expand_paths(str(spec))), cuts=True)
     if not isinstance(value, list) or not value:
         raise UsageError(f"shar_path must be a directory, a list or a mapping of fields, not {value!r}")
-    parts = []
-    for item in value:
-        path, weight = _path_and_weight("shar_path", item if isinstance(item, list) else [item])
-        parts.append((_parse_shar_path(path), weight))
-    return _mix(parts)
+    return _mix([(_parse_shar_path(path), weight) for path, weight in _weighted("shar_path", value)])
 
 
 def _parse_cuts_path(value: Any) -> DataSet:
@@ -198,10 +192,12 @@ def _mix(parts: Sequence[tuple[DataSet | Mix, float | None]]) -> DataSet | Mix:
     return Mix(tuple(part for part, _ in parts), tuple(weight for _, weight in parts))
 
 
-def _path_and_weight(name: str, item: list[Any]) -> tuple[str, float | None]:
-    if len(item) in (1, 2) and isinstance(item[0], str):
-        if len(item) == 1:
-            return item[0], None
-        if isinstance(item[1], int | float) and 0 < item[1] < float("inf"):
-            return item[0], float(item[1])
-    raise UsageError(f"an item of {name} must be [path] or [path, weight above 0], not {item!r}")
+def _weighted(name: str, items: list[Any]) -> Iterator[tuple[str, float | None]]:
+    for item in items:
+        match item if isinstance(item, list) else [item]:
+            case [str(path)]:
+                yield path, None
+            case [str(path), int(weight) | float(weight)] if 0 < weight < float("inf"):
+                yield path, float(weight)
+            case other:
+                raise UsageError(f"an item of {name} must be [path] or [path, weight above 0], not {other!r}")

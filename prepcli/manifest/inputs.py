@@ -1,12 +1,13 @@
 """Resolves the inputs that users and configs name: manifests, weighted lists, `input_cfg`, Shar, tarred sets."""
 
 import os
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
 from prepcli.errors import UsageError
 from prepcli.manifest.braces import split_as_written
-from prepcli.manifest.datasets import DataSet, Mix, data_in_directory, parse_paths
+from prepcli.manifest.datasets import DataSet, Mix, TextSet, data_in_directory, parse_paths
 from prepcli.manifest.input_cfg import Texts, parse_input_cfg
 from prepcli.manifest.loader_keys import DATA_KEYS
 from prepcli.manifest.mixing import leaves_of
@@ -61,6 +62,19 @@ def notes_on_input(data: DataSet | Mix) -> list[str]:
         kinds = ", ".join(f"{left_out.count(kind)} {kind}" for kind in dict.fromkeys(left_out))
         remarks.append(f"entries without audio are left out: {kinds}")
     return list(dict.fromkeys(remarks))
+
+
+def files_of(data: DataSet | Mix) -> Iterator[str]:
+    """Manifests, cuts and texts of all data sets, and the configs that name them: no output may replace them.
+
+    A training config is not included: bins are written into the config that names the data.
+    """
+    for leaf in leaves_of(data):
+        yield from (path for path in leaf.notes.config_files if path != leaf.notes.training_config)
+        yield from leaf.paths
+        if isinstance(leaf, TextSet):
+            yield from leaf.target_paths
+            yield leaf.questions_path or ""
 
 
 def _is_list(text: str) -> bool:

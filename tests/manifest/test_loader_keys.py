@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from prepcli.manifest.datasets import DataSet
-from prepcli.manifest.input_files import files_of
-from prepcli.manifest.inputs import notes_on_input, resolve_input
+from prepcli.manifest.inputs import files_of, notes_on_input, resolve_input
 from prepcli.manifest.loader_keys import LoaderKeys
 from tests.manifest.conftest import write
 

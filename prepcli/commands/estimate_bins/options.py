@@ -145,11 +145,11 @@ class OutputOptions:
             check_kind_of_file(self.write_config)  # checked before it is opened to compare it: a pipe must not be read
 
         def inputs() -> "Iterator[str | Path]":
-            from prepcli.manifest.input_files import files_in, files_of
+            from prepcli.manifest.inputs import files_of
 
             yield from files_of(data())
-            for name in tokenizers:
-                yield from files_in(name)
+            for one in map(Path, tokenizers):
+                yield from one.iterdir() if one.is_dir() else [one]
 
         refuse_input_as_output("--plot", self.plot, inputs)
         refuse_input_as_output("--write-config", self.write_config, inputs)

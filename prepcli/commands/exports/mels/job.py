@@ -25,7 +25,7 @@ from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.mels import AUDIO, LIST_NAME, MEL, MEL_NAME, list_line
-from prepcli.formats.tensors import tensor_bytes
+from prepcli.formats.npy import tensor_bytes
 from prepcli.jobs.inputs.named import refuse_containers
 from prepcli.jobs.model_job import Begin, ModelJob, Take, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
