@@ -263,11 +263,14 @@ class HeldParts:
         """The columns of all parts by name; called once, after the last part."""
         return {name: column.array() for name, column in self._columns.items()}
 
-    def parts(self) -> Iterator[tuple[int, Part]]:
-        """The parts in order, each with the number of its manifest."""
+    def parts(self, codes: Codes) -> Iterator[tuple[int, Part, Codes]]:
+        """The parts in order, each with the number of its manifest, and its share of the codes of all records."""
         self._file.seek(0)
+        done = 0
         for _ in range(self._count):
-            yield pickle.load(self._file)
+            source, part = pickle.load(self._file)
+            yield source, part, codes[done : done + len(part.duration)]
+            done += len(part.duration)
 
 
 class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):

@@ -136,10 +136,8 @@ class Planning:
             alone["sample"] = self._not_drawn(keys)
             kept = np.flatnonzero(drops == _NO_DROPS)
             drops[kept[self._not_drawn(keys[kept])]] |= self._bits["sample"]
-        done = 0
-        for source, part in held.parts():
-            self._consume(source, part, drops[done : done + len(part.duration)])
-            done += len(part.duration)
+        for source, part, here in held.parts(drops):
+            self._consume(source, part, here)
         for name, which in alone.items():
             number = len(self._rules) + list(self._bits).index(name)
             self._tally.alone[:, number] = np.count_nonzero(which), duration[which].sum()

@@ -141,11 +141,8 @@ class SplitJob(SelectionJob):
         facts = {"parts": self._facts(codes, keys, group_of)}
         if (codes == len(self.parts)).any():
             notes.append(f"records in no part are left out; {option('--part', 'NAME=rest')} takes them")
-        done = 0
-        for source, part in held.parts():
-            here = codes[done : done + len(part.duration)]
+        for source, part, here in held.parts(codes):
             selector.add(source, part, here, here < len(self.parts))
-            done += len(part.duration)
         plan = selector.plan(index, facts, notes)
         for path in (*self._earlier(), *([] if listed is None else [str(listed)])):
             plan.inputs.append(InputFile(path, content_digest(path), state_of(path), content_digest))
@@ -308,6 +305,5 @@ def split(options: Split) -> SplitReport:
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
     job = SplitJob(expand_paths(options.manifest), options, engine.num_workers)
-    if engine.dry_run:
-        return msgspec.convert(job.dry_run(options.out), SplitReport, from_attributes=True)
-    return msgspec.convert(run_job(job, Workspace(options.out), engine), SplitReport, from_attributes=True)
+    report = job.dry_run(options.out) if engine.dry_run else run_job(job, Workspace(options.out), engine)
+    return msgspec.convert(report, SplitReport, from_attributes=True)
