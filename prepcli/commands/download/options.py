@@ -167,7 +167,7 @@ class DownloadLibritts(FetchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DownloadLibrittsR(FetchOptions):
+class DownloadLibrittsR(DownloadLibritts):
     """Fetch LibriTTS-R, LibriTTS with restored sound, and make NeMo manifests of it.
 
     Writes D/LibriTTS_R/<data_set>.json, with the fields that download libritts writes. The publisher gives no checksum
@@ -177,8 +177,6 @@ class DownloadLibrittsR(FetchOptions):
 
     Example: prepcli download libritts-r --data-root data/ --data-sets dev_clean,train_clean_100
     """
-
-    data_sets: Annotated[str, Option(f"{LIBRITTS_SETS}, separated by commas; or ALL of these.")] = "dev_clean"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -307,10 +307,3 @@ def _kind_of_json(path: str, line: str) -> tuple[str, str]:
     if str(fields.get("type")).endswith("Cut") or "sources" in fields or "recording_id" in fields:
         return "lhotse", "its first line is a cut, a recording or a supervision of lhotse"
     raise UsageError(f"{path} has JSON lines of an unknown kind (keys {', '.join(fields)}); lhotse cuts are read")
-
-
-def with_stems(entries: Iterator[SourceEntry]) -> Iterator[SourceEntry]:
-    """The entries; if the source gives no key, the stem of the file is the key."""
-    for entry in entries:
-        entry.key = entry.key or stem_of(entry.path)
-        yield entry

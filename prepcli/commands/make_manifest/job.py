@@ -19,7 +19,7 @@ from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.audio.limits import segment_samples
 from prepcli.audio.probe import Probes, plain_wav_seconds, probe_bytes
 from prepcli.commands.make_manifest.entries import Catalog, SourceEntry, encodable, write_catalog
-from prepcli.commands.make_manifest.formats import source_of, with_stems
+from prepcli.commands.make_manifest.formats import source_of
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command, words_of_command
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource, stem_of
@@ -208,12 +208,9 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         source = source_of(options, workspace.root)
         transcripts = self._transcripts(source)
         by_key = transcripts is not None or source.needs_unique_keys or options.text_suffix is not None
-        entries = source.entries()
-        if options.text_suffix is not None and not source.needs_unique_keys:
-            # Two files `a/x.wav` and `a/x.flac` make a transcript next to them ambiguous.
-            entries = (_keyed_by_path(entry) for entry in entries)
-        elif transcripts is not None:
-            entries = with_stems(entries)
+        # Two files `a/x.wav` and `a/x.flac` make a transcript next to them ambiguous.
+        by_path = options.text_suffix is not None and not source.needs_unique_keys
+        entries = _with_keys(source.entries(), by_path) if by_path or transcripts is not None else source.entries()
         catalog = write_catalog(entries, workspace.root, by_key)
         slices = catalog.slices
         if not slices.num_records:
@@ -423,9 +420,11 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         return line, Origin(self._source.path, entry.line or number + 1)
 
 
-def _keyed_by_path(entry: SourceEntry) -> SourceEntry:
-    entry.key = os.path.splitext(entry.path)[0]
-    return entry
+def _with_keys(entries: Iterator[SourceEntry], by_path: bool) -> Iterator[SourceEntry]:
+    """The entries with their paths without suffix as keys; or with the stems of their files, unless they have keys."""
+    for entry in entries:
+        entry.key = os.path.splitext(entry.path)[0] if by_path else entry.key or stem_of(entry.path)
+        yield entry
 
 
 def make_manifest(options: MakeManifest) -> Report:

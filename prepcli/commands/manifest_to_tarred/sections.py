@@ -43,14 +43,10 @@ def write_sections(
     name = manifest_name(base.version + 1 if base else 0)
     whole = [workspace.out / f"{one.folder}{name}" for one in layout.sets]
     others = _classic_sections(details, whole) if with_tars else []
-    write_train_ds(workspace, command, _lhotse_keys(details, bins, with_tars), others=others)
-    return str(main_file(workspace))
-
-
-def _lhotse_keys(details: Mapping[str, Any], bins: Mapping[str, Any], with_tars: bool) -> dict[str, Any]:
-    """The keys for NeMo's Lhotse loader, for the sets in the summary `details`; several are lists of lists."""
     keys = {name: _value(_paths(details, name)) for name in ((TARS, MANIFESTS) if with_tars else (MANIFESTS,))}
-    return keys | {name: value for name, value in bins.items() if name != "use_lhotse"}
+    keys |= {name: value for name, value in bins.items() if name != "use_lhotse"}
+    write_train_ds(workspace, command, keys, others=others)
+    return str(main_file(workspace))
 
 
 def _classic_sections(details: Mapping[str, Any], whole: Sequence[AnyPath]) -> list[tuple[str, dict[str, Any]]]:
@@ -135,4 +131,5 @@ def _paths(details: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _value(paths: Sequence[str]) -> Any:
+    """The value of a key for one set, or for several, which are a list of lists."""
     return paths[0] if len(paths) == 1 else [[path] for path in paths]
