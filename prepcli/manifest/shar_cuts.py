@@ -55,11 +55,6 @@ def cut_lines(data: bytes, name: str) -> list[bytes]:
         raise UsageError(f"{name} cannot be read: {error}; repair the set first") from None
 
 
-def cut_heads(data: bytes, name: str) -> list[CutHead]:
-    """Ids and durations of the cuts in a file with this content and name; raises as `decode_cuts` does."""
-    return decode_cuts(data, name, CutHead)
-
-
 def decode_cuts(data: bytes, name: str, kind: type[Cut]) -> list[Cut]:
     """The cuts in a file with this content and name, with the fields of `kind`.
 
@@ -92,7 +87,7 @@ def cuts_digest(path: str) -> str:
 
 def _measure(file: CutsFile) -> ShardSize:
     data = read_cuts(file)
-    heads = cut_heads(data, str(file.path))
+    heads = decode_cuts(data, str(file.path), CutHead)
     return ShardSize(hashlib.sha256(data).hexdigest(), len(heads), sum(head.duration for head in heads))
 
 

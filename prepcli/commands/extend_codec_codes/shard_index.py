@@ -18,7 +18,7 @@ from prepcli.formats.audio_states import AudioState, States
 from prepcli.formats.pairs import stem
 from prepcli.formats.shar import RecordingLine, decode_json
 from prepcli.formats.shar_audio import tar_contents
-from prepcli.manifest.shar_cuts import cut_heads, read_cuts
+from prepcli.manifest.shar_cuts import CutHead, decode_cuts, read_cuts
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.input_files import state_of
@@ -44,7 +44,7 @@ class ShardIndex:
 
 def index_shard(shard: InputShard) -> ShardIndex:
     """Read a shard."""
-    heads = cut_heads(read_cuts(shard.cuts_file), str(shard.cuts))
+    heads = decode_cuts(read_cuts(shard.cuts_file), str(shard.cuts), CutHead)
     ids = [head.id for head in heads]
     fields: dict[str, list[Found]] = {}
     states: States = {}

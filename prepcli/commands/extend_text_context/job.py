@@ -34,7 +34,7 @@ from prepcli.formats.shar import (
     shard_text,
 )
 from prepcli.interface.options import settings_of, shown_defaults
-from prepcli.manifest.shar_cuts import CutsFile, cut_heads, cut_lines, cuts_digest, measure_cuts, read_cuts
+from prepcli.manifest.shar_cuts import CutHead, CutsFile, cut_lines, cuts_digest, decode_cuts, measure_cuts, read_cuts
 from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import NUMBER, AnyPath
 
@@ -225,7 +225,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
         """Write all cuts of a shard, in their order."""
         path = unit.file.path
         data = read_cuts(unit.file)
-        heads = cut_heads(data, str(path))
+        heads = decode_cuts(data, str(path), CutHead)
         name = f"{TEXT_CONTEXT_CUTS}/{path.name}"
         file = writer.open(name)
         cuts = CutWriter(file) if path.suffix == ".gz" else PlainCutWriter(file)

@@ -10,6 +10,7 @@ import msgspec
 from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
+from prepcli.interface.printing import encodable
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import BEGINNING, UNUSABLE
@@ -67,7 +68,7 @@ def line(
     beginning: int | None = None,
 ) -> bytes:
     """A line of a catalogue: `name` is `FILE::MEMBER`; durations in seconds; `beginning` is a `checksum`."""
-    place: dict[str, Any] = {"audio_filepath": _text(name)}
+    place: dict[str, Any] = {"audio_filepath": encodable(name)}
     if beginning is not None:
         place[BEGINNING] = beginning
     if offset is not None:
@@ -77,12 +78,7 @@ def line(
 
 def unusable(name: str, rejected: RecordRejected, fields: Mapping[str, Any] | None = None) -> bytes:
     """A line whose record is rejected for a reason."""
-    return line(name, None, {**(fields or {}), UNUSABLE: f"{rejected.reason.value}: {_text(rejected.detail)}"})
-
-
-def _text(value: str) -> str:
-    """The text without bytes that are not UTF-8."""
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return line(name, None, {**(fields or {}), UNUSABLE: f"{rejected.reason.value}: {encodable(rejected.detail)}"})
 
 
 def seconds_of(audio: ByteRange | bytes, name: str) -> float:
