@@ -2,8 +2,8 @@
 # All checks that must pass before a commit: ruff, mypy, shellcheck, and pytest without the tests marked `slow`.
 #
 #   scripts/test.sh                          # runs scripts/setup.sh first
-#   scripts/test.sh --all                    # also the slow tests: kill matrices, soak, Slurm, fuzzing, recipes
-#   scripts/test.sh --coverage               # also prints the branch coverage of engine, formats and manifest
+#   scripts/test.sh --all                    # also the slow tests: kill matrices, soak, Slurm, fuzzing, recipes;
+#                                            # prints the branch coverage of engine, formats and manifest
 #   scripts/test.sh tests/manifest -k gz     # other arguments go to pytest
 #   PREPCLI_PYTHON=python3 scripts/test.sh   # uses this interpreter, without set-up
 #
@@ -15,15 +15,12 @@ say() { printf 'test: %s\n' "$*"; }
 
 chosen=(-m "not slow")
 kinds=(torch store)
-measured=()
+measuring=
 if [[ ${1:-} == --all ]]; then
     chosen=()
     kinds=(nemo torch store)
     shift
-fi
-if [[ ${1:-} == --coverage ]]; then
-    measured=(-m coverage run) # [tool.coverage.run] in pyproject.toml has the processes
-    shift
+    if (($# == 0)); then measuring=tests.support.measuring; fi
 fi
 
 failed=()
@@ -44,7 +41,8 @@ if [[ -z $python ]]; then
 fi
 
 # Hundreds of processes start: each would compile the modules that it imports, NeMo's for ten seconds, if none kept them.
-unset PYTHONDONTWRITEBYTECODE
+# And what is written to a closed pipe is only noticed where Python buffers it, as it does for users.
+unset PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED
 
 step "ruff check" "$python" -m ruff check .
 step "ruff format" "$python" -m ruff format --check .
@@ -73,10 +71,10 @@ pytest_by_kind() {
     export PREPCLI_TEST_SEED=${PREPCLI_TEST_SEED:-$RANDOM}
     trap 'kill "${started[@]}" 2>/dev/null || true; rm -rf "$logs"; exit 1' INT TERM
     for kind in "${kinds[@]}"; do
-        "$python" ${measured[@]+"${measured[@]}"} -m pytest --kind "$kind" "$@" >"$logs/$kind" 2>&1 &
+        PYTEST_PLUGINS=$measuring "$python" -m pytest --kind "$kind" "$@" >"$logs/$kind" 2>&1 &
         started+=($!)
     done
-    "$python" ${measured[@]+"${measured[@]}"} -m pytest --kind light \
+    PYTEST_PLUGINS=$measuring "$python" -m pytest --kind light \
         --dist loadfile --no-loadscope-reorder -n $((cores < 8 ? cores + 1 : 8)) "$@" || result=$?
     for kind in "${!kinds[@]}"; do
         code=0
@@ -92,7 +90,7 @@ pytest_by_kind() {
 rm -f .coverage*
 step pytest pytest_by_kind ${chosen[@]+"${chosen[@]}"} "$@"
 
-# What the tests that are not slow reach in any process that is not killed, and the lines that they do not.
+# What the tests reach in the processes that run them, and the lines that they do not.
 coverage() {
     local package
     "$python" -m coverage combine -q || return 1
@@ -101,7 +99,7 @@ coverage() {
         "$python" -m coverage report --include "prepcli/$package/*"
     done
 }
-if ((${#measured[@]} && $# == 0)); then step coverage coverage; fi
+if [[ -n $measuring ]]; then step coverage coverage; fi
 
 if ((${#failed[@]})); then
     printf -v list '%s, ' "${failed[@]}"

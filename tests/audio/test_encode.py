@@ -188,6 +188,7 @@ for dtype in ("int16", "float32"):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_same_bytes(tmp_path: Path, short_speech: Samples) -> None:
     path = tmp_path / "speech.wav"
     soundfile.write(path, np.stack([short_speech, short_speech[::-1]], axis=1), 24000)

@@ -20,7 +20,7 @@ from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
 from tests.conftest import read_lines, write_lines
 from tests.support.running import prepcli
-from tests.support.tools import need, tool
+from tests.support.tools import need, slow, tool
 
 KINDS = {
     "a.m4a": ("MP4", ["-c:a", "aac", "-b:a", "128k"]),  # whose index is behind the audio
@@ -51,7 +51,7 @@ def by_ffmpeg(path: Path) -> Samples:
     return np.frombuffer(raw, "<f4").reshape(-1, 1)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [name if name in ("a.m4a", "gsm.mov", "a.webm") else slow(name) for name in KINDS])
 def test_samples_and_segments(tmp_path: Path, speech: Samples, name: str) -> None:
     path = encoded(tmp_path, speech, name)
     whole = by_ffmpeg(path)

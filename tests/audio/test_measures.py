@@ -66,6 +66,7 @@ def curator_bandwidth(audio: NDArray[np.float32], rate: int, hop: int | None = N
     return int(np.flatnonzero(in_db - np.max(in_db) > -50)[-1] * (rate / 512))
 
 
+@pytest.mark.slow
 def test_the_bandwidth_is_that_of_curator_and_sdp(tmp_path: Path) -> None:
     found = []
     for samples, rate in recordings():

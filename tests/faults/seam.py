@@ -163,6 +163,8 @@ def simulated(world: World) -> Iterator[Callable[[], None]]:
     }
     modules = {name: module for name, module in sys.modules.items() if name.startswith("prepcli.")}
     with contextlib.ExitStack() as stack:
+        stack.callback(sys.settrace, sys.gettrace())
+        sys.settrace(None)  # coverage follows threads, and is confused by greenlets
         replace = lambda module, name, value: stack.enter_context(patch.object(module, name, value))  # noqa: E731
         made: dict[int, Any] = {}
         for module in (*modules.values(), *_PYTHONS_OWN):

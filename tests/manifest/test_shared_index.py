@@ -27,6 +27,7 @@ from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.reader import LineReader
 from prepcli.processes.ranks import Rank
 from tests.conftest import folder_on_another_file_system
+from tests.support.tools import slow
 
 RANGE = 3000
 ODD = [b"", b"{oops", b'{"audio_filepath": "a.wav", "duration": -1, "speaker": "a"}', b'{"_skipme": true}']
@@ -166,7 +167,7 @@ def forked(functions: Sequence[Callable[[], object]]) -> list[int | None]:
 
 
 @pytest.mark.parametrize("manifests", ALL)
-@pytest.mark.parametrize("ranks", [1, 2, 5])
+@pytest.mark.parametrize("ranks", [1, 2, slow(5)])
 def test_the_same_index_for_any_number_of_ranks(manifests: Manifests, ranks: int, tmp_path: Path) -> None:
     paths = manifests(tmp_path)
     expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")

@@ -117,6 +117,7 @@ def test_what_a_codec_must_have(site: Path) -> None:
     assert (one_by_one._codec.seen[-3:], batches._codec.seen[-1]) == ([1, 1, 1], 3)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_documented_codec_is_snac(site: Path, tmp_path: Path) -> None:
     """The code of the documentation gives the codes that SNAC gives one segment alone, in the order that it says."""

@@ -22,7 +22,7 @@ from prepcli.models.speakers import load_speaker_encoder
 from tests.conftest import real_speech
 from tests.support.lazy import lazy
 from tests.support.speaker_models import corpus_audio
-from tests.support.tools import need_package
+from tests.support.tools import need_package, slow
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +71,7 @@ def furthest(left: torch.Tensor, right: torch.Tensor) -> float:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", ["resemblyzer_encoder", pytest.param("nemo_encoder", marks=pytest.mark.nemo)])
+@pytest.mark.parametrize("name", [slow("resemblyzer_encoder"), pytest.param("nemo_encoder", marks=pytest.mark.nemo)])
 def test_batches_of_any_size_give_the_same_embeddings(name: str, audio: Audio, request: pytest.FixtureRequest) -> None:
     encoder: SpeakerEncoder = request.getfixturevalue(name)
     if name == "resemblyzer_encoder":  # an LSTM, which takes half a second for eight recordings
@@ -148,6 +148,7 @@ def test_resemblyzer_makes_nothing_of_silence_or_says_so(resemblyzer_encoder: Re
     assert weights_file().name == "pretrained.pt"
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.skipif(real_speech() is None, reason="the recordings of real voices are not here")
 def test_voices_of_real_speech(resemblyzer_encoder: ResemblyzerEncoder) -> None:

@@ -6,7 +6,7 @@ import subprocess
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -70,3 +70,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             counts.update({name: value for name, value in report.user_properties if name in DISTURBANCES})
     if counts:
         terminalreporter.line("disturbed runs: " + ", ".join(f"{value:,} {name}" for name, value in counts.items()))
+
+
+def slow(*values: object) -> Any:
+    """Parameters of a test that are `slow`: others of the same test are in the fast tier."""
+    return pytest.param(*values, marks=pytest.mark.slow)

@@ -79,6 +79,7 @@ def test_utterances_are_those_of_the_publishers_tool(published: Files, tmp_path:
     assert compared == len(found)
 
 
+@pytest.mark.slow
 def test_fetched_chapters_give_the_same_bytes_for_any_ranks(published: Files, serve: Serve, tmp_path: Path) -> None:
     site = serve(site_of(published))
     copy = write_files(published, tmp_path / "copy")

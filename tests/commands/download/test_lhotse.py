@@ -223,6 +223,7 @@ def is_zombie(pid: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_real_recipe_in_its_process(tmp_path: Path) -> None:
     done = prepare("ljspeech", tmp_path)

@@ -14,13 +14,14 @@ from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from tests.commands.estimate_batch_sizes import fake_child
 from tests.commands.estimate_batch_sizes.test_job import asked, expected, run
 from tests.support.running import run_process
+from tests.support.tools import slow
 
 BINS = [8.0, 16.0]
 """Few, because each failure costs the start of another process."""
 COMMAND = ("estimate-batch-sizes", "--model-class", "toys.Toy", "--config", "toy.yaml")
 
 
-@pytest.mark.parametrize("failure", ["kill", "hang", "cuda_error"])
+@pytest.mark.parametrize("failure", ["kill", slow("hang"), "cuda_error"])
 def test_a_step_that_ends_the_process_is_a_result(failure: str, toy: Path) -> None:
     more = ("--probe-timeout", 1) if failure == "hang" else ()
     done = run("--json", *more, bins=BINS, failure=failure)
@@ -33,6 +34,7 @@ def test_a_step_that_ends_the_process_is_a_result(failure: str, toy: Path) -> No
     assert len({line.split()[-1] for line in asked()}) > 1  # the process was replaced
 
 
+@pytest.mark.slow
 def test_a_kill_of_the_process_costs_a_try(toy: Path) -> None:
     """Also of one that is killed before its second request, and one that ends without a signal."""
     for failure, words in (("kill", "ended by SIGKILL"), ("exit", "ended with code 3")):

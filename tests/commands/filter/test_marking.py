@@ -173,6 +173,7 @@ def killed_before(nth: int, one: Path, *options: object) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_killed_call_is_continued_or_replaced_by_another(tmp_path: Path) -> None:
     short = ("--drop", "duration < 0.2")
     (tmp_path / "first").mkdir()

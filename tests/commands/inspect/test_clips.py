@@ -24,6 +24,7 @@ EVIL_FILE = '"><img src=x onerror="document.title=\'OWNED\'"> .flac'
 LONG = "long_" * 2000
 
 
+@pytest.mark.slow
 def test_its_audio_can_be_heard(page: Path) -> None:
     """A browser decodes all clips; those of the outliers come first, with the shortest record."""
     script = """

@@ -82,6 +82,7 @@ def test_a_browser_renders_it_and_obeys_no_text(page: Path) -> None:
     assert "名 $\\bad{$" in document
 
 
+@pytest.mark.slow
 def test_it_fits_a_small_screen(page: Path) -> None:
     """No table is wider than the page, also with names of 10,000 characters and many fields."""
     script = """
@@ -94,6 +95,7 @@ def test_it_fits_a_small_screen(page: Path) -> None:
     assert num_hidden == "0"
 
 
+@pytest.mark.slow
 def test_the_browser_would_have_run_it_unescaped(page: Path) -> None:
     """The judge can say no: without escaping and policy, the same text takes the page over."""
     opened = html.unescape(re.sub(r"<meta http-equiv[^>]*>", "", page.read_text(encoding="utf-8")))
@@ -102,6 +104,7 @@ def test_the_browser_would_have_run_it_unescaped(page: Path) -> None:
     assert "<title>OWNED</title>" in browse(broken, "--dump-dom")
 
 
+@pytest.mark.slow
 def test_a_screenshot_shows_bars(page: Path, tmp_path: Path) -> None:
     shot = tmp_path / "page.png"
     browse(page, f"--screenshot={shot}", "--window-size=1300,1600", "--hide-scrollbars")

@@ -13,6 +13,7 @@ from tests.engine.run.test_crashes import die
 from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli
 from tests.support.shar_sets import make, members, with_contexts
+from tests.support.tools import slow
 
 
 @pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
@@ -52,7 +53,7 @@ def let_audio_crash(monkeypatch: pytest.MonkeyPatch, fatal: bytes = b"") -> None
     monkeypatch.setattr(shards, "probe_bytes", probe)
 
 
-@pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), ("tarred", 2), ("shar", 2)])
+@pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), slow("tarred", 2), ("shar", 2)])
 def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"tarred": ["--num-shards", 8], "shar": ["--shard-size", 6]}[kind]
     out = tmp_path / "out"
@@ -87,7 +88,7 @@ def test_a_killed_worker_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "SIGKILL" in done.error_line
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("num_workers", [slow(1), 2])
 def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each file only the header is read, and all other lines keep their numbers."""
     path = write_lines(tmp_path / "m.json", read_lines(SHORT_CORPUS / "manifest.json")[:12])

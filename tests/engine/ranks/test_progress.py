@@ -58,6 +58,7 @@ def no_hang() -> Iterator[None]:
     signal.signal(signal.SIGALRM, previous)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_hang")
 def test_workers_killed_while_they_count_do_not_stop_the_reader() -> None:
     """Killed two dozen times at random: with a lock in shared memory one of them would take it along."""

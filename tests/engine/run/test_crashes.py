@@ -24,6 +24,7 @@ from prepcli.processes.in_hand import noting, read_note, take_in_hand
 from prepcli.processes.pools import WorkerDiedError, map_in_order
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.support.running import prepcli
+from tests.support.tools import slow
 
 pytestmark = pytest.mark.usefixtures("forking")
 
@@ -81,7 +82,7 @@ def test_crashes_without_end_are_not_about_records(tmp_path: Path, monkeypatch: 
     assert len(attempts) == MAX_CRASHES
 
 
-@pytest.mark.parametrize("num_workers", [1, 3])
+@pytest.mark.parametrize("num_workers", [1, slow(3)])
 @pytest.mark.parametrize(
     ("command", "options"),
     [
@@ -225,7 +226,7 @@ def crash(task: int | tuple[int, ...]) -> list[int]:
     return read
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("num_workers", [slow(1), 2])
 def test_calls_reject_what_crashes_and_nothing_else(num_workers: int) -> None:
     assert list(map_refusing_crashes(crash, [0, 1, 2, 3, 4, 5, 6], num_workers)) == [
         [0],

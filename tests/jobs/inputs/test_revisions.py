@@ -13,6 +13,7 @@ from tests.support.audio_files import write_short_corpus
 from tests.support.containers import SOURCES
 from tests.support.hub import Hub, hub_server
 from tests.support.running import Outcome, prepcli
+from tests.support.tools import slow
 
 NAME = "data/train-00000-of-00001.parquet"
 TOKEN = "hf_a-token-that-nobody-may-print"
@@ -77,7 +78,7 @@ def test_names_of_records_are_read_by_other_commands(site: Hub, rows: dict[int, 
     ]
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [slow(1), 2])
 def test_a_run_is_continued_with_its_commit(site: Hub, rows: dict[int, bytes], tmp_path: Path, ranks: int) -> None:
     site.push("own/set", {NAME: rows[6]})
     assert tarred(site, "hf://datasets/own/set@main", tmp_path / "expected").code == 0
@@ -96,6 +97,7 @@ def test_a_run_is_continued_with_its_commit(site: Hub, rows: dict[int, bytes], t
     assert not [one for one in site.asked if "/revision/" in one]
 
 
+@pytest.mark.slow
 def test_other_revisions_are_other_inputs(site: Hub, rows: dict[int, bytes], tmp_path: Path) -> None:
     first = site.push("own/set", {NAME: rows[6]})
     assert tarred(site, "hf://datasets/own/set", tmp_path / "out").code == 0
@@ -124,6 +126,7 @@ def test_gated_data_and_no_token_in_the_state(site: Hub, rows: dict[int, bytes],
     assert {server for server, _ in site.authorized} == {"hub"}
 
 
+@pytest.mark.slow
 def test_splits_and_configurations_are_never_mixed(site: Hub, rows: dict[int, bytes], tmp_path: Path) -> None:
     test = NAME.replace("train", "test")
     site.push("own/splits", {NAME: rows[6], test: rows[4]})

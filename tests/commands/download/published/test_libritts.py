@@ -32,6 +32,7 @@ def records_of_lhotse(corpus: Path, part: str) -> Lines:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.torch  # lhotse imports it
 @pytest.mark.parametrize("corpus", TREES)
 def test_records_are_those_of_lhotse(corpus: str, serve: Serve, checksums: Path, tmp_path: Path) -> None:
