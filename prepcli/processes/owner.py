@@ -242,7 +242,10 @@ class Life:
 
     def _ranks(self) -> Iterator[tuple[Path, Owner | None]]:
         """The file of each rank, and its process; None if the rank is just writing to the file."""
-        for path in self._folder.glob(f"{_RANK}*"):
+        paths: list[Path] = []
+        with contextlib.suppress(FileNotFoundError):  # the last rank that ends removes the folder
+            paths += self._folder.glob(f"{_RANK}*")
+        for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 words = path.read_text(errors="replace").split()
                 yield path, Owner.parse(words[0]) if words else None

@@ -77,7 +77,7 @@ def _clear_if_asked(run: "Run") -> bool:
         workspace.prepare()
         clear_once(workspace, rank, run.job, run.plan)
     else:
-        clear(workspace, run.job, run.plan)
+        clear(workspace, run.job, run.plan, is_asked=False)
     return True
 
 

@@ -116,13 +116,14 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
     )
 
 
-def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None = None) -> None:
+def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None = None, is_asked: bool = True) -> None:
     """Remove the files of earlier runs, and then their state; prints first which files go and which stay.
 
     Only one process clears at a time; others wait. If a process is stopped while it clears, and continues after another
     one has taken over, it removes new files: therefore it counts as dead only after `DELETE_SECONDS`.
 
     `cleared`: a file that exists when the output is cleared, if it is cleared by one of several ranks.
+    `is_asked`: False to complete what was interrupted, unless another process has completed it when this one may begin.
     """
     workspace.root.mkdir(parents=True, exist_ok=True)
     claims = Claims(workspace.root / CLAIMS, workspace.rank.rank, workspace.life, DELETE_SECONDS)
@@ -139,7 +140,8 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None
                 )
             is_told = True
             time.sleep(TICK)
-        if cleared is None or not cleared.exists():
+        is_needed = is_asked or workspace.clearing_file.exists()
+        if is_needed and (cleared is None or not cleared.exists()):
             _clear(workspace, job, plan)
             if cleared is not None:
                 cleared.touch()

@@ -16,6 +16,7 @@ import pytest
 from prepcli.engine.publishing import publish
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.run import starting
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state import clearing
@@ -179,6 +180,18 @@ def test_the_former_run_is_not_continued(after: int, tmp_path: Path, monkeypatch
     overwrite_in_a_process_that_dies(out, 8, after, monkeypatch)
     assert run_job(ToyJob(out, num_units=8), Workspace(out), OPTIONS).units_done == 8
     assert tree(out) == tree(whole)
+
+
+def test_what_another_command_has_cleared_meanwhile_is_not_cleared_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This one has found an interrupted removal, and then another has completed it and run: its files stay."""
+    out = tmp_path / "out"
+    run_job(ToyJob(out, num_units=3), Workspace(out), OPTIONS)
+    before = tree(out)
+    monkeypatch.setattr(starting, "is_being_cleared", lambda *_: True)
+    assert run_job(ToyJob(out, num_units=3), Workspace(out), OPTIONS).status == "nothing_to_do"
+    assert tree(out) == before
 
 
 def claimed_by(out: Path, owner: Owner, command: str = "toy") -> None:
