@@ -22,7 +22,7 @@ from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.formats.tar import BLOCK
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import Life, new_rank_id
-from prepcli.storage.transfer import Part, download
+from prepcli.storage.transfer import PartialFile, download
 
 _NEMOS_NAME = "maybe_download_from_cloud"
 _FAILURES = 3
@@ -86,7 +86,7 @@ def fetch_model(url: str, target: Path) -> None:
 def _fetch(model: _Model) -> None:
     part_file = model.target.with_name(f"{model.name}.part")
     tell(f"note: fetching {model.name} to {model.target.parent}")
-    with Part(part_file, "sha256") as part:
+    with PartialFile(part_file, "sha256") as part:
         try:
             download(model.name, [model.url], False, part, lambda done, total: None, _FAILURES)
         except IncompleteError as error:

@@ -45,7 +45,7 @@ def sidecar_of(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
 
 
-class Part:
+class PartialFile:
     """The bytes fetched so far, their hash, and the address and version of their file."""
 
     def __init__(self, path: Path, algorithm: str) -> None:
@@ -102,7 +102,7 @@ class Part:
             os.fsync(self._file.fileno())
         return f"{self._algorithm}:{self._hash.hexdigest()}"
 
-    def __enter__(self) -> "Part":
+    def __enter__(self) -> "PartialFile":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,7 +126,7 @@ def download(
     name: str,
     urls: Sequence[str],
     checksummed: bool,
-    part: Part,
+    part: PartialFile,
     progress: Progress,
     max_failures: int | None = None,
     otherwise: str = "",
@@ -169,7 +169,7 @@ def download(
     )
 
 
-def _download_from(url: str, checksummed: bool, part: Part, progress: Progress, max_failures: int) -> None:
+def _download_from(url: str, checksummed: bool, part: PartialFile, progress: Progress, max_failures: int) -> None:
     """Complete a part, with further requests as long as new bytes arrive."""
     failures, max_bytes = 0, part.num_bytes
     while True:
@@ -184,7 +184,7 @@ def _download_from(url: str, checksummed: bool, part: Part, progress: Progress, 
             time.sleep(wait if error.retry_after is None else error.retry_after)
 
 
-def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> None:
+def _request(url: str, checksummed: bool, part: PartialFile, progress: Progress) -> None:
     """Request the missing bytes, or all bytes if the server cannot confirm that the file is the same."""
     import requests
     from requests.exceptions import InvalidProxyURL
@@ -209,7 +209,7 @@ def _request(url: str, checksummed: bool, part: Part, progress: Progress) -> Non
         raise _BrokenOffError(message_of(error)) from error
 
 
-def _receive(response: "Response", url: str, part: Part, progress: Progress) -> None:
+def _receive(response: "Response", url: str, part: PartialFile, progress: Progress) -> None:
     length = response.headers.get("Content-Length", "")
     total = int(length) if length.isdecimal() and len(length) <= _MAX_LENGTH_DIGITS else None
     content_range = response.headers.get("Content-Range", "")

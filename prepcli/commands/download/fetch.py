@@ -8,7 +8,7 @@ from pathlib import Path
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import printable
-from prepcli.storage.transfer import FetchError, Part, Progress, download, part_of
+from prepcli.storage.transfer import FetchError, PartialFile, Progress, download, part_of
 
 MAX_LONGER = 4
 """Maximum bytes from a server as a multiple of the published size: mirrors may have other archives and checksums."""
@@ -73,7 +73,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     urls = list(archive.urls)
     for _ in range(MAX_DAMAGED):
-        with Part(part_file, algorithm_of(archive.checksum)) as part:
+        with PartialFile(part_file, algorithm_of(archive.checksum)) as part:
             url = download(
                 archive.name,
                 urls,
@@ -97,7 +97,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
     )
 
 
-def _bounded(progress: Progress, archive: Archive, part: Part) -> Progress:
+def _bounded(progress: Progress, archive: Archive, part: PartialFile) -> Progress:
     """`progress`, which also discards the part and raises `FetchError` if far more bytes arrive than were published."""
 
     def bounded(num_bytes: int, total: int | None) -> None:

@@ -12,7 +12,7 @@ from prepcli.commands.download.prepare import note_scarce_space
 from prepcli.commands.download.published.librispeech import data_sets
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.storage import transfer
-from prepcli.storage.transfer import FetchError, Part
+from prepcli.storage.transfer import FetchError, PartialFile
 from tests.commands.download.conftest import Serve
 
 DATA = b"".join(hashlib.sha256(str(n).encode()).digest() for n in range(100_000))  # 3.2 MB that differ everywhere
@@ -275,7 +275,7 @@ def test_too_little_space_is_said_before_fetching(
 )
 def test_what_tells_the_version_of_a_file(headers: dict[str, str], validator: str | None, tmp_path: Path) -> None:
     """A weak ETag may stand for other bytes; and it holds for one address, also in the next run."""
-    with Part(tmp_path / "part", "md5") as part:
+    with PartialFile(tmp_path / "part", "md5") as part:
         part.remember("http://a/x", headers)
-    with Part(tmp_path / "part", "md5") as part:
+    with PartialFile(tmp_path / "part", "md5") as part:
         assert (part.validator("http://a/x"), part.validator("http://b/x")) == (validator, None)
