@@ -19,11 +19,6 @@ def check_copy(data: bytes, info: AudioInfo, name: str) -> None:
     numbers. MP3 and integer WAV have nothing to check. If a checksum differs, or other data follow the audio, the file
     is decoded, and is rejected only if decoding fails.
 
-    Args:
-        data: the encoded file.
-        info: the result of `probe_bytes` for it.
-        name: for messages.
-
     Raises:
         RecordRejected: UNREADABLE_AUDIO if the file is damaged.
     """

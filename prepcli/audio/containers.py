@@ -26,11 +26,7 @@ _MAX_BOXES = 100_000
 
 
 def promised_bytes(head: bytes, source: Source) -> int | None:
-    """Return the minimum size of the file in bytes according to its header.
-
-    Args:
-        head: the start of the file; 1024 bytes are enough.
-        source: the file.
+    """Return the minimum size of the file in bytes according to its header; 1024 bytes are enough as its `head`.
 
     Returns:
         None if the header does not have a size, and for formats other than NIST SPHERE, AIFF, AU, Wave64, CAF, MP4, WMA
@@ -87,13 +83,7 @@ class Box(NamedTuple):
 
 
 def boxes(source: Source, at: int = 0, stop: int | None = None) -> Iterator[Box]:
-    """Yield the boxes of an MP4 file (ISO 14496-12), or those within a box; the last may end beyond the file.
-
-    Args:
-        source: the file.
-        at: the first byte of the first box.
-        stop: the byte after the last box; None: the end of the file.
-    """
+    """Yield the boxes of an MP4 file (ISO 14496-12) from byte `at` to `stop`; the last may end beyond the file."""
     stop = source.size if stop is None else stop
     for _ in range(_MAX_BOXES):
         header = source.read(at, 16)

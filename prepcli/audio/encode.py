@@ -36,7 +36,10 @@ _FORMATS: dict[str, tuple[str, str | None, int]] = {
     "ogg": ("OGG", "VORBIS", 255),
     "mp3": ("MP3", "MPEG_LAYER_III", 2),
 }
-_DEFAULT_SUBTYPES = {"int16": "PCM_16", "int32": "PCM_24", "float32": "FLOAT", "float64": "FLOAT"}
+_DEFAULT_SUBTYPES = {
+    "flac": {"int16": "PCM_16", "int32": "PCM_24", "float32": "PCM_16", "float64": "PCM_16"},
+    "wav": {"int16": "PCM_16", "int32": "PCM_24", "float32": "FLOAT", "float64": "FLOAT"},
+}
 # Subtype -> format tag, bits: the encodings that this module writes; libsndfile writes the others.
 _WAV_TAGS = {"PCM_16": (1, 16), "PCM_24": (1, 24), "PCM_32": (1, 32), "FLOAT": (3, 32)}
 # Sources of more than 16 bits; all others fit 16 bits or are lossy.
@@ -109,7 +112,7 @@ def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: st
             f"{format} has a maximum of {max_channels} channels, the audio has {samples.shape[1]}",
         )
     if only_subtype is None:
-        subtype = subtype or _default_subtype(samples, format)
+        subtype = subtype or _DEFAULT_SUBTYPES[format][samples.dtype.name]
         samples = _convert(samples, subtype)
         if format == "wav" and subtype in _WAV_TAGS:
             return _wav(samples, sampling_rate, subtype)
@@ -121,12 +124,6 @@ def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: st
     if container == "OGG":
         return ogg.with_serial(data, zlib.crc32(samples.tobytes()))
     return data
-
-
-def _default_subtype(samples: "NDArray[Any]", format: str) -> str:
-    if format == "flac" and samples.dtype.kind == "f":
-        return "PCM_16"
-    return _DEFAULT_SUBTYPES[samples.dtype.name]
 
 
 def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDArray[Any]":

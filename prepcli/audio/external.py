@@ -19,13 +19,8 @@ _PLACE_IN_MEMORY = re.compile(r"\[([^]@]+) @ 0x[0-9a-f]+\] ")
 def run_tool(command: list[str], source: Source, output: IO[bytes] | int = subprocess.PIPE) -> tuple[int, bytes, str]:
     """Run a program on the audio.
 
-    Args:
-        command: the program and its arguments.
-        source: its standard input.
-        output: its standard output; by default it is returned.
-
     Returns:
-        Its exit status, its output, and the first line of its standard error.
+        Its exit status, its output if that does not go to `output`, and the first line of its standard error.
     """
     stdin: IO[bytes] | int = source.for_process()
     try:

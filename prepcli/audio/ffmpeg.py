@@ -89,12 +89,7 @@ class _Last:
 
 
 def format_of(head: bytes, source: Source) -> Format | None:
-    """Return the format of a file for ffmpeg; None for all other files.
-
-    Args:
-        head: the start of the file: at least 1024 bytes, or the whole file.
-        source: the file.
-    """
+    """Return the format of a file for ffmpeg, None for all other files; `head` has 1024 bytes or the whole file."""
     if head[:3] == b"ID3":  # an ID3 tag, before AAC or MP3
         head = source.read(mpeg.skip_id3v2(head), _MAX_FRAME)
         return next(one for one in FORMATS if one.name == "AAC") if _is_adts(head) else None
@@ -119,17 +114,10 @@ def probe(source: Source, found: Format, name: str) -> AudioInfo:
 
 
 def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: str) -> "NDArray[Any]":
-    """Return samples of a file that `probe` has read.
-
-    Args:
-        source: the file.
-        info: its properties.
-        start: the first sample.
-        num_samples: how many; fewer are returned at the end of the file.
-        name: for messages.
+    """Return samples from `start` on of a file that `probe` has read.
 
     Returns:
-        float32 of shape (num_samples, num_channels).
+        float32 of shape (num_samples, num_channels), or fewer at the end of the file.
 
     Raises:
         RecordRejected: as by `probe`.

@@ -27,13 +27,9 @@ _FRAMES_AT_ONCE = 64
 
 
 def fingerprint(samples: NDArray[np.int16], sampling_rate: int) -> Words:
-    """Return the fingerprint of the mean of all channels, of shape (words,); the word of a silent frame is 0.
+    """Return the fingerprint (words,) of the mean of all channels of samples (n, channels) at `sampling_rate` Hz.
 
-    There is a word for each frame but the first, so audio shorter than 0.43 s has none.
-
-    Args:
-        samples: shape (n, channels).
-        sampling_rate: in Hz.
+    There is a word for each frame but the first, so audio shorter than 0.43 s has none. That of a silent frame is 0.
     """
     mono = samples[:, 0].astype(np.float32) if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
     mono *= np.float32(1 / 32768)

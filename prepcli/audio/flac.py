@@ -78,14 +78,10 @@ def with_length(data: bytes, num_samples: int) -> bytes:
 
 
 def end_of_last_frame(tail: bytes, info: StreamInfo) -> int | None:
-    """Return the number of samples per channel up to the end of the last frame.
+    """Return the number of samples per channel up to the end of the last frame in `tail`, the end of a file.
 
     Both checksums of the frame are verified, so truncation within the frame is found too, except for one case in
     65,000, and except for a missing last byte that was zero: the checksum is right without it.
-
-    Args:
-        tail: the last bytes of the file.
-        info: STREAMINFO of the file.
 
     Returns:
         None if no whole frame ends at the end of `tail`: the file is truncated, other data follow the audio, or the

@@ -54,15 +54,10 @@ def check_target_rate(rate: int | None, flag: str = "--target-sample-rate") -> N
 
 
 def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
-    """Return the samples of a segment of a file.
+    """Return the samples of a segment of a file from `offset` on, `duration` long (seconds; None: to the end).
 
     Seconds become samples by rounding half up, as in `lhotse.utils.compute_num_samples`. A segment that ends up to 20
     ms after the file is cut at the end of the file.
-
-    Args:
-        info: the file.
-        offset: in seconds.
-        duration: in seconds; None: to the end.
 
     Returns:
         The first sample and the number of samples.

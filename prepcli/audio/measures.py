@@ -78,14 +78,10 @@ class Frames(NamedTuple):
 
 
 def levels(samples: NDArray[Any], subtype: str) -> Levels:
-    """Return the levels over all channels of at least one sample, in a type of `read_segment`.
+    """Return the levels over all channels of samples (n, channels), at least one, in a type of `read_segment`.
 
     A sample is clipped if it is one of three or more in a row, in its channel, that reach 99.9 % of the largest value
-    that its encoding has.
-
-    Args:
-        samples: shape (n, channels).
-        subtype: the encoding of the source, as in `AudioInfo`.
+    that its encoding has, `subtype` as in `AudioInfo`.
     """
     is_float = samples.dtype.kind == "f"
     scale = 1.0 if is_float else -float(np.iinfo(samples.dtype).min)
@@ -171,13 +167,10 @@ def _window() -> NDArray[np.float32]:
 
 
 def loudness(samples: NDArray[Any], rate: int) -> float | None:
-    """Return the integrated loudness (LUFS) by ITU-R BS.1770-4, as pyloudnorm 0.2 computes it.
+    """Return the integrated loudness (LUFS) of samples (n, channels) at `rate` Hz, as pyloudnorm 0.2 computes it.
 
-    The filters are pyloudnorm's. Its `Meter` takes twice the time, and eight times the memory for long audio.
-
-    Args:
-        samples: shape (n, channels), in a type of `read_segment`.
-        rate: the sampling rate in Hz.
+    The standard is ITU-R BS.1770-4, and the filters are pyloudnorm's. Its `Meter` takes twice the time, and eight times
+    the memory for long audio.
 
     Returns:
         None for less than 0.4 s, silence, and more than five channels.

@@ -21,11 +21,7 @@ def page_crc(page: bytes) -> int:
 
 
 def fault_at_end(tail: bytes) -> str | None:
-    """Return the fault at the end of a stream, for a message; None if the stream is complete.
-
-    Args:
-        tail: the last `TAIL_BYTES` of the file.
-    """
+    """Return the fault in the last `TAIL_BYTES` of a stream, for a message; None if the stream is complete."""
     at = tail.rfind(b"OggS")
     if at < 0:
         return "it does not end with an Ogg page"
@@ -33,7 +29,7 @@ def fault_at_end(tail: bytes) -> str | None:
     if length is None or at + length > len(tail):
         return "its last page is cut"
     page = tail[at : at + length]
-    if page_crc(page[:22] + b"\0\0\0\0" + page[26:]) != int.from_bytes(page[22:26], "little"):
+    if not _fits(page):
         return "its last page is damaged"
     return None if page[5] & _END_OF_STREAM else "its last page is not marked as the end of the stream"
 
@@ -41,19 +37,19 @@ def fault_at_end(tail: bytes) -> str | None:
 def pages_fit(data: bytes) -> bool:
     """Return whether a file consists of whole pages with the right checksums."""
     try:
-        return all(
-            page_crc(page[:22] + b"\0\0\0\0" + page[26:]) == int.from_bytes(page[22:26], "little")
-            for page in _pages(data)
-        )
+        return all(map(_fits, _pages(data)))
     except ValueError:
         return False
+
+
+def _fits(page: bytes) -> bool:
+    return page_crc(page[:22] + b"\0\0\0\0" + page[26:]) == int.from_bytes(page[22:26], "little")
 
 
 def last_page_start(tail: bytes) -> int:
     """Return the granule position (in Vorbis: the sample number) at which the last page starts; 0 if unknown.
 
-    Args:
-        tail: the last `2 * TAIL_BYTES` of the file.
+    `tail` has `2 * TAIL_BYTES`.
     """
     before = tail.rfind(b"OggS", 0, max(tail.rfind(b"OggS"), 0))
     granule = int.from_bytes(tail[before + 6 : before + 14], "little", signed=True) if before >= 0 else 0

@@ -62,11 +62,7 @@ def in_store(path: str) -> list[str | ByteRange]:
 
 @contextmanager
 def open_source(source: AudioSource, name: str) -> Iterator[Source]:
-    """Open encoded audio for a `with` block.
-
-    Args:
-        source: the audio; a range in a store is read as a whole.
-        name: for messages.
+    """Open encoded audio for a `with` block; a range in a store is read as a whole.
 
     Raises:
         RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it is not a regular file or

@@ -16,8 +16,6 @@ from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import READING, ByteSource, Source
 from prepcli.errors import RecordRejected
 from prepcli.processes.in_hand import take_in_hand
-from prepcli.storage.addresses import ByteRange
-from prepcli.storage.paths import AnyPath
 
 _HEAD_BYTES = 1024
 _BLOCK = 4096
@@ -29,13 +27,18 @@ _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
 def probe(source: AudioSource, name: str = "") -> AudioInfo:
     """Return the properties of a source, and note that this process is reading it; `name` is for messages.
 
+    Only the header and the last frame of WAV and FLAC are read.
+
     Raises:
         RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
             truncated.
     """
     name = name or name_of(source)
     take_in_hand(name)
-    return probe_bytes(source, name) if isinstance(source, bytes) else probe_file(source, name)
+    if isinstance(source, bytes):
+        return probe_bytes(source, name)
+    with open_source(source, name) as opened:
+        return used(opened, lambda one: _probe(one, one.read(0, _HEAD_BYTES), name))
 
 
 class Probes:
@@ -68,39 +71,15 @@ class Probes:
 
 
 def probe_bytes(data: bytes, name: str) -> AudioInfo:
-    """Return the properties of an encoded audio file in memory.
-
-    Args:
-        data: the encoded file.
-        name: for messages.
-
-    Raises:
-        RecordRejected: UNREADABLE_AUDIO for a file that cannot be read or is truncated.
-    """
+    """Return the properties of a file in memory that is already noted by another name; otherwise as `probe`."""
     return _probe(ByteSource(data), data, name)
 
 
-def probe_file(path: str | AnyPath | ByteRange, name: str = "") -> AudioInfo:
-    """Return the properties of an audio file or a range; of WAV and FLAC only the header and the last frame are read.
-
-    Args:
-        path: the file or the range.
-        name: for messages; by default `name_of(path)`.
-
-    Raises:
-        RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it cannot be read or is
-            truncated.
-    """
-    name = name or name_of(path)
-    with open_source(path, name) as source:
-        return used(source, lambda one: _probe(one, one.read(0, _HEAD_BYTES), name))
-
-
 def plain_wav_seconds(path: str) -> float | None:
-    """Return the duration in seconds of a WAV file with a plain header, in half the time of `probe_file`.
+    """Return the duration in seconds of a WAV file with a plain header, in half the time of `probe`.
 
     Returns:
-        None for all other files, also for a missing one: `probe_file` returns their properties or rejects them.
+        None for all other files, also for a missing one: `probe` returns their properties or rejects them.
     """
     try:
         file = os.open(path, READING)

@@ -16,10 +16,7 @@ def rate_counts(rate: int, wanted: float) -> list[str]:
 def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed: str) -> dict[str, str]:
     """A line for the summary, if units have counted audio with a lower rate.
 
-    Args:
-        counts_of_units: the counts of the units.
-        what: the noun for the count, such as segments.
-        needed: the reason for the higher rate, such as "the codec's {} Hz".
+    `what` is the noun, such as segments, `needed` the reason for the higher rate, such as "the codec's {} Hz".
     """
     counts: Counter[str] = Counter()
     for one in counts_of_units:

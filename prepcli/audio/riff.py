@@ -37,11 +37,7 @@ PLAIN_BYTES = _CANONICAL.size
 
 
 def plain_seconds(head: bytes, size: int) -> float | None:
-    """Return the duration in seconds of a WAV file with a plain header.
-
-    Args:
-        head: the first `PLAIN_BYTES` of the file.
-        size: size of the file in bytes.
+    """Return the duration in seconds of a WAV file of `size` bytes with a plain header: its first `PLAIN_BYTES`.
 
     Returns:
         None for all other files, and for those that must be rejected: `parse` handles them.
@@ -66,12 +62,7 @@ def _plain_format(fields: bytes) -> tuple[int, int] | None:
 
 
 def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
-    """Return the properties of a RIFF or RF64 file.
-
-    Args:
-        head: the start of the file: at least 44 bytes, or the whole file.
-        source: the file.
-        name: for messages.
+    """Return the properties of a RIFF or RF64 file; `head` has at least 44 bytes, or the whole file.
 
     Returns:
         None if libsndfile must decide.

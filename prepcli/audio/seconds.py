@@ -2,15 +2,7 @@
 
 
 def seconds_of(data: bytes, name: str) -> float:
-    """Return the duration in seconds of an encoded audio file in memory.
-
-    Args:
-        data: the encoded file.
-        name: for messages.
-
-    Raises:
-        RecordRejected: UNREADABLE_AUDIO for a file that cannot be read or is truncated.
-    """
+    """Return the duration in seconds of an encoded audio file in memory; raises as `prepcli.audio.probe.probe`."""
     from prepcli.audio.probe import probe_bytes
 
     return probe_bytes(data, name).duration

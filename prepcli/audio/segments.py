@@ -360,11 +360,7 @@ FALLBACK_FORMAT = "flac"
 def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bool = False) -> EncodedAudio:
     """Return a segment as a file: the bytes of its source if possible, otherwise encoded again.
 
-    Args:
-        segment: the result of `locate`.
-        target: format and sampling rate.
-        policy: that of the writer.
-        check: check copied audio with `check_decoded`, which decodes it; otherwise with `check_copy`.
+    With `check`, copied audio is checked by `check_decoded`, which decodes it; otherwise by `check_copy`.
 
     Raises:
         RecordRejected: as by `convert`, or UNREADABLE_AUDIO if the check finds damage.
@@ -386,13 +382,9 @@ def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bo
 
 
 def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:
-    """Decode a segment and encode it.
+    """Decode a segment and encode it; if `target` has no format, in that of the source if it can be written.
 
     Lossless sources keep their samples in a lossless format (FLAC: up to 24 bits).
-
-    Args:
-        segment: the segment.
-        target: format and sampling rate of the result; without a format, that of the source if it can be written.
 
     Raises:
         RecordRejected: as by `decode`; UNREADABLE_AUDIO if the format cannot have that many channels or samples.

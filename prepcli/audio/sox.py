@@ -20,12 +20,7 @@ from prepcli.interface.calls import log_less
 
 
 def probe(source: Source, name: str, reason: str) -> AudioInfo:
-    """Return the properties of a file, which is decoded once to count its samples.
-
-    Args:
-        source: the file.
-        name: for messages.
-        reason: the message of libsndfile, which could not read the file.
+    """Return the properties of a file, which is decoded once to count its samples; `reason` is libsndfile's message.
 
     Raises:
         RecordRejected: UNREADABLE_AUDIO if no program can read the file.

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import segment_samples
-from prepcli.audio.probe import probe_file
+from prepcli.audio.probe import probe
 from prepcli.cli.building import build_command
 from prepcli.cli.mistakes import ExplainingCommand, run_app
 from prepcli.commands.download.data_set import speaker_name
@@ -173,7 +173,7 @@ class PrepareJob(RecordJob[RecordUnit, _Contents]):
         """
         path = contents.records.audio_path(i, record.audio_filepath)
         if self._last_audio is None or self._last_audio[0] != path:
-            self._last_audio = path, probe_file(path)
+            self._last_audio = path, probe(path)
         info = self._last_audio[1]
         is_whole = not record.offset and contents.is_only_record[i]
         if is_whole and abs(info.duration - record.duration) > self._tolerance:

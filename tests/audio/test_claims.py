@@ -11,7 +11,7 @@ import pytest
 
 from prepcli.audio.encode import encodable_rate, encode
 from prepcli.audio.limits import MAX_SAMPLES_PER_BYTE, MAX_SAMPLING_RATE, MIN_SAMPLING_RATE
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.audio.segments import TargetFormat, convert, whole
 from prepcli.errors import RecordRejected, RejectReason
@@ -41,7 +41,7 @@ def refusal(path: Path, data: bytes) -> str:
     """The detail of the reject, the same from memory and from a file."""
     details = []
     path.write_bytes(data)
-    for look in (lambda: probe_file(path), lambda: probe_bytes(data, str(path))):
+    for look in (lambda: probe(path), lambda: probe_bytes(data, str(path))):
         with pytest.raises(RecordRejected) as caught:
             look()
         assert caught.value.reason is RejectReason.UNREADABLE_AUDIO

@@ -13,7 +13,7 @@ import soundfile
 
 from prepcli.audio.encode import encodable_rate, encode, lossless_subtype
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from tests.audio.conftest import Samples, as_float
@@ -149,7 +149,7 @@ def test_lossless_subtype_keeps_the_samples(tmp_path: Path, speech: Samples, sou
     path = tmp_path / "a.wav"
     values = as_float(speech) if source in ("PCM_U8", "ULAW") else (as_float(speech) + 2.0**-20) * 0.999
     soundfile.write(path, values, 16000, subtype=source)
-    info = probe_file(path)
+    info = probe(path)
     samples = read_segment(path, info)
     for format, expected in (("flac", flac), ("wav", wav)):
         subtype = lossless_subtype(info, format)

@@ -13,7 +13,7 @@ from prepcli.audio import ffmpeg
 from prepcli.audio.containers import boxes
 from prepcli.audio.external import run_tool
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.audio.source import ByteSource
 from prepcli.errors import RecordRejected, RejectReason
@@ -58,7 +58,7 @@ def test_samples_and_segments(tmp_path: Path, speech: Samples, name: str) -> Non
     assert len(whole) > 0.9 * len(speech) * (0.5 if "gsm" in name else 1)
     rate = {"a.webm": 48000}.get(name, 8000 if "gsm" in name else 16000)
     odd = path.rename(tmp_path / "-i x.wav")  # judged by its content, and no option of ffmpeg
-    info = probe_file(odd)
+    info = probe(odd)
     assert info == AudioInfo("ffmpeg", KINDS[name][0], rate, len(whole), 1, None)
     assert not info.is_passable
     for source in (odd, odd.read_bytes()):
@@ -77,7 +77,7 @@ def test_amr(tmp_path: Path, magic: bytes, frame: bytes, rate: int) -> None:
     need("ffmpeg")
     path = tmp_path / "a.amr"
     path.write_bytes(magic + 25 * frame)
-    info = probe_file(path)
+    info = probe(path)
     assert info == AudioInfo("ffmpeg", "AMR", rate, rate // 2, 1, None)
     assert np.array_equal(read_segment(path, info), by_ffmpeg(path))
     with pytest.raises(RecordRejected, match="ends early"):
@@ -129,7 +129,7 @@ def test_a_playlist_names_a_file(tmp_path: Path, speech: Samples, kind: str) -> 
         followed = subprocess.run([need("ffmpeg"), "-i", playlist, "-f", "f32le", "-"], capture_output=True, check=True)
         assert len(followed.stdout) == 4 * len(by_ffmpeg(secret))
     with pytest.raises(RecordRejected, match=r"is not audio|ends early"):
-        probe_file(playlist)
+        probe(playlist)
 
 
 def test_many_segments_of_a_file_are_decoded_once(
@@ -143,23 +143,23 @@ def test_many_segments_of_a_file_are_decoded_once(
         return run_tool(command, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr("prepcli.audio.ffmpeg.run_tool", counted)
-    info = probe_file(path)
+    info = probe(path)
     for start in range(0, 60_000, 1000):
         read_segment(path, info, start, 1000)
     assert len(runs) == 1
     shutil.copy(encoded(tmp_path, speech[:50_000], "first.m4a"), path)  # another file of this name
     with pytest.raises(RecordRejected, match="has changed"):
         read_segment(path, info, 0, 1000)
-    assert probe_file(path).num_samples < 60_000
+    assert probe(path).num_samples < 60_000
 
 
 def test_without_ffmpeg(tmp_path: Path, speech: Samples, request: pytest.FixtureRequest) -> None:
     paths = [encoded(tmp_path, speech[:16_000], name) for name in ("a.m4a", "a.aac", "a.wma", "a.webm", "a.gsm")]
-    infos = [probe_file(path) for path in paths]
+    infos = [probe(path) for path in paths]
     request.getfixturevalue("no_tools")
     ffmpeg._Last.decoded = None
     for path, info in zip(paths, infos, strict=True):
-        for read in (lambda path=path: probe_file(path), lambda path=path, info=info: read_segment(path, info)):
+        for read in (lambda path=path: probe(path), lambda path=path, info=info: read_segment(path, info)):
             with pytest.raises(RecordRejected, match=r"ffmpeg reads it: install the Debian package ffmpeg"):
                 read()
     with pytest.raises(RecordRejected, match=r"ffmpeg reads it: install the Debian package ffmpeg"):

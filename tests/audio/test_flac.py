@@ -12,7 +12,7 @@ from prepcli.audio import flac
 from prepcli.audio.check import check_copy, check_decoded
 from prepcli.audio.encode import encode
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
@@ -199,7 +199,7 @@ def test_flac_of_unknown_length(tmp_path: Path, speech: Samples, encoder: str) -
         streamed.write_bytes(tool("ffmpeg", "-v", "error", "-i", source, "-f", "flac", "-"))
     else:
         streamed.write_bytes(flac_of_unknown_length(encode(speech, 16000, "flac")))
-    info = probe_file(streamed)
+    info = probe(streamed)
     assert info == AudioInfo("sox", "PCM_16", 16000, len(speech), 1, None)
     assert np.array_equal(read_segment(streamed, info)[:, 0], speech)
     assert np.array_equal(read_segment(streamed.read_bytes(), info, 40000, 999)[:, 0], speech[40000:40999])
@@ -212,7 +212,7 @@ def test_flac_of_other_encoders_and_with_tags(tmp_path: Path, speech: Samples, e
     path = tmp_path / "a.flac"
     write_flac(path, np.stack([speech, speech // 3], axis=1), 16000, encoder)
     expected = AudioInfo("flac", "PCM_16", 16000, len(speech), 2, None)
-    assert probe_file(path) == expected
+    assert probe(path) == expected
     data = path.read_bytes()
     assert probe_bytes(data + b"TAG" + bytes(125), "id3v1") == expected
     assert probe_bytes(data + b"something else", "junk") == expected

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.audio import flac, mpeg
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.errors import RecordRejected
 from tests.audio.signals import tones, written
 
@@ -66,7 +66,7 @@ def test_wav_without_data_before_a_million_chunks(tmp_path: Path, monkeypatch: p
     header = struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36, b"WAVEfmt ", 16, 1, 1, 8000, 16000, 2, 16, b"data", 0)
     path = tmp_path / "a.wav"
     path.write_bytes(header + b"aaaa\0\0\0\0" * 50_000)
-    assert probe_file(path).num_samples == 200_000
+    assert probe(path).num_samples == 200_000
     assert len(reads) < 2000
 
 

@@ -9,7 +9,7 @@ import soundfile
 
 from prepcli.audio.encode import encode
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.audio.segments import TargetFormat, convert, whole
 from prepcli.errors import RecordRejected
@@ -31,7 +31,7 @@ def test_tag_before(tmp_path: Path, container: str, subtype: str, size: int) -> 
     path = tmp_path / "a"
     path.write_bytes(data)
     info = probe_bytes(data, "a")
-    assert info == probe_file(path)
+    assert info == probe(path)
     assert info.num_samples == len(SAMPLES)
     assert np.array_equal(read_segment(data, info), expected)
     assert np.array_equal(read_segment(path, info, 100, 200), expected[100:300])
@@ -57,7 +57,7 @@ def test_id3v2_before_flac(tmp_path: Path) -> None:
     tagged = id3v2() + data
     assert id3_flac_info(tagged) == id3_flac_info(data)
     (tmp_path / "a.flac").write_bytes(tagged)
-    assert probe_file(tmp_path / "a.flac") == id3_flac_info(data)
+    assert probe(tmp_path / "a.flac") == id3_flac_info(data)
     for source in (tagged, tmp_path / "a.flac"):
         assert np.array_equal(read_segment(source, id3_flac_info(tagged))[:, 0], tones(5))
         assert np.array_equal(read_segment(source, id3_flac_info(tagged), 70001, 9)[:, 0], tones(5)[70001:70010])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from tests.audio.conftest import Samples
 from tests.audio.encoders import ENCODERS, write_mp3
@@ -25,7 +25,7 @@ def test_segments(tmp_path: Path, speech: Samples, rate: int, mode: str, channel
     mono = np.concatenate([voice, voice // 50, voice // NEARLY_SILENT, voice])
     samples = np.stack([np.roll(mono, 7777 * channel) for channel in range(channels)], axis=1)
     soundfile.write(path, samples, rate, format="MP3", bitrate_mode=mode, compression_level=0.999)
-    info = probe_file(path)
+    info = probe(path)
     whole = read_segment(path, info)
     rng = random.Random(0)
     wrong = []
@@ -46,7 +46,7 @@ def test_mp3_is_as_long_as_its_decode(
 ) -> None:
     path = tmp_path / "a.mp3"
     write_mp3(path, short_speech, rate, kind, xing=xing, encoder=encoder)
-    info = probe_file(path)
+    info = probe(path)
     assert info.format in ("mp3", "sox")
     assert len(read_segment(path, info)) == info.num_samples
     # The whole utterance is there: an encoder adds silence of at most two frames and its delay.
@@ -67,7 +67,7 @@ def test_mp3_of_variable_rate_without_xing_header_keeps_its_end(tmp_path: Path, 
         samples = np.concatenate([noise, speech // 64])
         write_mp3(path, samples, 8000, "fine", xing=False, encoder=encoder)
     assert soundfile.info(path).frames < len(samples)
-    info = probe_file(path)
+    info = probe(path)
     assert info.format == "sox"
     assert 0 <= info.num_samples - len(samples) < 3000
     decoded = read_segment(path, info)[:, 0]

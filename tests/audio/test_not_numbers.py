@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegmentDecoder
 from prepcli.commands.extend_codec_codes.plan import find_input
@@ -137,4 +137,4 @@ def test_a_file_of_noise_is_not_audio(tmp_path: Path) -> None:
     swapped = np.frombuffer(data[start:], "<f4").byteswap().tobytes()
     (tmp_path / "a.wav").write_bytes(data[:start] + swapped)
     with pytest.raises(RecordRejected, match=" samples are not finite or far out of range"):
-        read_segment(tmp_path / "a.wav", probe_file(tmp_path / "a.wav"))
+        read_segment(tmp_path / "a.wav", probe(tmp_path / "a.wav"))

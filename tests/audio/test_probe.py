@@ -8,7 +8,7 @@ import soundfile
 
 from prepcli.audio import probe as probing
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.probe import Probes, probe_bytes, probe_file
+from prepcli.audio.probe import Probes, probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
@@ -54,7 +54,7 @@ def test_formats(tmp_path: Path, speech: Samples, container: str, subtype: str, 
     path = tmp_path / "misleading.txt"
     samples = np.stack([np.roll(speech, 1000 * channel) for channel in range(channels)], axis=1)[:24321]
     soundfile.write(path, samples, 16000, format=container, subtype=subtype)
-    info = probe_file(path)
+    info = probe(path)
     theirs = soundfile.info(path)
     assert (info.format, info.subtype, info.sampling_rate, info.num_channels) == (
         expected,
@@ -102,7 +102,7 @@ def test_what_is_not_audio(tmp_path: Path, request: pytest.FixtureRequest, with_
         ("n" * 300, RejectReason.UNREADABLE_AUDIO, ["too long"]),
     ]:
         with pytest.raises(RecordRejected) as caught:
-            probe_file(tmp_path / name)
+            probe(tmp_path / name)
         assert caught.value.reason is reason
         assert all(part in caught.value.detail for part in words), caught.value.detail
         assert caught.value.detail.isprintable()
@@ -118,15 +118,15 @@ def test_no_permission_and_no_regular_file(tmp_path: Path) -> None:
 
     os.mkfifo(tmp_path / "pipe.wav")
     with pytest.raises(RecordRejected, match="is not a regular file") as caught:
-        probe_file(tmp_path / "pipe.wav")
+        probe(tmp_path / "pipe.wav")
     assert caught.value.reason is RejectReason.UNREADABLE_AUDIO
     if os.geteuid():
         (tmp_path / "secret.wav").touch(mode=0)
         with pytest.raises(RecordRejected, match="Permission denied"):
-            probe_file(tmp_path / "secret.wav")
+            probe(tmp_path / "secret.wav")
     (tmp_path / "loop.wav").symlink_to("loop.wav")
     with pytest.raises(RecordRejected, match="symbolic links"):
-        probe_file(tmp_path / "loop.wav")
+        probe(tmp_path / "loop.wav")
 
 
 def test_running_out_of_descriptors_is_not_a_reject(tmp_path: Path, speech: Samples) -> None:
@@ -140,7 +140,7 @@ def test_running_out_of_descriptors_is_not_a_reject(tmp_path: Path, speech: Samp
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
     try:
         with pytest.raises(OSError, match="Too many open files"):
-            probe_file(tmp_path / "a.wav")
+            probe(tmp_path / "a.wav")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 

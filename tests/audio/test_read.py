@@ -9,7 +9,7 @@ import soundfile
 
 from prepcli.audio.encode import encode
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
@@ -64,7 +64,7 @@ def test_segments_of_lossless_formats(
     samples = np.stack([np.roll(speech, 777 * channel) for channel in range(channels)], axis=1)[:30000]
     soundfile.write(path, samples, 16000, format=container, subtype=subtype)
     whole, _ = soundfile.read(path, dtype=dtype, always_2d=True)
-    check_segments(path, probe_file(path), whole, 0)
+    check_segments(path, probe(path), whole, 0)
 
 
 @pytest.mark.parametrize("rate", [8000, 24000, 48000])
@@ -73,7 +73,7 @@ def test_segments_of_lossy_formats(tmp_path: Path, speech: Samples, format: str,
     path = tmp_path / "a"
     voice = speech[-rounds(len(speech), fast=60_000 if format == "opus" else 40_000) :]
     path.write_bytes(encode(np.stack([voice, voice[::-1]], axis=1), rate, format))
-    info = probe_file(path)
+    info = probe(path)
     assert info.num_samples == len(voice)
     with soundfile.SoundFile(path) as sound:
         whole = sound.read(dtype="float32", always_2d=True)
@@ -98,7 +98,7 @@ def test_segments_of_opus_at_low_bit_rates(tmp_path: Path, speech: Samples, kilo
     path = tmp_path / "a.opus"
     voice = speech[-rounds(len(speech), fast=60_000) :]
     write_opus(path, np.concatenate([voice, voice // 2, voice]), 16000, kilobits, encoder)
-    info = probe_file(path)
+    info = probe(path)
     with soundfile.SoundFile(path) as sound:
         whole = sound.read(dtype="float32", always_2d=True)
     check_segments(path, info, whole, 1e-6, count=rounds(30, fast=12), longest=3000)  # one in twelve would differ
@@ -111,7 +111,7 @@ def test_segments_of_other_mp3(tmp_path: Path, speech: Samples, kind: str, xing:
     voice = speech[-rounds(len(speech), fast=40_000) :]
     samples = np.concatenate([voice, voice // 50, voice])
     write_mp3(path, samples, 16000, kind, xing=xing, encoder=encoder)
-    info = probe_file(path)
+    info = probe(path)
     whole = read_segment(path, info)
     check_segments(path, info, whole, 1e-6, count=6)
 
@@ -149,6 +149,6 @@ def test_pcm_wav_on_disk_is_read_in_part(tmp_path: Path, monkeypatch: pytest.Mon
         return pread(fd, length, offset)
 
     monkeypatch.setattr(os, "pread", counting)
-    info = probe_file(path)
+    info = probe(path)
     read_segment(path, info, 500_000, 1000)
     assert sum(asked) < 4000

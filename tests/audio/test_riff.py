@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.audio.probe import plain_wav_seconds, probe_bytes, probe_file
+from prepcli.audio.probe import plain_wav_seconds, probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected
 from tests.audio.conftest import Samples
@@ -49,7 +49,7 @@ def test_wav_headers(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(data)
     assert soundfile.info(path).frames == 1000
-    assert probe_file(path) == info
+    assert probe(path) == info
 
 
 @pytest.mark.parametrize("subtype", ["PCM_16", "FLOAT"])
@@ -76,7 +76,7 @@ def test_wav_without_samples(after: bytes) -> None:
 
 
 def test_plain_headers_are_judged_in_the_same_way(tmp_path: Path) -> None:
-    """A header with a few random bytes has the duration that `probe_file` finds, or is left to it."""
+    """A header with a few random bytes has the duration that `probe` finds, or is left to it."""
     generator = random.Random(0)
     plain = riff(FMT, chunk(b"data", BODY))
     path = tmp_path / "x.wav"
@@ -91,7 +91,7 @@ def test_plain_headers_are_judged_in_the_same_way(tmp_path: Path) -> None:
         found = plain_wav_seconds(str(path))
         if found is not None:
             num_plain += 1
-            assert found == probe_file(path).duration
+            assert found == probe(path).duration
     assert num_plain > 50
 
 

@@ -8,7 +8,7 @@ import pytest
 import soundfile
 
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
@@ -27,7 +27,7 @@ def test_wavpack(odd_path: Path, speech: Samples, wavpack: bytes) -> None:
     for name in ("-n", "|echo a", "a.m3u", "*.wv", "line\nbreak.wv", "http:"):
         path = odd_path / name
         path.write_bytes(wavpack)
-        info = probe_file(path)
+        info = probe(path)
         assert info == AudioInfo("sox", "PCM_16", 16000, len(speech), 2, None)
         samples = read_segment(path, info, 1000, 5000)
         assert samples.dtype == np.int16
@@ -44,14 +44,14 @@ def test_wavpack_from_a_relative_path(
 ) -> None:
     monkeypatch.chdir(odd_path)
     Path("-V").write_bytes(wavpack)
-    assert probe_file("-V").num_samples == len(speech)
+    assert probe("-V").num_samples == len(speech)
 
 
 def test_wavpack_of_24_bits(tmp_path: Path, speech: Samples) -> None:
     fine = (speech.astype(np.int32) << 16) + (np.arange(len(speech), dtype=np.int32) % 256 << 8)
     soundfile.write(tmp_path / "a.wav", fine, 16000, subtype="PCM_24")
     tool("sox", tmp_path / "a.wav", tmp_path / "a.wv")
-    info = probe_file(tmp_path / "a.wv")
+    info = probe(tmp_path / "a.wv")
     assert info.subtype == "PCM_24"
     assert np.array_equal(read_segment(tmp_path / "a.wv", info)[:, 0], fine)
 
@@ -126,7 +126,7 @@ def check_that_sox_is_asked_for(data: bytes) -> None:
 def test_ulaw_sphere(tmp_path: Path, speech: Samples, channels: int) -> None:
     samples = np.stack([np.roll(speech, 999 * channel) for channel in range(channels)], axis=1)
     (tmp_path / "a.sph").write_bytes(ulaw_sphere(samples))
-    info = probe_file(tmp_path / "a.sph")
+    info = probe(tmp_path / "a.sph")
     assert info == AudioInfo("nist", "ULAW", 8000, len(speech), channels, None)
     assert np.array_equal(read_segment(tmp_path / "a.sph", info), ulaw_values()[ulaw(samples)])
 
@@ -137,7 +137,7 @@ def test_sphere_of_sox(tmp_path: Path, speech: Samples, encoding: str, subtype: 
     soundfile.write(tmp_path / "a.wav", np.stack([speech] * channels, axis=1), 8000)
     tool("sox", "-D", tmp_path / "a.wav", "-e", encoding, tmp_path / "a.sph")
     tool("sox", tmp_path / "a.sph", "-e", "signed", "-b", "16", tmp_path / "back.wav")
-    info = probe_file(tmp_path / "a.sph")
+    info = probe(tmp_path / "a.sph")
     assert info == AudioInfo("nist", subtype, 8000, len(speech), channels, None)
     back, _ = soundfile.read(tmp_path / "back.wav", dtype="int16", always_2d=True)
     assert np.array_equal(read_segment(tmp_path / "a.sph", info), back)
@@ -150,7 +150,7 @@ def test_shorten_in_sphere(tmp_path: Path, speech: Samples, channels: int) -> No
     body = shorten([samples[:, channel].tolist() for channel in range(channels)])
     path = tmp_path / "-a.sph"
     path.write_bytes(sphere(body, "pcm,embedded-shorten-v2.00", len(samples), channels))
-    info = probe_file(path)
+    info = probe(path)
     assert info == AudioInfo("sox", "PCM_16", 8000, 8100, channels, None)
     assert np.array_equal(read_segment(path, info), samples)
     assert np.array_equal(read_segment(path.read_bytes(), info, 4000, 100), samples[4000:4100])

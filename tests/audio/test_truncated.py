@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from prepcli.audio.encode import encode
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.errors import RecordRejected, RejectReason
 from tests.audio.conftest import Samples
 from tests.audio.encoders import ENCODERS, flac_of_unknown_length, write_mp3
@@ -47,7 +47,7 @@ def test_wav(tmp_path: Path, speech: Samples, subtype: str) -> None:
         )
         (tmp_path / "a.wav").write_bytes(data[:-1])
         with pytest.raises(RecordRejected, match="ends early"):
-            probe_file(tmp_path / "a.wav")
+            probe(tmp_path / "a.wav")
 
 
 @pytest.mark.parametrize("channels", [1, 2])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from prepcli.audio import read
 from prepcli.audio.encode import encode
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.audio.source import ByteSource
 from prepcli.errors import RecordRejected
@@ -45,7 +45,7 @@ def test_the_same_samples(tmp_path: Path, short_speech: Samples, channels: int, 
     write_flac(tmp_path / "a.flac", samples, 16000, encoder)
     data = (tmp_path / "a.flac").read_bytes()
     for source in (data, tmp_path / "a.flac"):
-        got = read_segment(source, probe_file(tmp_path / "a.flac"))
+        got = read_segment(source, probe(tmp_path / "a.flac"))
         assert got.dtype == np.int16
         assert np.array_equal(got, samples)
     decoded = by_dr_flac(data, probe_bytes(data, "x"))

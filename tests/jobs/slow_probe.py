@@ -1,24 +1,23 @@
 """prepcli with a disk that takes its time and with small units, so that a run can be stopped in the middle."""
 
 import time
+from typing import Any
 
 from prepcli.audio import probe as probing
-from prepcli.audio.info import AudioInfo
-from prepcli.audio.probe import probe_file
 from prepcli.cli.app import main
 from prepcli.manifest import line_slices
 
 SECONDS_PER_FILE = 0.004
-_real = probe_file
+_probe: Any = probing.__dict__["_probe"]
 
 
-def probe_slowly(path: str, name: str) -> AudioInfo:
+def probe_slowly(*arguments: Any) -> Any:
     """The properties of a file, after a while."""
     time.sleep(SECONDS_PER_FILE)
-    return _real(path, name)
+    return _probe(*arguments)
 
 
 if __name__ == "__main__":
-    probing.__dict__["probe_file"] = probe_slowly
+    probing.__dict__["_probe"] = probe_slowly
     line_slices.MIN_UNIT_BYTES = 1500
     main()

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.audio.probe import probe_bytes, probe_file
+from prepcli.audio.probe import probe
 from prepcli.commands.blend.nodes import Node, entries_of, set_weights
 from prepcli.commands.blend.options import Blend
 from prepcli.commands.blend.reading import find, finished_reports, read_set, read_sets, refuse_missing_audio
@@ -383,7 +383,7 @@ def _measure_tar(tar: str) -> Size:
     for member, data in read_members(Path(tar), tar, None, problems):
         if member.name.rpartition(".")[2] in WENET_FORMATS:
             with contextlib.suppress(RecordRejected):  # WeNet leaves out utterances that it cannot read
-                seconds += probe_bytes(data, member.name).duration
+                seconds += probe(data, member.name).duration
                 records += 1
     if problems:
         raise UsageError(problems[0])
@@ -395,6 +395,6 @@ def _measure_items(lines: Sequence[str]) -> Size:
     records, seconds = 0, 0.0
     for item in map(json.loads, lines):
         with contextlib.suppress(RecordRejected):
-            seconds += item["end"] - item.get("start", 0.0) if "end" in item else probe_file(item["wav"]).duration
+            seconds += item["end"] - item.get("start", 0.0) if "end" in item else probe(item["wav"]).duration
             records += 1
     return records, seconds

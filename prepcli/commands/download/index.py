@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.audio.probe import probe_file
+from prepcli.audio.probe import probe
 from prepcli.commands.download.data_set import CorpusPart, Utterance, may_lie_outside
 from prepcli.engine.publishing.rejects import RETRYABLE
 from prepcli.engine.state.workspace import atomic_file
@@ -59,7 +59,7 @@ def _checked(utterance: Utterance, folder: Path, targets: set[str]) -> Utterance
             targets.add(line.target)
         try:
             if line.duration is None:
-                line.duration = probe_file(folder / line.source).duration
+                line.duration = probe(folder / line.source).duration
         except RecordRejected as rejected:
             line.reason, line.detail = rejected.reason, rejected.detail
     # An index has no duration of 0, and none of an utterance that cannot be used.

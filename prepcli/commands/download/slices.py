@@ -20,7 +20,7 @@ from prepcli.audio.encode import encode
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo
 from prepcli.audio.limits import check_claims, segment_samples
 from prepcli.audio.opening import open_source
-from prepcli.audio.probe import probe_file
+from prepcli.audio.probe import probe
 from prepcli.audio.read import read_segment
 from prepcli.commands.download.conversations import (
     Conversation,
@@ -90,7 +90,7 @@ def open_recording(path: str) -> RecordingFile:
             size = len(decoded), sphere.num_channels
             info = AudioInfo(NOT_PASSABLE, "PCM_16", sphere.sampling_rate, *size, data_offset=None)
             return RecordingFile(path, check_claims(info, source.size, path), decoded)
-    info = probe_file(path)
+    info = probe(path)
     return RecordingFile(path, info, None if info.is_passable else read_segment(path, info))
 
 

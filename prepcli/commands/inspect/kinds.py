@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-from prepcli.audio.probe import probe_file
+from prepcli.audio.probe import probe
 from prepcli.commands.inspect.exports import Export, export_of, title_of
 from prepcli.commands.inspect.rows import LineKind
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.engine.run.crashes import map_refusing_crashes
+from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.codes import CODES_FILE
 from prepcli.formats.folders import advice_on_audio, numbered, regular_files
 from prepcli.formats.sets import CodesSet, Shards, SharSet, TarredSet, WenetSet, open_set
@@ -223,14 +224,15 @@ def _of_file(path: AnyPath) -> Subject:
         data = DataSet((name,), cuts=kind == "cuts")
         return Subject(kind, titles[kind], data, folder=path.parent, out=_made_by(path))
     try:
-        probe_file(path)
+        list(map_refusing_crashes(probe, [path]))
     except RecordRejected as rejected:
-        check_is_json_lines(name)
-        why = rejected.detail.removeprefix(f"{path} ")
-        raise UsageError(
-            f"cannot tell what {path} is: its first lines are not NeMo records, cuts or rejects; it is not a tar; "
-            f"and as audio it {why}"
-        ) from None
+        if rejected.reason is not RejectReason.CRASHED_DECODER:
+            check_is_json_lines(name)
+            why = rejected.detail.removeprefix(f"{path} ")
+            raise UsageError(
+                f"cannot tell what {path} is: its first lines are not NeMo records, cuts or rejects; it is not a tar; "
+                f"and as audio it {why}"
+            ) from None
     return Subject("audio", "an audio file", folder=path.parent)
 
 

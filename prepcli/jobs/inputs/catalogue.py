@@ -7,12 +7,10 @@ from typing import Any
 
 import msgspec
 
-from prepcli.audio.probe import probe_bytes, probe_file
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.interface.printing import encodable
 from prepcli.manifest.record import MAX_SECONDS
-from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import BEGINNING, UNUSABLE
 
 TEXT_NAMES = ("text", "sentence", "transcript", "transcription", "normalized_text", "raw_text", "raw_transcription")
@@ -79,11 +77,6 @@ def line(
 def unusable(name: str, rejected: RecordRejected, fields: Mapping[str, Any] | None = None) -> bytes:
     """A line whose record is rejected for a reason."""
     return line(name, None, {**(fields or {}), UNUSABLE: f"{rejected.reason.value}: {encodable(rejected.detail)}"})
-
-
-def seconds_of(audio: ByteRange | bytes, name: str) -> float:
-    """The duration in the header of audio, in seconds; raises `RecordRejected` if the audio cannot be read."""
-    return (probe_bytes(audio, name) if isinstance(audio, bytes) else probe_file(audio, name)).duration
 
 
 def stated_duration(fields: Mapping[str, Any]) -> float | None:

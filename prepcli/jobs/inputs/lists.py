@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.audio.probe import probe_file
+from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.manifest.scan import Range, lines_of
@@ -39,7 +39,7 @@ def raw_list_lines(path: str) -> Iterator[bytes]:
         fields: dict[str, Any] = {"text": one.txt, "id": one.key}
         try:
             if one.end is None:
-                offset, seconds = None, probe_file(audio).duration
+                offset, seconds = None, probe(audio).duration
             else:
                 offset, seconds = one.start or 0.0, one.end - (one.start or 0.0)
                 if not seconds > 0:

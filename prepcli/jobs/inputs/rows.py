@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.archives import checksum
 from prepcli.formats.parquet import naming_damage
 from prepcli.formats.parquet_audio import audio_column, audio_value, huggingface_features, open_parquet, read_column
-from prepcli.jobs.inputs.catalogue import FieldNames, line, seconds_of, stated_duration, unusable
+from prepcli.jobs.inputs.catalogue import FieldNames, line, stated_duration, unusable
 from prepcli.storage.containers import name_in
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
                         if sounds is None:
                             sounds = read_column(file, group, audio)
                         value = audio_value(sounds, place, name)
-                        seconds, beginning = seconds_of(value, name), checksum(value)
+                        seconds, beginning = probe(value, name).duration, checksum(value)
                     yield line(name, seconds, fields, beginning=beginning)
                 except RecordRejected as rejected:
                     yield unusable(name, rejected, fields)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.archives import ZipMembers, checksum, linked, repeated, streamed_members, tar_members
 from prepcli.formats.members import container
@@ -18,7 +19,6 @@ from prepcli.jobs.inputs.catalogue import (
     FieldNames,
     is_audio_suffix,
     line,
-    seconds_of,
     stated_duration,
     unusable,
 )
@@ -161,7 +161,7 @@ def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], c
             fields = columns.rename(stated)
             fields.setdefault("id", key.rpartition("/")[2])
             place = audio[0][1].audio()
-            seconds = stated_duration(stated) or seconds_of(place, name)
+            seconds = stated_duration(stated) or probe(place, name).duration
             yield line(name, seconds, fields, beginning=checksum(place))
         except RecordRejected as rejected:
             yield unusable(name, rejected, fields)

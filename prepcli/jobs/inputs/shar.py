@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.audio.probe import probe_file
+from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import TarMembers, checksum
 from prepcli.formats.members import container
@@ -124,7 +124,7 @@ def _of_cut(cut: _Cut, target: str, context: str | None, member: str, other: str
 
 def _context(tar: str, member: str) -> dict[str, Any]:
     name = name_in(tar, member)
-    return {"context_audio_filepath": name, "context_audio_duration": probe_file(_member(tar, member), name).duration}
+    return {"context_audio_filepath": name, "context_audio_duration": probe(_member(tar, member), name).duration}
 
 
 def _member(tar: str, member: str) -> ByteRange:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.audio.probe import probe_file
+from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import TarMembers, checksum
 from prepcli.formats.members import container
@@ -105,7 +105,7 @@ def _line(fields: Mapping[str, msgspec.Raw], tar: str, member: str, members: Tar
     offset = number_of(fields["offset"]) if "offset" in fields else None
     duration = number_of(fields["duration"]) if "duration" in fields else None
     if offset or duration is None:
-        stored = probe_file(place, name_in(tar, member)).duration
+        stored = probe(place, name_in(tar, member)).duration
         if duration is None:
             changes["duration"] = stored - (offset or 0.0)
         elif abs(duration - stored) < _WHOLE_SECONDS:

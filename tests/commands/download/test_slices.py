@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.audio.probe import probe_file
+from prepcli.audio.probe import probe
 from prepcli.commands.download.slices import SlicingJob, SlicingPlan
 from prepcli.engine.state.workspace import Workspace
 from tests.commands.download.make_fisher import RATE, make_fisher, write_conversation
@@ -160,7 +160,7 @@ def test_a_header_that_only_sox_reads(tmp_path: Path) -> None:
     source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
     path = audio_file(tmp_path / "ldc", 7)
     path.write_bytes(with_real_rate(path.read_bytes()))
-    assert probe_file(path).format == "sox"
+    assert probe(path).format == "sox"
     there = {"PATH": f"{counting.parent}:{os.environ['PATH']}"}
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 5, "--keep-low-conf", environ=there)
     assert done.code == 0, done.err

@@ -20,17 +20,15 @@ pytestmark = pytest.mark.usefixtures("forking")
 def crashing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The decoder dies of one recording, whether it is a file or a member of a tar."""
 
-    def dying(real: Any, number: int) -> Any:
-        def probe(*arguments: Any) -> Any:
-            if CRASHING in str(arguments[number]):
-                die(signal.SIGSEGV)
-            return real(*arguments)
-
-        return probe
-
     module: Any = probing
-    monkeypatch.setattr(module, "probe_file", dying(module.probe_file, 0))
-    monkeypatch.setattr(module, "probe_bytes", dying(module.probe_bytes, 1))
+    real = module._probe
+
+    def probe(source: object, head: bytes, name: str) -> Any:
+        if CRASHING in name:
+            die(signal.SIGSEGV)
+        return real(source, head, name)
+
+    monkeypatch.setattr(module, "_probe", probe)
 
 
 @pytest.mark.usefixtures("crashing")
@@ -75,14 +73,14 @@ def test_one_record() -> None:
 
 def test_a_killed_process_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = probing
-    real = module.probe_file
+    real = module._probe
 
-    def probe(path: str, name: str) -> Any:
-        if CRASHING in path:
+    def probe(source: object, head: bytes, name: str) -> Any:
+        if CRASHING in name:
             die(signal.SIGKILL)
-        return real(path, name)
+        return real(source, head, name)
 
-    monkeypatch.setattr(module, "probe_file", probe)
+    monkeypatch.setattr(module, "_probe", probe)
     done = prepcli("inspect", MINI_CORPUS / "manifest.json", "--num-audio-files", 48)
     assert done.code == 4
     assert "SIGKILL" in done.error_line

@@ -94,14 +94,14 @@ def test_lines_of_a_manifest(num_workers: int, tmp_path: Path, monkeypatch: pyte
     path = write_lines(tmp_path / "m.json", read_lines(SHORT_CORPUS / "manifest.json")[:12])
     names = [line["audio_filepath"] for line in read_lines(path)]
     module: Any = probing
-    real = module.probe_file
+    real = module._probe
 
-    def probe(path: str, name: str) -> Any:
-        if path.endswith((names[3], names[7])):
+    def probe(source: object, head: bytes, name: str) -> Any:
+        if name.endswith((names[3], names[7])):
             die(signal.SIGSEGV)
-        return real(path, name)
+        return real(source, head, name)
 
-    monkeypatch.setattr(module, "probe_file", probe)
+    monkeypatch.setattr(module, "_probe", probe)
     checked = prepcli("verify", path, "--audio-base-dir", SHORT_CORPUS, "--num-workers", num_workers, "--json")
     assert checked.code == 1
     assert checked.json["records"] == 12

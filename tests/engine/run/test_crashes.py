@@ -49,8 +49,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], number: in
 
         return probe
 
-    for function in ("probe_bytes", "probe_file"):
-        monkeypatch.setattr(module, function, dying(getattr(module, function)))
+    monkeypatch.setattr(module, "_probe", dying(module._probe))
 
 
 def test_what_has_crashed_twice() -> None:
