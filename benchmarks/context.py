@@ -44,7 +44,8 @@ for row in range(count):
     best.append(next((int(j) for j in order[row] if j != row and durations[j] >= 3.0), -1))
 """
 OURS = """
-best = select_contexts(embeddings, durations >= 3.0, Segments.whole(np.arange(count, dtype=np.uint64))).best.tolist()
+segments = Segments(np.arange(count, dtype=np.uint64), np.zeros(count), np.zeros(count))
+best = select_contexts(embeddings, durations >= 3.0, segments).best.tolist()
 """
 
 

@@ -12,7 +12,6 @@ from gpu_report import Bench
 
 from prepcli.commands.extend_codec_codes.encoding import BatchShape, move_rows
 from prepcli.commands.extend_context_audio.bundle import Segments, select_contexts
-from prepcli.models.codecs import mixes_lengths
 from prepcli.models.devices import use_same_algorithms
 from prepcli.models.protocols import Codec, Precision, SpeakerEncoder
 from prepcli.models.running import ModelRunner
@@ -38,7 +37,7 @@ def encode_alone(
     for samples in audio:
         row = torch.from_numpy(samples)[None].to(device, dtype)
         row = torch.nn.functional.pad(row, (0, -row.shape[1] % codec.samples_per_frame))
-        lengths = torch.tensor([len(samples)], device="cpu" if mixes_lengths(codec) else device)
+        lengths = torch.tensor([len(samples)], device="cpu" if getattr(codec, "mixes_lengths", False) else device)
         found.append(codec.encode(row, lengths, precision)[0][0].cpu())
     return found
 
@@ -72,7 +71,7 @@ def codes(bench: Bench) -> None:
     audio = mini_corpus(22050, 4, 2.0) if bench.is_dry else mini_corpus(22050, 14)
     codec: Any = load_codec(bench, "cpu")
     use_same_algorithms()
-    bench.check("NeMo's codec is run layer by layer", mixes_lengths(codec))
+    bench.check("NeMo's codec is run layer by layer", getattr(codec, "mixes_lengths", False))
     for dtype in (torch.float32, torch.float64):
         codec._model.to(dtype)
         codec.to("cpu")

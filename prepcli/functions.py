@@ -1423,8 +1423,6 @@ def extend_codec_codes(
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -1569,8 +1567,6 @@ def extend_text_context(
 
     Raises:
         UsageError: invalid options, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more cuts were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli

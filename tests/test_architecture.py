@@ -109,7 +109,7 @@ def test_helpers_of_tests_lie_in_their_folder() -> None:
 
 def test_commands_that_run_models_have_an_option_for_devices() -> None:
     """Only these may start the threads of BLAS (`prepcli.cli.app`)."""
-    running = {"prepcli.models.devices", "prepcli.models.running", "prepcli.models.training"}
+    running = {f"prepcli.{name}" for name in ("models.devices", "models.running", "models.training", "jobs.model_job")}
     found = {module for module, imported in module_graph().items() if imported & running}
     packages = {".".join(name.split(".")[2:-1]) for name in found if name.startswith("prepcli.commands.")}
     assert packages == {command.package for command in COMMANDS if command.runs_models()}

@@ -47,7 +47,7 @@ def _is_escaped(char: str) -> bool:
 
 def first_line(error: BaseException) -> str:
     """The first line of a library's error; its class if it has no message."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip()
 
 
 def printable_command(command: str) -> str:

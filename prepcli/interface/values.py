@@ -1,6 +1,7 @@
 """Checks and converts the values of options, from Python code and from the command line."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -158,3 +159,17 @@ def check_text(text: str, name: str = "an argument") -> None:
     if any("\ud800" <= char <= "\udfff" for char in text):
         shown = ascii(text).strip("'\"")
         raise UsageError(f"{shown} is not a UTF-8 name, and a manifest cannot hold it; rename it, or make a link to it")
+
+
+def check_pattern(pattern: str, name: str, what: str) -> None:
+    """Check the part of an option's value that is a regular expression, whose group is `what`.
+
+    Raises:
+        UsageError: it is not one, or has no group.
+    """
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise UsageError(f"{name}: {pattern} is not a regular expression: {error}") from None
+    if not groups:
+        raise UsageError(f"{name}: the pattern needs a group in parentheses, which is {what}")

@@ -17,7 +17,7 @@ from prepcli.engine.run.unit import Advance, Execution
 from prepcli.engine.state.plan import Contents, Plan, UnitT
 from prepcli.errors import option
 from prepcli.jobs.prefetch import Batch, Decoded, Decoder, DecodingPool
-from prepcli.models.devices import keeping_generators, use_device
+from prepcli.models.devices import keeping_generators, use_device, use_full_float32, use_same_algorithms
 from prepcli.models.faults import naming_faults
 from prepcli.models.running import ModelRunner
 from prepcli.processes.notes import note
@@ -82,6 +82,7 @@ ModelT = TypeVar("ModelT", bound=_Model)
 class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit.
 
+    PyTorch computes in full float32, with the same algorithms in every run; a model may choose another precision.
     A unit begins, and is claimed, when its first batches are made, some batches before these are computed.
     """
 
@@ -98,10 +99,6 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     @abstractmethod
     def load_model(self) -> ModelT:
         """Load the model, on the CPU; raises `UsageError` if it cannot be loaded."""
-
-    @abstractmethod
-    def set_up_device(self) -> None:
-        """Configure PyTorch before the model is moved to `device`."""
 
     @abstractmethod
     def decoder(self, contents: Contents) -> Decoder[Any]:
@@ -192,7 +189,8 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         # The workers start with the first task; at the first attempt, that is before CUDA is initialized.
         decoded = chain(list(islice(named, 1)), named)
         use_device(self.device)
-        self.set_up_device()
+        use_full_float32()
+        use_same_algorithms()
         self.model.to(self.device)
         under_way = _UnderWay()
         with ModelRunner(self.device, self.model.rows_on_cpu, to_host=self.results_to_host) as runner:

@@ -1,5 +1,6 @@
 """A job over the records of manifests: settings, rejects, units, and the loop over the records of a unit."""
 
+import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,6 +116,16 @@ class OverRecords(Job[UnitT, ContentsT]):
         folder: AnyPath | None = self.options.audio_base_dir
         return folder
 
+    @property
+    def file_name(self) -> str:
+        """The name of the output, if that is one file."""
+        name: str = self.options.out.name
+        return name
+
+    def output_patterns(self, plan: Plan[UnitT, ContentsT]) -> Sequence[str]:
+        """The file of the output."""
+        return (glob.escape(self.file_name),)
+
     def own_settings(self) -> dict[str, Any]:
         """The options and the audio folders: settings that do not depend on the plan."""
         return settings_over(self.manifests, self.audio_base_dir, self.options)
@@ -169,8 +180,8 @@ class OverRecords(Job[UnitT, ContentsT]):
         return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
 
     def missing_sample(self, plan: Plan[UnitT, ContentsT]) -> str | None:
-        """Check that a few audio files of the manifests exist."""
-        return plan.contents.records.missing_sample()
+        """Check that a few audio files of the manifests exist, if audio is read."""
+        return plan.contents.records.missing_sample() if self.reads_audio_files else None
 
     def planned_rejects(self, plan: Plan[UnitT, ContentsT]) -> Iterator[bytes]:
         """The lines that cannot be read and the records that are left out, in input order."""

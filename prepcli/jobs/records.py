@@ -170,12 +170,16 @@ class Records:
 
     def merged_changes(self, record: int, entry: Record) -> dict[str, Value]:
         """The fields of a record that must change for a manifest with the records of all manifests."""
-        if self._one_base:
-            return {}
+        return {} if self._one_base else self.absolute_paths(record, entry)
+
+    def absolute_paths(self, record: int, entry: Record) -> dict[str, Value]:
+        """The fields of a record with the relative path of audio, each with the absolute path."""
         paths = {name: entry.get(name) for name in ("audio_filepath", "context_audio_filepath")}
-        named = {name: path for name, path in paths.items() if isinstance(path, str) and path}
-        merged = {name: self.merged_path(record, path) for name, path in named.items()}
-        return {name: path for name, path in merged.items() if path != named[name]}
+        return {
+            name: self.audio_path(record, path)
+            for name, path in paths.items()
+            if isinstance(path, str) and path and not is_absolute(path)
+        }
 
     def reject_source(self, record: int) -> bytes:
         """The record's line in the rejects of all manifests."""

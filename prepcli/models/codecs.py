@@ -41,11 +41,7 @@ def notes_on_codec_model(name: str) -> list[str]:
 
 
 def codec_name(model: str, given: str | None = None) -> str:
-    """Return the name in `codes_<name>`.
-
-    Args:
-        model: the `.nemo` file, the folder, the name of a pretrained model, or a codec of another package.
-        given: the name that the user wants; None: `model` without its folder and `.nemo`.
+    """Return the name in `codes_<name>`: the given one, or `model` (see `--codec-model`) without folder and `.nemo`.
 
     Raises:
         UsageError: the given name has characters that configurations of trainers cannot have, or none is given and
@@ -73,17 +69,6 @@ def identity(name: str) -> str:
     if is_plugin(name):
         return plugin_identity(name, OPTION)
     return hf_identity(name) if is_hf_codec(name) else file_identity(name)
-
-
-def mixes_lengths(codec: Codec) -> bool:
-    """Return whether a row keeps its codes, apart from rounding, in a batch with longer rows."""
-    return bool(getattr(codec, "mixes_lengths", False))
-
-
-def use_first_codebooks(codec: Codec, count: int) -> None:
-    """Leave out the codebooks after the first `count` if they only refine the others, as those of transformers do."""
-    if getattr(codec, "is_residual", False):
-        codec.num_codebooks = min(codec.num_codebooks, count)
 
 
 def load_codec(name: str, num_codebooks: int | None = None) -> Codec:

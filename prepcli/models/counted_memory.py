@@ -76,15 +76,10 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]) -> list[tuple[int, int]]:
     """Lines (base, slope) in bytes whose maximum is the peak for any batch size, from the timelines of two steps.
 
-    A step makes the same tensors in the same order for every batch size, and each size grows linearly. So two batches
-    give a line for each event; for large batches another event may be the peak. If the timelines have different
-    lengths, their peaks give one line.
-
-    Args:
-        small: the smaller batch size.
-        first: its timeline.
-        large: the larger batch size.
-        second: its timeline.
+    `first` is the timeline of a batch of `small` examples, `second` that of a batch of `large` ones. A step makes the
+    same tensors in the same order for every batch size, and each size grows linearly. So two batches give a line for
+    each event; for large batches another event may be the peak. If the timelines have different lengths, their peaks
+    give one line.
     """
     pairs = set(zip(first, second, strict=True)) if len(first) == len(second) else {(max(first), max(second))}
     best: dict[int, int] = {}

@@ -88,17 +88,15 @@ def fault_of(error: BaseException) -> Fault | None:
 def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteError:
     """Return the error for a device that has failed; finished units are kept, and another device can continue.
 
-    Args:
-        text: the message of PyTorch.
-        device: such as "cuda:0".
-        otherwise: alternative to a working device in the advice, such as `--devices cpu`.
+    `text` is PyTorch's message, `otherwise` an alternative to a working device in the advice, such as `--devices cpu`.
     """
     import torch
 
     hip = getattr(torch.version, "hip", None)
+    said = text.strip().partition("\n")[0].removeprefix("CUDA error: ").rstrip()  # without hints for programmers
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"ROCm {hip}" if hip else "the CPU"
     return IncompleteError(
-        f"the device has failed: {device}: {_first_line(text)} ({_driver()}, and PyTorch {torch.__version__} is for "
+        f"the device has failed: {device}: {said or 'no message'} ({_driver()}, and PyTorch {torch.__version__} is for "
         f"{built}). What is finished is kept: continue with a device that works{otherwise and f', or {otherwise}'}"
     )
 
@@ -122,11 +120,6 @@ def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
         raise
 
 
-def _first_line(text: str) -> str:
-    """The message without PyTorch's hints for programmers."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no message").removeprefix("CUDA error: ")
-
-
 def _driver() -> str:
     """The newest CUDA version that the driver of this machine supports."""
     version = ctypes.c_int()
@@ -134,9 +127,5 @@ def _driver() -> str:
         failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
     except (OSError, AttributeError):
         return "there is no driver"
-    return "its driver does not answer" if failed else f"its driver is for CUDA {_version_text(version.value)}"
-
-
-def _version_text(number: int) -> str:
-    """The version of a number: 12020 -> `12.2`."""
-    return f"{number // 1000}.{number % 1000 // 10}"
+    major, rest = divmod(version.value, 1000)  # 12020 is 12.2
+    return "its driver does not answer" if failed else f"its driver is for CUDA {major}.{rest // 10}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError, option
+from prepcli.interface.printing import first_line
 from prepcli.models.devices import computing_in, use_full_float32, use_tf32
 from prepcli.models.hf_kinds import KINDS, HfKind
 from prepcli.models.nemo import quiet
@@ -97,12 +98,7 @@ class HfCodec:
     is_residual = True
 
     def __init__(self, name: str, flag: str, num_codebooks: int | None = None) -> None:
-        """Load a codec.
-
-        Args:
-            name: a folder, or the name of a model on the hub.
-            flag: name of the option, for messages.
-            num_codebooks: use the first of its codebooks; None: all.
+        """Load a codec from a folder or from the hub; `num_codebooks`: use the first of its codebooks (None: all).
 
         Raises:
             UsageError: it cannot be loaded, has fewer codebooks, or its frames cannot be decoded from codes alone.
@@ -181,8 +177,7 @@ def _load(name: str, flag: str) -> tuple[Any, HfKind]:
             raise
         except Exception as error:
             what = "cannot be loaded" if os.path.isdir(name) else "cannot be fetched; give a folder"
-            line = next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
-            raise UsageError(f"{option(flag, name)} {what}: {line}") from None
+            raise UsageError(f"{option(flag, name)} {what}: {first_line(error)}") from None
     if found["missing_keys"]:
         raise UsageError(f"{option(flag, name)} cannot be loaded: its weights lack {min(found['missing_keys'])}")
     return model.float().eval(), kind

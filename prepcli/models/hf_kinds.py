@@ -43,26 +43,6 @@ class HfKind:
     inner: str | None = None
 
 
-def _encode_mimi(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    codes: Tensor = model.encode(audio, num_quantizers=num_codebooks).audio_codes
-    return codes
-
-
-def _encode_dac(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    codes: Tensor = model.encode(audio, n_quantizers=num_codebooks).audio_codes
-    return codes
-
-
-def _encode_encodec(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    codes: Tensor = model.encode(audio, bandwidth=_bandwidth(model, num_codebooks)).audio_codes[0]
-    return codes
-
-
-def _encode_xcodec(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    codes: Tensor = model.encode(audio, bandwidth=_bandwidth(model, num_codebooks)).audio_codes
-    return codes
-
-
 def _bandwidth(model: Any, num_codebooks: int) -> float:
     """The lowest bandwidth with enough codebooks; it may select a few more."""
     count = model.quantizer.get_num_quantizers_for_bandwidth
@@ -92,7 +72,7 @@ def _encode_with_features(model: Any, audio: "Tensor", num_codebooks: int) -> "T
 _XCODEC: dict[str, Any] = {
     "samples_per_frame": lambda config: config.hop_length,
     "num_codebooks": lambda config: config.num_quantizers,
-    "encode": _encode_xcodec,
+    "encode": lambda model, audio, count: model.encode(audio, bandwidth=_bandwidth(model, count)).audio_codes,
     "quantize": "encode",
     "sampling_rate": lambda config: int(config.sample_rate),
 }
@@ -107,7 +87,7 @@ _MIMI: dict[str, Any] = {
     "model_class": "MimiModel",
     "since": "",
     "samples_per_frame": lambda config: round(config.sampling_rate / config.frame_rate),
-    "encode": _encode_mimi,
+    "encode": lambda model, audio, count: model.encode(audio, num_quantizers=count).audio_codes,
     "quantize": "encode",
 }
 KINDS = {
@@ -124,7 +104,7 @@ KINDS = {
         "",
         lambda config: prod(config.downsampling_ratios),
         lambda config: config.n_codebooks,
-        _encode_dac,
+        lambda model, audio, count: model.encode(audio, n_quantizers=count).audio_codes,
         "forward",
     ),
     "encodec": HfKind(
@@ -133,7 +113,7 @@ KINDS = {
         "",
         lambda config: prod(config.upsampling_ratios),
         lambda config: config.num_quantizers,
-        _encode_encodec,
+        lambda model, audio, count: model.encode(audio, bandwidth=_bandwidth(model, count)).audio_codes[0],
         "encode",
     ),
     "xcodec": HfKind("X-codec", "XcodecModel", "4.56", **_XCODEC),

@@ -18,6 +18,7 @@ from prepcli.errors import IncompleteError, UsageError, option
 from prepcli.formats.yaml_text import MAX_BYTES, parse_yaml
 from prepcli.interface.bars import bars_of_others
 from prepcli.interface.calls import log_less
+from prepcli.interface.printing import first_line
 from prepcli.models.fetching import fetching_once
 from prepcli.models.pretrained import problem_of
 
@@ -34,12 +35,7 @@ def is_file(name: str) -> bool:
 
 
 def check_nemo_file(path: str, flag: str, model_class: str) -> None:
-    """Check the class of the model in a `.nemo` file, in milliseconds and without NeMo.
-
-    Args:
-        path: the file.
-        flag: name of the option, for messages.
-        model_class: the class that the model must have.
+    """Check the class of the model in a `.nemo` file, in milliseconds and without NeMo; `flag` names the option.
 
     Raises:
         UsageError: the file does not exist, is not a `.nemo` file, or contains a model of another class.
@@ -53,10 +49,6 @@ def check_nemo_file(path: str, flag: str, model_class: str) -> None:
 
 def target_of(path: str, flag: str) -> str:
     """The full class name of the model in a `.nemo` file; `unknown` if the file does not contain it.
-
-    Args:
-        path: the file.
-        flag: name of the option, for messages.
 
     Raises:
         UsageError: the file does not exist, or is not a `.nemo` file.
@@ -73,7 +65,7 @@ def target_of(path: str, flag: str) -> str:
             config = parse_yaml(file.read(MAX_BYTES + 1)) if file else None
     except (*_MALFORMED, yaml.YAMLError) as error:
         raise UsageError(
-            f"{option(flag, path)} is not a .nemo file (a tar archive with {_CONFIG}): {first_line(error)}"
+            f"{option(flag, path)} is not a .nemo file (a tar archive with {_CONFIG}): {cause_of(error)}"
         ) from None
     if not isinstance(config, dict):
         raise UsageError(f"{option(flag, path)} is not a .nemo file: it does not contain {_CONFIG}")
@@ -116,7 +108,7 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr", i
             models = importlib.import_module(f"nemo.collections.{collection}.models")
         except ImportError as error:
             raise UsageError(
-                f"{option(flag, name)} needs NeMo: pip install 'prepcli[nemo]' ({first_line(error)})"
+                f"{option(flag, name)} needs NeMo: pip install 'prepcli[nemo]' ({cause_of(error)})"
             ) from None
         kind = getattr(models, model_class)
         load = kind.restore_from if is_file(name) else kind.from_pretrained
@@ -127,7 +119,7 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr", i
             raise
         except Exception as error:
             what = "cannot be loaded" if is_file(name) else f"cannot be fetched; give {instead}"
-            raise UsageError(f"{option(flag, name)} {what}: {first_line(error)}") from None
+            raise UsageError(f"{option(flag, name)} {what}: {cause_of(error)}") from None
     log_less("nemo_logger", logging.ERROR)
     model.freeze()
     return model
@@ -210,7 +202,6 @@ def quiet() -> Iterator[None]:
             logging.disable(level)
 
 
-def first_line(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
     """Return the first line of a message, without hints for programmers."""
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return line.partition(" Check cls.")[0].rstrip(":")
+    return first_line(error).partition(" Check cls.")[0].rstrip(":")

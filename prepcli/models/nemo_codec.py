@@ -128,11 +128,7 @@ def move(model: Any, device: str) -> None:
 
 
 def encoder_of(model: Any) -> Encode | None:
-    """Return a function that encodes audio as the model does; None for unknown encoders.
-
-    Args:
-        model: NeMo's `AudioCodecModel`.
-    """
+    """Return a function that encodes audio as NeMo's `AudioCodecModel` does; None for unknown encoders."""
     encode = _ENCODERS.get(type(model.audio_encoder).__name__)
     if encode is None or model.semantic_codec is not None or not all(map(_is_known, _convolutions(model))):
         return None
@@ -272,11 +268,7 @@ class NemoCodec:
     rows_on_cpu: int | None = 1  # up to three times as fast as batches (`benchmarks/README.md`)
 
     def __init__(self, name: str, flag: str) -> None:
-        """Load a codec.
-
-        Args:
-            name: a `.nemo` file, or the name of a pretrained model.
-            flag: name of the option, for messages.
+        """Load a codec from a `.nemo` file, or a pretrained one by its name; `flag` names the option in messages.
 
         Raises:
             UsageError: loading fails, or the codec does not have codes.

@@ -100,11 +100,7 @@ class NemoSpeakerEncoder:
     rows_on_cpu: int | None = 1  # rounding depends neither on batches nor on threads
 
     def __init__(self, name: str, flag: str) -> None:
-        """Load a model.
-
-        Args:
-            name: a `.nemo` file, or the name of a pretrained model.
-            flag: name of the option, for messages.
+        """Load a model from a `.nemo` file, or a pretrained one by its name; `flag` names the option in messages.
 
         Raises:
             UsageError: loading fails, or the model does not use mel spectra.

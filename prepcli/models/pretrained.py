@@ -1,4 +1,4 @@
-"""Checks names of pretrained models without network and without importing NeMo."""
+"""Checks names of pretrained models, and finds files of packages, without network and without importing packages."""
 
 import difflib
 import importlib.util
@@ -6,7 +6,8 @@ import os
 import re
 from pathlib import Path
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+from prepcli.tokenizers.hub import is_hub_name
+
 _OTHER_FILES = (".ckpt", ".pt", ".pth", ".onnx", ".safetensors", ".bin")
 _NOT_OF_NEMO = {"EncDecSpeakerLabelModel": ("resemblyzer",)}
 """Models of other packages that the option accepts in place of NeMo's."""
@@ -18,12 +19,10 @@ _LISTED = re.compile(r'pretrained_model_name="([^"]+)"')
 def problem_of(name: str, model_class: str, collection: str) -> str | None:
     """The reason why no pretrained model has this name; None if one has it, or if only a download could show it.
 
-    Args:
-        name: a word, which must be in NeMo's own list, or `owner/name` on Hugging Face's hub.
-        model_class: a class of `nemo.collections.<collection>.models`.
-        collection: NeMo's collection of the model.
+    A word must be in the list of `model_class` in `nemo.collections.<collection>.models`; `owner/name` is on Hugging
+    Face's hub.
     """
-    if _NAME.fullmatch(name) is None or name.endswith(_OTHER_FILES):
+    if not is_hub_name(name) or name.endswith(_OTHER_FILES):
         return "there is no such file, and a name is one of NeMo's or owner/name"
     if "/" in name:
         if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE") and not _is_downloaded(name):
@@ -43,14 +42,18 @@ def listed_models(model_class: str, collection: str) -> list[str]:
 
     A class without a list, such as `ASRModel`, stands for the lists of all classes of the collection.
     """
-    spec = importlib.util.find_spec("nemo")
-    for root in (spec.submodule_search_locations or []) if spec is not None else []:
-        files = sorted(Path(root, "collections", collection, "models").glob("*.py"))
-        texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-        own = next((text for text in texts if f"class {model_class}(" in text), None)
-        if own is not None:
-            return _LISTED.findall(own) or _LISTED.findall("\n".join(texts))
-    return []
+    folder = file_of_package("nemo", f"collections/{collection}/models")
+    files = sorted(folder.glob("*.py")) if folder else []
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+    own = next((text for text in texts if f"class {model_class}(" in text), None)
+    return [] if own is None else _LISTED.findall(own) or _LISTED.findall("\n".join(texts))
+
+
+def file_of_package(package: str, name: str) -> Path | None:
+    """Return a file or folder of an installed package, which is not imported; None if it is not there."""
+    spec = importlib.util.find_spec(package)
+    places = (spec.submodule_search_locations or ()) if spec else ()
+    return next((path for place in places if (path := Path(place, name)).exists()), None)
 
 
 def _is_downloaded(name: str) -> bool:

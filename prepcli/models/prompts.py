@@ -130,13 +130,9 @@ class Prompt:
     def lengths(self, data: TextSet, turns: Sequence[Turn], seconds_per_token: float) -> tuple[int, int, float]:
         """Return the tokens of input and output of an example, as NeMo's samplers count them.
 
-        Args:
-            data: the data set of the example.
-            turns: the turns of the example.
-            seconds_per_token: seconds of audio that count as one token.
-
         Returns:
-            The tokens of input and output, and the ratio of both without audio, which NeMo's `max_tpt` limits.
+            The tokens of input and output, audio as tokens of `seconds_per_token`; and the ratio of both without audio,
+            which NeMo's `max_tpt` limits.
 
         Raises:
             RecordRejected: the example does not fit the prompt, or does not end with the model's turn.

@@ -6,13 +6,13 @@ package (`hparams.py` and `voice_encoder.py`); a test compares with the package.
 normalized; silence is not removed.
 """
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prepcli.errors import UsageError, option
+from prepcli.models.pretrained import file_of_package
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,11 +45,8 @@ def weights_file() -> Path:
     Raises:
         UsageError: the package is not installed.
     """
-    spec = importlib.util.find_spec("resemblyzer")
-    for folder in spec.submodule_search_locations or () if spec else ():
-        path = Path(folder) / "pretrained.pt"
-        if path.is_file():
-            return path
+    if path := file_of_package("resemblyzer", "pretrained.pt"):
+        return path
     raise UsageError(
         f"{option('--speaker-model')} resemblyzer needs the package Resemblyzer: pip install {option('--no-deps')} "
         "Resemblyzer (no extra has it, because its requirements need a compiler; only its weights are used)"

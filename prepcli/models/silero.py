@@ -5,7 +5,7 @@ probabilities of the frame-by-frame model. The package is installed but never im
 limits PyTorch to one thread in the whole process. A test compares with its `get_speech_timestamps`.
 """
 
-import importlib.util
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from prepcli.audio.measures import Mono
 from prepcli.errors import UsageError
+from prepcli.models.pretrained import file_of_package
 
 SAMPLING_RATE = 16000
 FRAME, CONTEXT = 512, 64
@@ -34,52 +35,44 @@ def model_file() -> Path:
     Raises:
         UsageError: the package, or its sequence model, is not installed.
     """
-    spec = importlib.util.find_spec("silero_vad")
-    for folder in spec.submodule_search_locations or () if spec else ():
-        path = Path(folder, "data", "silero_vad_16k_sequence.onnx")
-        if path.is_file():
-            return path
+    if path := file_of_package("silero_vad", "data/silero_vad_16k_sequence.onnx"):
+        return path
     raise UsageError("the fields of speech need silero-vad 6.2.3 or newer: pip install 'prepcli[score]'")
 
 
-class SpeechDetector:
-    """The model on one CPU core; each call starts from the state that a recording begins with."""
+@lru_cache(maxsize=1)
+def _model() -> Any:
+    """The model on one CPU core."""
+    import onnxruntime
 
-    def __init__(self) -> None:
-        import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.inter_op_num_threads = options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(model_file()), options, ["CPUExecutionProvider"])
 
-        options = onnxruntime.SessionOptions()
-        options.inter_op_num_threads = options.intra_op_num_threads = 1
-        providers = ["CPUExecutionProvider"]
-        self._session: Any = onnxruntime.InferenceSession(str(model_file()), options, providers)
 
-    def probabilities(self, mono: Mono) -> NDArray[np.float32]:
-        """Return the probability of speech in each frame of samples at 16 kHz; zeros complete the last frame."""
-        count = -(-len(mono) // FRAME)
-        hidden = cell = np.zeros(_HIDDEN, np.float32)
-        found = np.empty(count, np.float32)
-        for first in range(0, count, _FRAMES_AT_ONCE):
-            last = min(first + _FRAMES_AT_ONCE, count)
-            piece = np.zeros(CONTEXT + (last - first) * FRAME, np.float32)
-            before = CONTEXT if first else 0
-            here = mono[first * FRAME - before : last * FRAME]
-            piece[CONTEXT - before : CONTEXT - before + len(here)] = here
-            frames = np.lib.stride_tricks.sliding_window_view(piece, CONTEXT + FRAME)[::FRAME]
-            inputs = {"input": np.ascontiguousarray(frames), "h": hidden, "c": cell}
-            values, hidden, cell = self._session.run(["speech_probs", "hn", "cn"], inputs)
-            found[first:last] = values.reshape(-1)
-        return found
+def speech_probabilities(mono: Mono) -> NDArray[np.float32]:
+    """Return the probability of speech in each frame of samples at 16 kHz; zeros complete the last frame."""
+    count = -(-len(mono) // FRAME)
+    hidden = cell = np.zeros(_HIDDEN, np.float32)
+    found = np.empty(count, np.float32)
+    for first in range(0, count, _FRAMES_AT_ONCE):
+        last = min(first + _FRAMES_AT_ONCE, count)
+        piece = np.zeros(CONTEXT + (last - first) * FRAME, np.float32)
+        before = CONTEXT if first else 0
+        here = mono[first * FRAME - before : last * FRAME]
+        piece[CONTEXT - before : CONTEXT - before + len(here)] = here
+        frames = np.lib.stride_tricks.sliding_window_view(piece, CONTEXT + FRAME)[::FRAME]
+        inputs = {"input": np.ascontiguousarray(frames), "h": hidden, "c": cell}
+        values, hidden, cell = _model().run(["speech_probs", "hn", "cn"], inputs)
+        found[first:last] = values.reshape(-1)
+    return found
 
 
 def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Segments:
-    """Return the segments of speech, by the rules and the defaults of the package's `get_speech_timestamps`.
+    """Return the segments of speech in `num_samples` at 16 kHz, by the rules of the package's `get_speech_timestamps`.
 
     A segment begins with a frame of `THRESHOLD` and ends with 100 ms below `END_THRESHOLD`. Segments up to 250 ms are
     left out. The others get 30 ms at each end, or half of the pause between them.
-
-    Args:
-        probabilities: the probability of speech in each frame.
-        num_samples: the length of the audio at 16 kHz.
     """
     found: Segments = []
     start = silent_from = -1

@@ -10,7 +10,7 @@ from prepcli.errors import IncompleteError, UsageError, option
 from prepcli.interface.calls import log_less
 from prepcli.models.faults import fault_of
 from prepcli.models.fetching import fetching_once
-from prepcli.models.nemo import extraction_filters, first_line, is_file, quiet, target_of, without_earlier_models
+from prepcli.models.nemo import cause_of, extraction_filters, is_file, quiet, target_of, without_earlier_models
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +45,7 @@ def load_for_training(model: str | None, model_class: str | None, config: Path |
         except Exception as error:
             if fault_of(error) is not None or isinstance(error, IncompleteError):
                 raise
-            raise UsageError(f"{what} cannot be loaded: {type(error).__name__}: {first_line(error)}") from error
+            raise UsageError(f"{what} cannot be loaded: {type(error).__name__}: {cause_of(error)}") from error
     log_less("nemo_logger", logging.ERROR)
     loaded = loaded.to(device)
     loaded.train()
@@ -86,8 +86,8 @@ def _class(name: str | None, what: str) -> Any:
         return getattr(importlib.import_module(module), word)
     except (ImportError, AttributeError, ValueError) as error:
         if (getattr(error, "name", None) or "").split(".")[0] == "nemo":
-            raise UsageError(f"{what} needs NeMo: pip install 'prepcli[nemo]' ({first_line(error)})") from None
-        raise UsageError(f"{option('--model-class', name)}: there is no such class ({first_line(error)})") from None
+            raise UsageError(f"{what} needs NeMo: pip install 'prepcli[nemo]' ({cause_of(error)})") from None
+        raise UsageError(f"{option('--model-class', name)}: there is no such class ({cause_of(error)})") from None
 
 
 def make_optimizer(model: Any, name: str) -> Any:
@@ -103,7 +103,7 @@ def make_optimizer(model: Any, name: str) -> Any:
             try:
                 optimizer, _ = model.setup_optimization({"name": name, "lr": 1e-7, "weight_decay": 0.0})
             except Exception as error:
-                raise UsageError(f"{option('--optimizer', name)}: {first_line(error)}") from error
+                raise UsageError(f"{option('--optimizer', name)}: {cause_of(error)}") from error
             return optimizer
     kinds = {one.lower(): one for one in vars(torch.optim) if one[:1].isupper()}
     if name.lower() not in kinds:

@@ -6,23 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.interface.calls import set_environ_default
-from prepcli.planning.hashing import GOLDEN, mix64
+from prepcli.manifest.parts import Ints
+from prepcli.planning.hashing import GOLDEN, Hashes, mix64
 from prepcli.tokenizers.hub import is_hub_name
-
-
-class TokenCounter(Protocol):
-    """Counts the tokens of texts; nothing is added to them (no BOS, no EOS)."""
-
-    def counts(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text; an empty text has none."""
-        ...
 
 
 class WordsDiffer(Exception):  # noqa: N818 - it is a result: the job then counts whole texts
@@ -84,7 +76,10 @@ class Tokenizers:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         """Load them; raises `UsageError` if a name is not a tokenizer, or a package is missing."""
-        counters = [_load_one(path, spec.by_word) for path in spec.tokenizers]
+        found = map(kind_of_tokenizer, spec.tokenizers)
+        counters: list[HfCounter | SentencePieceCounter] = [
+            HfCounter(path) if kind == "hf" else SentencePieceCounter(path, spec.by_word) for kind, path in found
+        ]
         self._only = counters[0] if len(counters) == 1 else None
         self._of_lang = dict(zip(spec.langs, counters, strict=False))
 
@@ -122,13 +117,6 @@ def load_tokenizers(spec: TokenizerSpec) -> Tokenizers:
     return Tokenizers(spec)
 
 
-def _load_one(path: str, by_word: bool) -> TokenCounter:
-    kind, found = kind_of_tokenizer(path)
-    if kind == "hf":
-        return HfCounter(found)
-    return SentencePieceCounter(found, by_word)
-
-
 def kind_of_tokenizer(name: str) -> tuple[str, str]:
     """`hf` or `sentencepiece`, and what to load: a file, or the name of a tokenizer on Hugging Face's hub.
 
@@ -149,7 +137,10 @@ def kind_of_tokenizer(name: str) -> tuple[str, str]:
 
 
 class HfCounter:
-    """Counts tokens as `Tokenizer.encode(text, add_special_tokens=False)` gives them, without cut or padding."""
+    """Counts tokens as `Tokenizer.encode(text, add_special_tokens=False)` gives them, without cut or padding.
+
+    As for SentencePiece, no BOS and no EOS are added, so an empty text has no tokens.
+    """
 
     def __init__(self, name: str) -> None:
         """Load a tokenizer from a file, or by its name from the hub; raises `UsageError` if that fails."""
@@ -178,9 +169,6 @@ class HfCounter:
             refuse_surrogates(texts)
             raise
 
-
-Ints = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
 
 _MAX_WORDS = 1_000_000
 _MIN_TEXTS = 16
@@ -248,10 +236,10 @@ class WordSums:
             self._known.update(zip(new, self._numbers_of(new), strict=True))
 
 
-def _keys(data: bytes, starts: Ints, lengths: Ints) -> Keys:
+def _keys(data: bytes, starts: Ints, lengths: Ints) -> Hashes:
     """64-bit keys of the words: the first 8 bytes; for longer words, these are mixed and the next 8 bytes are added."""
-    windows: Keys = np.ndarray(len(data) + 1, "<u8", data + bytes(8), strides=(1,))
-    keys: Keys = windows[starts] & _MASKS[np.minimum(lengths, 8)]
+    windows: Hashes = np.ndarray(len(data) + 1, "<u8", data + bytes(8), strides=(1,))
+    keys: Hashes = windows[starts] & _MASKS[np.minimum(lengths, 8)]
     longer = np.flatnonzero(lengths > 8)
     more = windows[starts[longer] + 8] & _MASKS[np.minimum(lengths[longer] - 8, 8)]
     keys[longer] = mix64(keys[longer]) + more

@@ -5,6 +5,7 @@ import re
 from urllib.parse import urlsplit
 
 from prepcli.errors import UsageError
+from prepcli.interface.printing import first_line
 
 FILE = "tokenizer.json"
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -16,7 +17,7 @@ _ADVICE = "give a .model or tokenizer.json file, the folder of one, or the name 
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether the hub could have a tokenizer of this name: `owner/name`, or one word as in the oldest names."""
+    """Whether the hub could have a model of this name: `owner/name`, or one word as in the oldest names."""
     return _NAME.fullmatch(name) is not None and "--" not in name and ".." not in name
 
 
@@ -50,12 +51,12 @@ def tokenizer_file(name: str) -> str:
     except RepositoryNotFoundError:
         raise UsageError(f"{_not_here(name)}, and {host} has no public {name}; {_ADVICE}") from None
     except LocalEntryNotFoundError as error:  # the hub has not answered; this class derives from the next one
-        why = _first_line(error.__cause__ if isinstance(error.__cause__, Exception) else error)
+        why = first_line(error.__cause__ or error)
         raise UsageError(f"{_not_here(name)}, and downloading it from {host} failed: {why}") from None
     except EntryNotFoundError:
         raise UsageError(f"{_not_here(name)}, and {name} on {host} has no {FILE}; {_ADVICE}") from None
     except Exception as error:  # errors of the network and of the disk
-        raise UsageError(f"{_not_here(name)}, and downloading it from {host} failed: {_first_line(error)}") from None
+        raise UsageError(f"{_not_here(name)}, and downloading it from {host} failed: {first_line(error)}") from None
 
 
 def check_reachable(name: str, *files: str) -> str | None:
@@ -107,7 +108,3 @@ def _no_connection(endpoint: str) -> str | None:
     except OSError as error:
         return f"this machine is offline, or behind a firewall ({error.strerror or error})"
     return None
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

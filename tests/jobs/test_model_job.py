@@ -15,7 +15,7 @@ import pytest
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_context_audio.job import ContextJob
-from prepcli.commands.extend_context_audio.options import ContextOptions
+from prepcli.commands.extend_context_audio.options import ExtendContextAudio
 from prepcli.engine.ranks.claims import Claims
 from prepcli.engine.ranks.progress import RankProgress, SharedCounter, progress_file
 from prepcli.engine.ranks.stealing import claims_folder, units_in_hand
@@ -92,9 +92,16 @@ def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypat
         made = Launch(lambda: CodesJob(shar, options), lambda out: codes_workspace(out, "toy"), tmp_path)
     else:
         use_toy_voice(monkeypatch.setattr)
-        of_context = ContextOptions(speaker_model="toy", context_min_duration=1.0, context_min_ssim=0.0)
-        manifest = [str(MINI_CORPUS / "manifest.json")]
-        made = Launch(lambda: ContextJob(manifest, of_context, batch_duration=60.0), Workspace, tmp_path)
+        manifest = str(MINI_CORPUS / "manifest.json")
+        of_context = ExtendContextAudio(
+            manifest=manifest,
+            out=tmp_path,
+            speaker_model="toy",
+            context_min_duration=1.0,
+            context_min_ssim=0.0,
+            batch_duration=60.0,
+        )
+        made = Launch(lambda: ContextJob([manifest], of_context), Workspace, tmp_path)
     run = ModelRunner.run
 
     def noted(self: ModelRunner, *arguments: Any, **more: Any) -> Any:
@@ -166,11 +173,12 @@ def test_a_unit_that_is_read_ahead_can_still_be_taken(tmp_path: Path, monkeypatc
 
 
 def test_the_device_is_set_up_before_the_first_batch(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In full float32, and with the same algorithms in every run."""
     set_up: list[int] = []
-    for job in (CodesJob, ContextJob):
-        monkeypatch.setattr(job, "set_up_device", lambda self: set_up.append(len(launch.in_hand)))
+    for name in ("use_full_float32", "use_same_algorithms"):
+        monkeypatch.setattr(model_job, name, lambda: set_up.append(len(launch.in_hand)))
     launch.run(0, steal=False)
-    assert set_up == [0]
+    assert set_up == [0, 0]
 
 
 def test_units_that_are_computed_when_a_worker_dies_are_kept(

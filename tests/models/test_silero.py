@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from prepcli.errors import UsageError
 from prepcli.models import silero
-from prepcli.models.silero import FRAME, SAMPLING_RATE, SpeechDetector, speech_segments
+from prepcli.models.silero import FRAME, SAMPLING_RATE, speech_probabilities, speech_segments
 from tests.conftest import MINI_CORPUS
 from tests.support.lazy import lazy
 from tests.support.tools import without
@@ -35,11 +35,10 @@ def speech(count: int, pause: float) -> NDArray[np.float32]:
 def test_probabilities_and_segments_are_those_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silero, "_FRAMES_AT_ONCE", 50)  # the state goes on from call to call
     judge: Any = silero_vad.load_silero_vad()
-    detector = SpeechDetector()
     found = []
     for audio in (speech(6, 0.5), speech(3, 0.13), speech(2, 0.0)[:5000], np.zeros(300, np.float32)):
         tensor = torch.from_numpy(audio)
-        probabilities = detector.probabilities(audio)
+        probabilities = speech_probabilities(audio)
         assert len(probabilities) == -(-len(audio) // FRAME)
         if len(audio) >= FRAME:
             theirs = judge.audio_forward(tensor[None], SAMPLING_RATE)[0].numpy()
@@ -64,10 +63,10 @@ def test_segments_of_any_probabilities_are_those_of_the_package() -> None:
 
 
 def test_a_call_does_not_depend_on_the_one_before() -> None:
-    detector, audio = SpeechDetector(), speech(2, 0.2)
-    first = detector.probabilities(audio)
-    detector.probabilities(audio[::-1].copy())
-    assert detector.probabilities(audio).tobytes() == first.tobytes()
+    audio = speech(2, 0.2)
+    first = speech_probabilities(audio)
+    speech_probabilities(audio[::-1].copy())
+    assert speech_probabilities(audio).tobytes() == first.tobytes()
 
 
 def test_an_old_package_without_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,12 +53,10 @@ class ToyVoice:
 
 def use_toy_voice(replace: Callable[[object, str, object], None]) -> None:
     """Put it in the place of all speaker models, by `setattr` or a monkeypatch's."""
-    from prepcli.commands.extend_context_audio import job
-    from prepcli.commands.find_duplicates import same_voice
+    from prepcli.jobs import embedding
 
-    for module in (job, same_voice):
-        replace(module, "check_speaker_model", lambda name: None)
-        replace(module, "load_speaker_encoder", lambda name: ToyVoice())
+    replace(embedding, "check_speaker_model", lambda name: None)
+    replace(embedding, "load_speaker_encoder", lambda name: ToyVoice())
 
 
 def main() -> None:

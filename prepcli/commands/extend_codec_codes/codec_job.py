@@ -18,8 +18,7 @@ from prepcli.interface.options import settings_of
 from prepcli.jobs.model_job import WAITED, WALL, ModelJob
 from prepcli.jobs.record_job import ContentsT, OverRecords, RecordUnit
 from prepcli.jobs.records import AUDIO_BASE_DIRS, base_directories
-from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec, mixes_lengths
-from prepcli.models.devices import use_same_algorithms
+from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.protocols import Codec
 from prepcli.storage.paths import AnyPath
 
@@ -62,10 +61,6 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
         """Load the codec."""
         return load_codec(self.options.codec_model, self.options.num_codebooks)
 
-    def set_up_device(self) -> None:
-        """Make PyTorch use the same algorithms in every run."""
-        use_same_algorithms()
-
     @property
     def is_on_gpu(self) -> bool:
         """Whether the codec runs on a GPU, which also resamples, and whose kernels limit the size of a batch."""
@@ -73,8 +68,12 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     @property
     def mixes_lengths(self) -> bool:
-        """Whether batches hold segments of several lengths."""
-        return self.is_on_gpu and mixes_lengths(self.model)
+        """Whether batches hold segments of several lengths, of which the codec gives each its own codes."""
+        return self.is_on_gpu and bool(getattr(self.model, "mixes_lengths", False))
+
+    def decoder(self, contents: Contents) -> UsedSegmentDecoder:
+        """Return the decoder of segments of files and tars."""
+        return UsedSegmentDecoder(None if self.is_on_gpu else self.model.sampling_rate)
 
     @property
     def max_batch_samples(self) -> int:
@@ -136,7 +135,3 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
     def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
         """Refuse to continue if audio was replaced under the same manifest."""
         check_audio(workspace, done, Path(), self.num_workers)
-
-    def decoder(self, contents: ContentsT) -> UsedSegmentDecoder:
-        """Return the decoder of segments of files."""
-        return UsedSegmentDecoder(None if self.is_on_gpu else self.model.sampling_rate)

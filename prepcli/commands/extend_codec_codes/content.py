@@ -23,13 +23,7 @@ def record_audio(workspace: Workspace, unit: str, states: States) -> None:
 
 
 def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num_workers: int) -> None:
-    """Check that the audio of the finished units is unchanged.
-
-    Args:
-        workspace: workspace of the codes.
-        done: the finished units.
-        folder: the Shar set; audio outside of it has absolute paths.
-        num_workers: maximum number of worker processes.
+    """Check that the audio of the finished units is unchanged; outside of the Shar set `folder` it has absolute paths.
 
     Raises:
         UsageError: a tar or a file holds different audio.

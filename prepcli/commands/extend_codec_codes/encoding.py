@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from prepcli.commands.extend_codec_codes.content import record_audio
 from prepcli.commands.extend_codec_codes.disagreements import counts_of
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
-from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import InputShard
 from prepcli.commands.extend_codec_codes.shard_index import Found, ShardIndex
 from prepcli.engine.publishing.publish import UnitWriter
@@ -39,6 +38,7 @@ from prepcli.storage.paths import AnyPath, relative
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from prepcli.commands.extend_codec_codes.codec_job import CodecJob
     from prepcli.manifest.parts import Ints
 
 
@@ -146,26 +146,17 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self,
         shards: Sequence[InputShard],
         indices: Sequence[ShardIndex],
-        codec: Codec,
-        options: CodesOptions,
+        job: "CodecJob[Any, Any]",
         folder: AnyPath,
-        *,
-        on_gpu: bool = False,
-        mixes_lengths: bool = False,
     ) -> None:
-        """`folder`: the Shar set. `on_gpu`: batches have the rate of the audio, and are limited by the kernels of GPUs.
-
-        `mixes_lengths`: the codec gives a segment its own codes even in batches of mixed lengths.
-        """
+        """`folder`: the Shar set."""
         self.shards = shards
         self.indices = indices
-        self._codec = codec
-        self._options = options
+        self._codec, self._options = job.model, job.options
         self._folder = folder
-        self._on_gpu = on_gpu
-        self._mixes_lengths = mixes_lengths
+        self._on_gpu, self._mixes_lengths = job.is_on_gpu, job.mixes_lengths
         self._members: list[UsedSegment] = []
-        self._in_windows = on_gpu and mixes_lengths and reach_of(codec) is not None
+        self._in_windows = self._mixes_lengths and reach_of(self._codec) is not None
         self._number: dict[tuple[bytes, int], int] = {}
         self._records: list[int] = []
         self._seconds: list[float] = []
@@ -286,8 +277,10 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 yield Batch(members, int(self._num_frames[batch].max()) * self._codec.samples_per_frame)
 
     def begin(self, device: str, advance: Advance) -> None:
-        """Count the cuts that have no audio."""
+        """Count the records whose audio is not decoded."""
         advance(self.lost_records, self.lost_seconds)
+        for number in self._unusable:
+            advance(self._records[number], self._seconds[number])
 
     def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
         """Start the codec on a batch and, with a faster precision, on a few rows of it in full float32."""

@@ -10,7 +10,7 @@ from typing import Any
 from prepcli.commands.extend_codec_codes.codec_job import CodecJob, RecordCodesJob
 from prepcli.commands.extend_codec_codes.content import check_audio, check_complete
 from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
-from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, UsedSegmentDecoder
+from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
 from prepcli.commands.extend_codec_codes.manifest_job import ManifestCodesJob
 from prepcli.commands.extend_codec_codes.options import CodesOptions, ExtendCodecCodes
 from prepcli.commands.extend_codec_codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards
@@ -128,24 +128,12 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         """Refuse to continue if audio was replaced under the same cuts."""
         check_audio(workspace, done, self.folder, self.num_workers)
 
-    def decoder(self, contents: CodesContents) -> UsedSegmentDecoder:
-        """Return the decoder of segments from the tars."""
-        return UsedSegmentDecoder(None if self.is_on_gpu else self.model.sampling_rate)
-
     def read_ahead(self, contents: CodesContents, unit: ShardGroup, workers: DecodingPool[UsedSegment]) -> Begin:
         """Let workers index the unit's tars."""
         indices = [workers.submit(index_shard, shard) for shard in unit.shards]
 
         def begin(tick: Tick) -> UnitEncoder:
-            return UnitEncoder(
-                unit.shards,
-                [wait_for(index, tick) for index in indices],
-                self.model,
-                self.options,
-                self.folder,
-                on_gpu=self.is_on_gpu,
-                mixes_lengths=self.mixes_lengths,
-            )
+            return UnitEncoder(unit.shards, [wait_for(index, tick) for index in indices], self, self.folder)
 
         return begin
 
@@ -207,8 +195,6 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli

@@ -1,6 +1,5 @@
 """extend-codec-codes for plain manifests: writes a file of codes per segment, and a manifest that names the files."""
 
-import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -14,7 +13,6 @@ from prepcli.commands.extend_codec_codes.codec_job import RecordCodesJob
 from prepcli.commands.extend_codec_codes.content import record_audio
 from prepcli.commands.extend_codec_codes.encoding import Codes, UnitEncoder
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, find_segments
-from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.shard_index import Found, ShardIndex
 from prepcli.commands.extend_codec_codes.uses import (
     FIELDS,
@@ -40,7 +38,6 @@ from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import Records, extended_name
 from prepcli.manifest.context import in_context
 from prepcli.models.codecs import notes_on_codec_model
-from prepcli.models.protocols import Codec
 from prepcli.models.running import ModelRunner
 from prepcli.planning.hashing import Hashes
 from prepcli.processes.workers import wait_for
@@ -100,28 +97,15 @@ class RecordEncoder(UnitEncoder):
     """
 
     def __init__(
-        self,
-        unit: RecordUnit,
-        index: ShardIndex,
-        records: Records,
-        table: SegmentTable,
-        folder: str,
-        codec: Codec,
-        options: CodesOptions,
-        *,
-        on_gpu: bool,
-        mixes_lengths: bool,
+        self, job: "ManifestCodesJob", contents: "ManifestContents", unit: RecordUnit, index: ShardIndex
     ) -> None:
-        """`folder`: OUT, as paths in the lines have it; for other arguments see `UnitEncoder`."""
         self._unit = unit
-        self._record_source = records
-        self._table = table
-        self._out = folder
+        self._record_source, self._table, self._out = contents.records, contents.table, job.folder
         here = slice(unit.lo, unit.hi)
-        keys, owners = table.keys[:, here], table.owners[:, here]
+        keys, owners = self._table.keys[:, here], self._table.owners[:, here]
         is_own = (unit.lo <= owners) & (owners < unit.hi)
         self._own = {int(key).to_bytes(8, "little") for key in np.unique(keys[is_own]).tolist()}
-        super().__init__((), [index], codec, options, Path(), on_gpu=on_gpu, mixes_lengths=mixes_lengths)
+        super().__init__((), [index], job, Path())
         self._checks = self._plan_checks()
 
     def _is_encoded_here(self, member: UsedSegment) -> bool:
@@ -154,12 +138,6 @@ class RecordEncoder(UnitEncoder):
                 advance(self._records[one], self._seconds[one])
 
         return take
-
-    def finish(self, advance: Advance) -> "list[Codes | RecordRejected]":
-        """Return the codes of the unit's own segments; for other segments, whether they can be decoded."""
-        for number in self._unusable:
-            advance(self._records[number], self._seconds[number])
-        return self._found
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
         """Write the files and the lines; a record whose target or context has no codes is a reject."""
@@ -236,8 +214,6 @@ class ManifestContents(RecordContents):
     """The records, and the segments that they use."""
 
     table: SegmentTable
-    folder: str
-    """OUT as an absolute path."""
 
 
 ManifestPlan = Plan[RecordUnit, ManifestContents]
@@ -247,13 +223,9 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
     """Encodes the targets and contexts of manifests. A unit is a few consecutive records."""
 
     @property
-    def manifest_name(self) -> str:
+    def file_name(self) -> str:
         """The name of the new manifest below OUT."""
         return extended_name(self.manifests, MANIFEST_NAME.format("", self.name))
-
-    def output_patterns(self, plan: ManifestPlan) -> Sequence[str]:
-        """The manifest, which names the codes."""
-        return (glob.escape(self.manifest_name),)
 
     def plan(self, workspace: Workspace) -> ManifestPlan:
         """Index the manifests, find the segments that their records use, and group consecutive records."""
@@ -266,7 +238,7 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
                 "manifest first (prepcli manifest-to-shar), whose codes are a file per shard"
             )
         units = group_records(records, table, self.options.pool_duration)
-        return records.plan(units, ManifestContents(records, table, self.folder), notes=notes)
+        return records.plan(units, ManifestContents(records, table), notes=notes)
 
     def read_ahead(self, contents: ManifestContents, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> Begin:
         """Let workers probe the unit's files."""
@@ -274,17 +246,7 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
 
         def begin(tick: Tick) -> RecordEncoder:
             seconds = contents.records.index.duration[unit.lo : unit.hi].tolist()
-            return RecordEncoder(
-                unit,
-                named.index(seconds, tick),
-                contents.records,
-                contents.table,
-                contents.folder,
-                self.model,
-                self.options,
-                on_gpu=self.is_on_gpu,
-                mixes_lengths=self.mixes_lengths,
-            )
+            return RecordEncoder(self, contents, unit, named.index(seconds, tick))
 
         return begin
 
@@ -292,9 +254,9 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         """Join the lines of the units, in the order of the input; returns the path of the manifest, and statistics."""
         root, out = writer.workspace.root, writer.workspace.out
         self._check_relied(root, markers)
-        writer.join(self.manifest_name, (LINES_NAME.format(marker.unit) for marker in markers))
+        writer.join(self.file_name, (LINES_NAME.format(marker.unit) for marker in markers))
         num_files = sum(len(marker.files) for marker in markers)
-        details: dict[str, Any] = {"manifest": out / self.manifest_name, "files_of_codes": f"{num_files:,}"}
+        details: dict[str, Any] = {"manifest": out / self.file_name, "files_of_codes": f"{num_files:,}"}
         details |= frame_shift_of_units(markers)
         return details | plan.contents.records.merged_details(out) | self.statistics(markers)
 

@@ -58,28 +58,22 @@ def index_shard(shard: InputShard) -> ShardIndex:
 
 def _find(ids: list[str], tar: AnyPath, digest: "hashlib.blake2b") -> Iterator[Found]:
     """The content of the tar for each cut; the whole tar is added to `digest`."""
-    pairs = _pairs(tar, digest)
+    pairs = tar_contents(tar, digest)
     for id in ids:
         try:
-            name, found = next(pairs)
+            data, content = next(pairs)
         except StopIteration:
             yield RecordRejected(RejectReason.MISSING_AUDIO, f"{tar} ends before this cut")
         except (tarfile.TarError, EOFError) as error:
-            pairs = iter(())
             yield RecordRejected(RejectReason.MISSING_AUDIO, f"{tar} is broken before this cut: {error}")
         else:
-            if name != id:
-                found = RecordRejected(RejectReason.MISSING_AUDIO, f"{tar} has {name} in the place of this cut")
-            yield found
+            if (name := stem(data.name)) != id:
+                yield RecordRejected(RejectReason.MISSING_AUDIO, f"{tar} has {name} in the place of this cut")
+            else:
+                yield None if content is None else _examine(str(tar), data, *content)
     with contextlib.suppress(tarfile.TarError, EOFError):  # members without a cut are a part of the digest too
         for _ in pairs:
             pass
-
-
-def _pairs(tar: AnyPath, digest: "hashlib.blake2b") -> Iterator[tuple[str, Found]]:
-    """Name without extension and content of each pair of data and manifest; both are added to `digest`."""
-    for data, content in tar_contents(tar, digest):
-        yield stem(data.name), None if content is None else _examine(str(tar), data, *content)
 
 
 def _examine(path: str, data: tarfile.TarInfo, audio: bytes, digest: bytes, manifest: bytes) -> Found:

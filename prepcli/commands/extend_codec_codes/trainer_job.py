@@ -1,6 +1,5 @@
 """extend-codec-codes for trainers that read codes with their texts: tars for OmniVoice, JSON lines for Qwen3-TTS."""
 
-import glob
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ from prepcli.commands.extend_codec_codes.options import ExtendCodecCodes
 from prepcli.commands.extend_codec_codes.shard_index import ShardIndex
 from prepcli.commands.extend_codec_codes.uses import group_records
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
@@ -38,7 +36,7 @@ from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import Records, extended_name
 from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.record import Record, Value
-from prepcli.models.codecs import notes_on_codec_model, use_first_codebooks
+from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.protocols import Codec
 from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.storage.paths import NUMBER, AnyPath
@@ -91,8 +89,8 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
             UsageError: it cannot be loaded, or the trainer reads another number of codebooks.
         """
         codec = super().load_model()
-        if self.options.num_codebooks is None:
-            use_first_codebooks(codec, self.num_codebooks)
+        if self.options.num_codebooks is None and getattr(codec, "is_residual", False):
+            codec.num_codebooks = min(codec.num_codebooks, self.num_codebooks)  # the others only refine these
         if codec.num_codebooks != self.num_codebooks:
             raise UsageError(
                 f"{self.title} reads codes of {self.num_codebooks} codebooks, and "
@@ -130,14 +128,7 @@ class TargetEncoder(UnitEncoder):
         self._job = job
         self._contents = contents
         self._unit = unit
-        on_gpu, mixes_lengths = job.is_on_gpu, job.mixes_lengths
-        super().__init__((), [index], job.model, job.options, Path(), on_gpu=on_gpu, mixes_lengths=mixes_lengths)
-
-    def finish(self, advance: Advance) -> "list[Codes | RecordRejected]":
-        """The codes of the unit's segments."""
-        for number in self._unusable:
-            advance(self._records[number], self._seconds[number])
-        return super().finish(advance)
+        super().__init__((), [index], job, Path())
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
         """Write the records; one without codes is a reject."""
@@ -256,13 +247,9 @@ class QwenJob(TrainerCodesJob):
     num_codebooks = qwen3_tts.NUM_CODEBOOKS
 
     @property
-    def lines_name(self) -> str:
+    def file_name(self) -> str:
         """The name of the file below OUT."""
         return extended_name(self.manifests, qwen3_tts.LINES_NAME.format("", self.name))
-
-    def output_patterns(self, plan: TrainerPlan) -> Sequence[str]:
-        """The file of lines."""
-        return (glob.escape(self.lines_name),)
 
     def plan(self, workspace: Workspace) -> TrainerPlan:
         """Index the manifests, and group consecutive records."""
@@ -308,8 +295,8 @@ class QwenJob(TrainerCodesJob):
 
     def finish(self, plan: TrainerPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the lines of the units; returns the path of the file, and statistics."""
-        writer.join(self.lines_name, (LINES_NAME.format(marker.unit) for marker in markers))
-        details: dict[str, Any] = {"manifest": writer.workspace.out / self.lines_name}
+        writer.join(self.file_name, (LINES_NAME.format(marker.unit) for marker in markers))
+        details: dict[str, Any] = {"manifest": writer.workspace.out / self.file_name}
         return details | frame_shift_of_units(markers) | self.statistics(markers)
 
 

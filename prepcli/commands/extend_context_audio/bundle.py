@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.commands.extend_context_audio.bundle_lines import COLUMNS, DIGITS, ContextLines
 from prepcli.commands.extend_context_audio.kept import KeptEmbeddings
-from prepcli.commands.extend_context_audio.options import ContextOptions
+from prepcli.commands.extend_context_audio.options import ExtendContextAudio
 from prepcli.commands.extend_context_audio.plan import ContextLayout
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.run.unit import Advance
@@ -43,11 +43,6 @@ class Segments(NamedTuple):
     start: NDArray[np.float64]
     end: NDArray[np.float64]
 
-    @classmethod
-    def whole(cls, files: NDArray[np.uint64]) -> "Segments":
-        """Rows of whole files: their segments are equal if their files are."""
-        return cls(files, np.zeros(len(files)), np.zeros(len(files)))
-
     def at(self, rows: NDArray[np.int64]) -> "Segments":
         """The segments of some rows."""
         return Segments(self.files[rows], self.start[rows], self.end[rows])
@@ -60,23 +55,15 @@ class Segments(NamedTuple):
         return near
 
 
-class Copies:
-    """Pairs (row, position among the candidates) with the same segment: the row itself, and its copies."""
-
-    def __init__(self, segments: Segments, candidates: NDArray[np.int64]) -> None:
-        files = np.sort(segments.files)
-        if (files[1:] != files[:-1]).all():  # true for nearly all corpora of whole files
-            self._rows, self._positions = candidates, np.arange(len(candidates))
-            return
-        pairs = [_pairs(segments, candidates, steps) for steps in _STEPS]
-        rows, positions = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
-        order = np.argsort(rows, kind="stable")
-        self._rows, self._positions = rows[order], positions[order]
-
-    def pairs(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The pairs of rows `start` to `stop`, as two arrays: rows counted from `start`, and positions."""
-        lo, hi = np.searchsorted(self._rows, (start, stop))
-        return self._rows[lo:hi] - start, self._positions[lo:hi]
+def copies_of(segments: Segments, candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs with the same segment, the row itself and its copies: rows, ascending, and positions of candidates."""
+    files = np.sort(segments.files)
+    if (files[1:] != files[:-1]).all():  # true for nearly all corpora of whole files
+        return candidates, np.arange(len(candidates))
+    pairs = [_pairs(segments, candidates, steps) for steps in _STEPS]
+    rows, positions = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], positions[order]
 
 
 def _pairs(
@@ -146,13 +133,14 @@ def select_contexts(embeddings: "Tensor", is_candidate: NDArray[np.bool_], segme
     right = torch.nn.functional.pad(embeddings[columns], (0, 0, 0, padding)).T
     # Maximum rounding error of a sum of `dim` products of numbers up to 1, each rounded to 24 bits.
     slack = 2 * dim * 2.0**-24
-    same = Copies(segments, candidates)
+    with_copy, copies = copies_of(segments, candidates)
     num_rows = max(_MIN_ROWS, CHUNK_VALUES[device.type] // len(candidates))
     for start in range(0, count, num_rows):
         stop = min(start + num_rows, count)
         values = embeddings[start:stop] @ right
-        rows, hidden = same.pairs(start, stop)
-        values[torch.from_numpy(rows).to(device), torch.from_numpy(hidden).to(device)] = -torch.inf
+        lo, hi = np.searchsorted(with_copy, (start, stop))
+        rows, hidden = (torch.from_numpy(one).to(device) for one in (with_copy[lo:hi] - start, copies[lo:hi]))
+        values[rows, hidden] = -torch.inf
         values[:, len(candidates) :] = -torch.inf
         near_rows, near = _near_best(values, slack)
         exact = _exact(embeddings, near_rows + start, columns[near])
@@ -224,7 +212,7 @@ class Bundle(EmbeddingWork[Embedded]):
         numbers: Indices,
         records: Records,
         layout: ContextLayout,
-        options: ContextOptions,
+        options: ExtendContextAudio,
         encoder: SpeakerEncoder,
         max_samples: int,
         kept: KeptEmbeddings,

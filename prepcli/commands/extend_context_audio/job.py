@@ -1,10 +1,9 @@
 """extend-context-audio: for each record, the most similar other utterance of its voice becomes its context audio."""
 
-import glob
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,34 +15,31 @@ from prepcli.commands.extend_context_audio.kept import (
     NothingToEmbedEncoder,
     keys_of,
 )
-from prepcli.commands.extend_context_audio.options import ContextOptions, ExtendContextAudio
+from prepcli.commands.extend_context_audio.options import ExtendContextAudio
 from prepcli.commands.extend_context_audio.plan import ContextLayout, plan_bundles
 from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, option, same_command
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import check_plot, new_figure, save_figure
-from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED
-from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED, SpeakerJob
 from prepcli.jobs.merging import index_of, write_merged
-from prepcli.jobs.model_job import WAITED, WALL, Begin, ModelJob, Tick
-from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
-from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, units_of
-from prepcli.jobs.records import base_directories, extended_name
+from prepcli.jobs.model_job import WAITED, WALL, Begin, Tick
+from prepcli.jobs.prefetch import DecodingPool
+from prepcli.jobs.record_job import RecordContents, RecordUnit, open_run, units_of
+from prepcli.jobs.records import extended_name
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.speakers import notes_on_speakers
-from prepcli.models.devices import use_full_float32, use_same_algorithms
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.ranks import run_on_devices
-from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
+from prepcli.models.speakers import notes_on_speaker_model
 from prepcli.planning.arrays import Scratch, Values, values_of
-from prepcli.storage.input_files import refuse_input_as_output, refuse_swapped
+from prepcli.storage.input_files import refuse_input_as_output
 
 BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
 """Maximum seconds of audio in a batch, by kind of device; kernels for 120 s take a GPU as long as their launch."""
@@ -62,70 +58,37 @@ class ContextContents(RecordContents):
 ContextPlan = Plan[RecordUnit, ContextContents]
 
 
-class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverRecords[RecordUnit, ContextContents]):
+class ContextJob(SpeakerJob[ContextContents]):
     """Extends manifests in one file. A unit is a bundle of whole voices."""
 
     command: ClassVar[str] = "extend-context-audio"
-    defaults = shown_defaults(ContextOptions)
+    defaults = shown_defaults(ExtendContextAudio)
     telemetry = ("hours_embedded", "real_time_factor", "padding", "mean_batch_seconds", "waited_for_audio")
     results_to_host = False
 
     def __init__(
         self,
         manifests: Sequence[str],
-        options: ContextOptions,
+        options: ExtendContextAudio,
         *,
-        batch_duration: float | None = None,
         device: str = "cpu",
         num_workers: int = 1,
-        reuse_embeddings: Path | None = None,
     ) -> None:
-        """Check the options.
-
-        Args:
-            manifests: paths of the manifests.
-            options: the options that shape the output.
-            batch_duration: maximum seconds of audio in a batch; on GPUs it may change a similarity's last digit. None:
-                as many as the device needs to be busy.
-            device: "cpu" or "cuda:N".
-            num_workers: processes that read the manifests.
-            reuse_embeddings: the output of another run whose embeddings are used too.
-
-        Raises:
-            UsageError: the options cannot work.
-        """
-        super().__init__(device, num_workers)
+        """Check the options; raises `UsageError` if they cannot work."""
         group_key(options.group_by)
-        check_speaker_model(options.speaker_model)
-        self.manifests = manifests
-        self.options = options
-        self.manifest_name = extended_name(
-            manifests,
-            f"_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json",
-        )
-        self._batch_duration = batch_duration or BATCH_SECONDS["cpu" if device == "cpu" else "cuda"]
-        self._reuse_embeddings = reuse_embeddings
+        super().__init__(manifests, options, options.speaker_model, device, num_workers)
+        self.batch_duration = options.batch_duration or BATCH_SECONDS["cpu" if device == "cpu" else "cuda"]
         self.kept_by_overwrite = (
             "embeddings of the same model and audio are used again; in another directory with "
             f"{option('--reuse-embeddings')} OUT"
         )
         self._planned: ContextPlan | None = None
 
-    def _store(self) -> EmbeddingStore:
-        base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
-        return EmbeddingStore(self._model_identity, self.device, base_dirs, self._reuse_embeddings)
-
-    @cached_property
-    def _model_identity(self) -> str:
-        return identity(self.options.speaker_model)
-
-    def output_patterns(self, plan: ContextPlan) -> Sequence[str]:
-        """The extended manifest."""
-        return (glob.escape(self.manifest_name),)
-
-    def settings(self, plan: ContextPlan) -> dict[str, Any]:
-        """The options, the folder of the audio, and the identity of the model."""
-        return self.own_settings() | {"--speaker-model": self._model_identity}
+    @property
+    def file_name(self) -> str:
+        """The name of the extended manifest."""
+        duration, similarity = self.options.context_min_duration, self.options.context_min_ssim
+        return extended_name(self.manifests, f"_withContextAudioMinDur{duration}MinSSIM{similarity}.json")
 
     def plan(self, workspace: Workspace) -> ContextPlan:
         """Index the manifests and pack their voices into bundles."""
@@ -142,43 +105,24 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
             f"({option('--group-by', self.options.group_by)}), the one with most audio "
             f"{format_seconds(layout.largest_group)}"
         )
-        contents = ContextContents(
-            records, layout, self._store(), workspace.root, order=layout.order, left_out=layout.left_out
-        )
+        store = EmbeddingStore(self.model_identity, self.device, records.base_dirs, self.options.reuse_embeddings)
+        contents = ContextContents(records, layout, store, workspace.root, order=layout.order, left_out=layout.left_out)
         notes = [note, *notes_on_speaker_model(self.options.speaker_model)]
         notes += notes_on_speakers(record for _, record in records.sample())
         self._planned = records.plan(units, contents, layout.left_out, notes)
         return self._planned
-
-    def input_files(self, plan: ContextPlan) -> list[str]:
-        """The manifests and, if it is a file, the model."""
-        return [*self.manifests, self.options.speaker_model]
 
     def load_model(self) -> SpeakerEncoder:
         """Load the speaker model, unless all embeddings are kept."""
         plan = self._planned
         if plan is not None and all(self._kept(plan.contents, unit).is_kept.all() for unit in plan.units):
             return NothingToEmbedEncoder()
-        return load_speaker_encoder(self.options.speaker_model)
+        return super().load_model()
 
     def _kept(self, contents: ContextContents, unit: RecordUnit) -> KeptEmbeddings:
         records, layout = contents.records, contents.layout
         keys = keys_of(records, layout.order[unit.lo : unit.hi], layout.files)
         return contents.store.find(contents.root, unit.id, keys)
-
-    def set_up_device(self) -> None:
-        """Let PyTorch compute in full float32, with the same algorithms in every run."""
-        use_full_float32()
-        use_same_algorithms()
-
-    @property
-    def max_batch_samples(self) -> int:
-        """The number of samples of `--batch-duration`."""
-        return int(self._batch_duration * self.model.sampling_rate)
-
-    def decoder(self, contents: ContextContents) -> SegmentDecoder:
-        """Return the decoder of the records' audio."""
-        return SegmentDecoder(contents.records, self.model.sampling_rate, self.model.min_samples)
 
     def read_ahead(self, contents: ContextContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
         """Read nothing ahead."""
@@ -196,13 +140,13 @@ class ContextJob(ModelJob[RecordUnit, ContextContents, SpeakerEncoder], OverReco
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the parts in the order of the input; returns counts by threshold, histograms, and statistics."""
         root, out = writer.workspace.root, writer.workspace.out
-        write_merged(self.manifest_name, markers, writer)
+        write_merged(self.file_name, markers, writer)
         counts = totals(markers)
         wall = counts[WALL]
         embedded = counts[COMPUTED] - counts[PADDED]
         best = [root / BEST_NAME.format(marker.unit) for marker in markers]
         return {
-            "manifest": out / self.manifest_name,
+            "manifest": out / self.file_name,
             **plan.contents.records.merged_details(out),
             "kept_by_min_ssim": kept_at(best, self.options.context_min_ssim),
             "embeddings_reused": f"{counts[REUSED]:,.0f} of {sum(unit.num_records for unit in plan.units):,}",
@@ -231,18 +175,8 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
         >>> report.outputs["manifest"]
         '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
-    engine = options.engine()
-    refuse_swapped(options.manifest, options.out)
-    workspace = Workspace(options.out)
-    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
-    make_job = partial(
-        ContextJob,
-        manifests,
-        options,
-        batch_duration=options.batch_duration,
-        num_workers=engine.num_workers,
-        reuse_embeddings=options.reuse_embeddings,
-    )
+    manifests, workspace, engine = open_run(options)
+    make_job = partial(ContextJob, manifests, options, num_workers=engine.num_workers)
     after = None
     if options.plot is not None:
         refuse_input_as_output("--plot", options.plot, lambda: [*manifests, options.speaker_model])
@@ -251,7 +185,7 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     return run_on_devices(make_job, options.devices, workspace, engine, after)
 
 
-def plot_contexts(report: Report, path: Path, options: ContextOptions) -> None:
+def plot_contexts(report: Report, path: Path, options: ExtendContextAudio) -> None:
     """Draw the histograms in the report of a finished run, and add the plot to the report.
 
     The suffix selects the format. Raises `UsageError` without matplotlib, or if the file cannot be written.

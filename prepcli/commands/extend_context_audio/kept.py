@@ -34,11 +34,7 @@ class EmbeddingStore:
     def __init__(self, model: str, device: str, base_dirs: Sequence[str], reused: Path | None = None) -> None:
         """Name the store of a model on a kind of device, for relative paths below `base_dirs`.
 
-        Args:
-            model: identity of the model.
-            device: "cpu", "cuda:0", ...: between the two kinds, embeddings differ by rounding.
-            base_dirs: the folders of the manifests' relative audio paths.
-            reused: the output directory of another run whose embeddings are used too.
+        Between the two kinds, embeddings differ by rounding. `reused` is the output directory of another run.
 
         Raises:
             UsageError: the other run has kept no such embeddings.

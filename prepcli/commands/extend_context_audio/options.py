@@ -9,11 +9,22 @@ from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, Manifest, SetInput
 
 
-@dataclass(frozen=True)
-class ContextOptions(SetInput):
-    """The options that shape the extended manifest.
+@dataclass(frozen=True, kw_only=True)
+class ExtendContextAudio(SetInput, JobOptions):
+    """Add context audio to each record: the most similar other utterance of its voice that is long enough.
 
-    `speaker_model`: name of a model, or its file. `context_min_duration`: seconds. `context_min_ssim`: a cosine.
+    Writes OUT/<stem>_withContextAudioMinDur3.0MinSSIM0.6.json: the records in the order of the input, each with
+    context_speaker_similarity, context_audio_filepath, context_audio_offset, context_audio_duration, context_audio_text
+    and, where the other record has one, context_audio_normalized_text. Records without a context are listed as rejects.
+
+    The output is identical for any number of ranks, and on a CPU for any number of threads and any --batch-duration.
+    Between devices, and on GPUs with another --batch-duration, embeddings differ by float rounding: sometimes in the
+    last digits of a similarity, very rarely in the chosen context.
+
+    Run the same command again to continue after an interruption. Embeddings are kept in OUT.prepcli/embeddings/: with
+    another minimum and --overwrite, or another OUT and --reuse-embeddings, only the selection is done again.
+
+    Example: prepcli extend-context-audio train.json context/ --audio-base-dir audio/ --group-by libritts
     """
 
     audio_base_dir: AudioBaseDir = None
@@ -40,27 +51,6 @@ class ContextOptions(SetInput):
     context_min_ssim: Annotated[
         float, Option("Minimum cosine similarity to the context, from -1 to 1.", minimum=-1, maximum=1, order=-1)
     ] = 0.6
-    save_embeddings: Annotated[bool, Option("Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.")] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExtendContextAudio(ContextOptions, JobOptions):
-    """Add context audio to each record: the most similar other utterance of its voice that is long enough.
-
-    Writes OUT/<stem>_withContextAudioMinDur3.0MinSSIM0.6.json: the records in the order of the input, each with
-    context_speaker_similarity, context_audio_filepath, context_audio_offset, context_audio_duration, context_audio_text
-    and, where the other record has one, context_audio_normalized_text. Records without a context are listed as rejects.
-
-    The output is identical for any number of ranks, and on a CPU for any number of threads and any --batch-duration.
-    Between devices, and on GPUs with another --batch-duration, embeddings differ by float rounding: sometimes in the
-    last digits of a similarity, very rarely in the chosen context.
-
-    Run the same command again to continue after an interruption. Embeddings are kept in OUT.prepcli/embeddings/: with
-    another minimum and --overwrite, or another OUT and --reuse-embeddings, only the selection is done again.
-
-    Example: prepcli extend-context-audio train.json context/ --audio-base-dir audio/ --group-by libritts
-    """
-
     manifest: Manifest
     out: Annotated[
         Path, Option("Directory for the extended manifest.", metavar="OUT", is_argument=True, shapes_output=False)
@@ -91,3 +81,4 @@ class ExtendContextAudio(ContextOptions, JobOptions):
         ),
     ] = None
     devices: Devices = "auto"
+    save_embeddings: Annotated[bool, Option("Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.")] = False

@@ -6,10 +6,10 @@ separate voice.
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.interface.values import check_pattern
 from prepcli.manifest.parts import FieldKey
 
 DEFAULT = "speaker"
@@ -17,31 +17,24 @@ _PATH = "audio_filepath"
 _NUMBERS = ("duration", "offset", "_skipme")
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """The pattern for a corpus, and the field that it is applied to."""
-
-    field: str
-    pattern: str
-
-
 PRESETS = {
     # The first three parts of the path.
-    "libritts": Preset(_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
-    "librittsDevClean": Preset(_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
+    "libritts": (_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
+    "librittsDevClean": (_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
     # The first two parts, and the file's name without the text from its last `_` on.
-    "hifitts": Preset(_PATH, r"^([^/]+)/([^/]+)/(?:.*/)?([^/]+)_[^_/]*$"),
+    "hifitts": (_PATH, r"^([^/]+)/([^/]+)/(?:.*/)?([^/]+)_[^_/]*$"),
     # The file's name without the text from its last `_` on.
-    "hifitts2": Preset(_PATH, r"([^/]+)_[^_/]*$"),
+    "hifitts2": (_PATH, r"([^/]+)_[^_/]*$"),
     # The text after Speaker: in the speaker field.
-    "nvyt2505": Preset(DEFAULT, r"Speaker:([^ |]+)"),
+    "nvyt2505": (DEFAULT, r"Speaker:([^ |]+)"),
     # The first and the third part of the path.
-    "rivaLindyRodney": Preset(_PATH, r"^([^/]+)/[^/]+/([^/]+)/"),
+    "rivaLindyRodney": (_PATH, r"^([^/]+)/[^/]+/([^/]+)/"),
     # The third part of the path without the text from its last `_` on.
-    "rivaEmmaMeganSeanTom": Preset(_PATH, r"^[^/]+/[^/]+/([^/]+)_[^_/]*(?:/|$)"),
+    "rivaEmmaMeganSeanTom": (_PATH, r"^[^/]+/[^/]+/([^/]+)_[^_/]*(?:/|$)"),
     # The path without the text from its last `_` but one on.
-    "jhsdGtc20Amp20Keynote": Preset(_PATH, r"^(.+)_[^_]*_[^_]*$"),
+    "jhsdGtc20Amp20Keynote": (_PATH, r"^(.+)_[^_]*_[^_]*$"),
 }
+"""For each corpus, a field and the pattern that is applied to it."""
 
 
 def group_key(group_by: str) -> FieldKey:
@@ -54,9 +47,9 @@ def group_key(group_by: str) -> FieldKey:
     """
     if group_by == DEFAULT:
         return FieldKey(DEFAULT, str)
-    preset = PRESETS.get(group_by)
-    if preset is not None:
-        return FieldKey(preset.field, partial(_name, preset.field, preset.pattern, True))
+    if group_by in PRESETS:
+        field, pattern = PRESETS[group_by]
+        return FieldKey(field, partial(_name, field, pattern, True))
     if not group_by.startswith("regex:"):
         raise UsageError(
             f"{option('--group-by', group_by)} is not known; give {DEFAULT}, regex:FIELD:PATTERN, or one of "
@@ -71,14 +64,7 @@ def group_key(group_by: str) -> FieldKey:
         raise UsageError(
             f"{option('--group-by', group_by)}: {field} is not a field with text; name one such as audio_filepath"
         )
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise UsageError(f"{option('--group-by', group_by)}: {pattern} is not a regular expression: {error}") from None
-    if not compiled.groups:
-        raise UsageError(
-            f"{option('--group-by', group_by)}: the pattern needs a group in parentheses, which is the voice's name"
-        )
+    check_pattern(pattern, option("--group-by", group_by), "the voice's name")
     return FieldKey(field, partial(_name, field, pattern, False))
 
 

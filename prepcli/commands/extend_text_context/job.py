@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from prepcli.commands.extend_text_context.options import ExtendTextContext, TextContextOptions
+from prepcli.commands.extend_text_context.options import ExtendTextContext
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import UnitJob
@@ -34,6 +33,7 @@ from prepcli.formats.shar import (
     shard_text,
 )
 from prepcli.interface.options import settings_of, shown_defaults
+from prepcli.interface.values import check_pattern
 from prepcli.manifest.shar_cuts import CutHead, CutsFile, cut_lines, cuts_digest, decode_cuts, measure_cuts, read_cuts
 from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import NUMBER, AnyPath
@@ -74,12 +74,7 @@ def parse_suffix(suffix: str | None) -> Suffix:
         raise UsageError(
             f"{option('--suffix', suffix)} is not known; give field:NAME, regex:PATTERN, or one of {', '.join(PRESETS)}"
         )
-    try:
-        groups = re.compile(value).groups
-    except re.error as error:
-        raise UsageError(f"{option('--suffix', suffix)}: {value} is not a regular expression: {error}") from None
-    if not groups:
-        raise UsageError(f"{option('--suffix', suffix)}: the pattern needs a group in parentheses, which is the suffix")
+    check_pattern(value, option("--suffix", suffix), "the suffix")
     return partial(_part_of_id, value)
 
 
@@ -162,11 +157,6 @@ LOST_TEXTS = "lost_texts"
 """The key of the count of cuts whose normalized text was left out."""
 
 
-def text_context_workspace(folder: AnyPath, work_dir: Path | None = None) -> Workspace:
-    """The workspace of the text contexts, inside that of the run that made the set, which it does not change."""
-    return Workspace(folder, work_folder(folder, work_dir) / TEXT_CONTEXT_CUTS, work_dir=work_dir)
-
-
 @dataclass(frozen=True, slots=True)
 class CutsShard(Unit):
     """The cuts of a shard."""
@@ -183,9 +173,9 @@ class TextContextJob(UnitJob[CutsShard, None]):
 
     command: ClassVar[str] = "extend-text-context"
     reads_audio_files = False
-    defaults = shown_defaults(TextContextOptions)
+    defaults = shown_defaults(ExtendTextContext)
 
-    def __init__(self, folder: AnyPath, options: TextContextOptions, num_workers: int = 1) -> None:
+    def __init__(self, folder: AnyPath, options: ExtendTextContext, num_workers: int = 1) -> None:
         self.folder = folder
         self.options = options
         self.num_workers = num_workers
@@ -278,8 +268,6 @@ def extend_text_context(options: ExtendTextContext) -> Report:
 
     Raises:
         UsageError: invalid options, or inputs that cannot be read.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-        TooManyRejectsError: more cuts were rejected than `max_rejects` allows; its `report` is that of the run.
 
     Examples:
         >>> import prepcli
@@ -291,4 +279,6 @@ def extend_text_context(options: ExtendTextContext) -> Report:
     engine = options.engine()
     job = TextContextJob(options.shar_dir, options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.shar_dir)
-    return run_job(job, text_context_workspace(options.shar_dir, options.work_dir), engine)
+    # Inside the state of the run that made the set, which is not changed.
+    root = work_folder(options.shar_dir, options.work_dir) / TEXT_CONTEXT_CUTS
+    return run_job(job, Workspace(options.shar_dir, root, work_dir=options.work_dir), engine)

@@ -9,9 +9,21 @@ from prepcli.interface.shared_options import WorkDir
 from prepcli.storage.paths import AnyPath
 
 
-@dataclass(frozen=True)
-class TextContextOptions:
-    """The options that shape the texts."""
+@dataclass(frozen=True, kw_only=True)
+class ExtendTextContext(JobOptions):
+    """Give the cuts of a Lhotse Shar set text contexts, which describe the voice in place of context audio.
+
+    Writes SHAR_DIR/cuts_textContext/cuts.{000000}.jsonl.gz: the same cuts in the same order, whose custom fields are
+    context_text, such as "Speaker and Emotion: | Language:en Dataset:x Speaker:y_HAPPY |", and emotion where there is
+    one. Training reads them with the target audio or codes of the set, and without context audio. No audio is read.
+
+    A cut without a speaker, or without what --suffix names, is a reject, and stays without context_text, so that the
+    cuts are still aligned with the audio.
+
+    Run the same command again to continue after an interruption.
+
+    Example: prepcli extend-text-context shar/ --suffix field:emotion
+    """
 
     suffix: Annotated[
         str | None,
@@ -29,24 +41,6 @@ class TextContextOptions:
             one_each=True,
         ),
     ] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExtendTextContext(TextContextOptions, JobOptions):
-    """Give the cuts of a Lhotse Shar set text contexts, which describe the voice in place of context audio.
-
-    Writes SHAR_DIR/cuts_textContext/cuts.{000000}.jsonl.gz: the same cuts in the same order, whose custom fields are
-    context_text, such as "Speaker and Emotion: | Language:en Dataset:x Speaker:y_HAPPY |", and emotion where there is
-    one. Training reads them with the target audio or codes of the set, and without context audio. No audio is read.
-
-    A cut without a speaker, or without what --suffix names, is a reject, and stays without context_text, so that the
-    cuts are still aligned with the audio.
-
-    Run the same command again to continue after an interruption.
-
-    Example: prepcli extend-text-context shar/ --suffix field:emotion
-    """
-
     shar_dir: Annotated[
         AnyPath,
         Option(

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.jobs.records import Records
-from prepcli.jobs.selection import PATHS
-from prepcli.manifest.record import Value
 from prepcli.planning.split import Indices
 
 _LINES_AT_ONCE = 1000
@@ -79,12 +77,6 @@ def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tupl
     return records[kept], np.unique(group_of[kept], return_inverse=True)[1]
 
 
-def _places(group_of: Indices) -> Indices:
-    """The place of each record in its group, from 0; records of a group follow each other."""
-    first = np.searchsorted(group_of, group_of)
-    return np.arange(len(group_of)) - first
-
-
 class GroupWriter:
     """Writes groups of records to the output, and counts them."""
 
@@ -97,7 +89,7 @@ class GroupWriter:
 
     def write(self, kind: str, numbers: Indices, group_of: Indices, **more: object) -> None:
         """Write the records of the groups of a kind, and add a row to the report with `more` in it."""
-        place = _places(group_of)
+        place = np.arange(len(group_of)) - np.searchsorted(group_of, group_of)  # in the group, from 0
         lines = self._lines(kind, numbers, group_of + self._count, place)
         while block := b"".join(islice(lines, _LINES_AT_ONCE)):
             self._file.write(block)
@@ -112,11 +104,7 @@ class GroupWriter:
         records = self._records
         for number, group, at in zip(numbers.tolist(), group_of.tolist(), place.tolist(), strict=True):
             record = records.record(number)
-            named = {name: record.get(name) for name in PATHS if name in record.fields}
-            changes: dict[str, Value] = {
-                name: records.audio_path(number, path) for name, path in named.items() if isinstance(path, str) and path
-            }
-            origin = records.origin(number)
+            changes, origin = records.absolute_paths(number, record), records.origin(number)
             changes |= {"duplicate_by": kind, "duplicate_group": group, "duplicate_place": at}
             changes |= {"manifest_filepath": origin.manifest, "manifest_line": origin.line}
             yield record.to_json(changes) + b"\n"

@@ -1,8 +1,7 @@
 """find-duplicates: finds records with (nearly) the same audio or the same text, and speakers of several inputs."""
 
-import glob
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -40,17 +39,10 @@ _NO_KEY = bytes(_KEY_BYTES)
 _UNIT_SIZE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class DuplicatesContents(RecordContents):
-    """The records, and for each manifest the number of its input."""
-
-    input_of: list[int]
+DuplicatesPlan = Plan[RecordUnit, RecordContents]
 
 
-DuplicatesPlan = Plan[RecordUnit, DuplicatesContents]
-
-
-class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
+class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
     """Writes one file. A unit computes the keys of its records; equal keys are found at the end."""
 
     command: ClassVar[str] = "find-duplicates"
@@ -75,21 +67,13 @@ class DuplicatesJob(RecordJob[RecordUnit, DuplicatesContents]):
         seconds = seconds_of(records.index.duration, np.arange(len(records)) if order is None else order, bounds)
         name = "records" if order is None else "audio"
         units = units_of(name, bounds.tolist(), seconds.tolist(), make=RecordUnit)
-        return records.plan(units, DuplicatesContents(records, input_of=self._input_of, order=order))
+        return records.plan(units, RecordContents(records, order=order))
 
     def settings(self, plan: DuplicatesPlan) -> dict[str, Any]:
         """The options, and which manifests belong to one input."""
         return self.own_settings() | {"inputs": self._input_of}
 
-    def missing_sample(self, plan: DuplicatesPlan) -> str | None:
-        """Check that a few audio files exist, if audio is compared."""
-        return super().missing_sample(plan) if self.reads_audio_files else None
-
-    def output_patterns(self, plan: DuplicatesPlan) -> Sequence[str]:
-        """The file of groups."""
-        return (glob.escape(self.options.out.name),)
-
-    def open_unit(self, contents: DuplicatesContents, unit: RecordUnit, writer: UnitWriter) -> "_Keys":
+    def open_unit(self, contents: RecordContents, unit: RecordUnit, writer: UnitWriter) -> "_Keys":
         """Compute the keys of a unit."""
         return _Keys(contents, contents.numbers(unit), writer, self.kinds)
 
@@ -124,7 +108,7 @@ class _Keys(RecordWriter):
     """
 
     def __init__(
-        self, contents: DuplicatesContents, numbers: Sequence[int], writer: UnitWriter, kinds: Sequence[str]
+        self, contents: RecordContents, numbers: Sequence[int], writer: UnitWriter, kinds: Sequence[str]
     ) -> None:
         self._records, self._numbers, self._writer, self._kinds = contents.records, numbers, writer, kinds
         self._keys: dict[int, bytes] = {}

@@ -4,10 +4,8 @@ A unit is a number of whole speakers. Only some utterances of each are decoded, 
 with the hours.
 """
 
-import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,18 +19,17 @@ from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
-from prepcli.jobs.embedding import EmbeddingWork
-from prepcli.jobs.model_job import Begin, ModelJob, Tick
-from prepcli.jobs.prefetch import DecodingPool, SegmentDecoder
-from prepcli.jobs.record_job import OverRecords, RecordContents, RecordUnit, each_record, units_of
+from prepcli.jobs.embedding import EmbeddingWork, SpeakerJob
+from prepcli.jobs.model_job import Begin
+from prepcli.jobs.prefetch import DecodingPool
+from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record, units_of
 from prepcli.jobs.records import Records, hash_segments
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.speakers import speaker_of
-from prepcli.models.devices import use_full_float32, use_same_algorithms
 from prepcli.models.protocols import SpeakerEncoder
-from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder, notes_on_speaker_model
+from prepcli.models.speakers import notes_on_speaker_model
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import Indices
 
@@ -40,7 +37,6 @@ UTTERANCES = 20
 """Maximum number of utterances of a speaker that are embedded."""
 MIN_SECONDS = 2.0
 """Shorter utterances are embedded only if a speaker has too few others: their embeddings differ more."""
-BATCH_SECONDS = 120.0
 _UNIT_UTTERANCES, _NUM_UNITS = 500, 16
 """Number of utterances per unit, and number of units below which units get fewer utterances."""
 _NAME = "parts/{}.voices"
@@ -68,37 +64,21 @@ class VoiceContents(RecordContents):
 VoicePlan = Plan[RecordUnit, VoiceContents]
 
 
-class SameVoiceJob(ModelJob[RecordUnit, VoiceContents, SpeakerEncoder], OverRecords[RecordUnit, VoiceContents]):
+class SameVoiceJob(SpeakerJob[VoiceContents]):
     """Writes one file. A unit computes the voices of its speakers, which are compared at the end."""
 
     command: ClassVar[str] = "find-duplicates"
     telemetry = ("between", "num_same_voice", "without_voice")
+    batch_duration = 120.0
 
     def __init__(
         self, inputs: Sequence[Sequence[str]], options: FindDuplicates, *, device: str = "cpu", num_workers: int = 1
     ) -> None:
-        """Check the options.
-
-        Args:
-            inputs: the manifests of each input.
-            options: the options, with a model.
-            device: "cpu" or "cuda:N".
-            num_workers: processes that read the manifests.
-
-        Raises:
-            UsageError: the options cannot work.
-        """
-        super().__init__(device, num_workers)
+        """`inputs`: the manifests of each input. Raises `UsageError` if the options cannot work."""
         check_manifest_name(options.out, self.command, "duplicates.jsonl")
-        self._model_name = str(options.speaker_model)
-        check_speaker_model(self._model_name)
-        self.options = options
-        self.manifests = [path for paths in inputs for path in paths]
+        manifests = [path for paths in inputs for path in paths]
+        super().__init__(manifests, options, str(options.speaker_model), device, num_workers)
         self._input_of = [number for number, paths in enumerate(inputs) for _ in paths]
-
-    @cached_property
-    def _model_identity(self) -> str:
-        return identity(self._model_name)
 
     def plan(self, workspace: Workspace) -> VoicePlan:
         """Index the manifests, draw utterances of each speaker, and put whole speakers into units."""
@@ -114,45 +94,15 @@ class SameVoiceJob(ModelJob[RecordUnit, VoiceContents, SpeakerEncoder], OverReco
         bounds, seconds = values.pop("bounds"), values.pop("seconds")
         units = units_of("speakers", bounds.tolist(), seconds.tolist(), make=RecordUnit)
         contents = VoiceContents(records, **values)
-        return records.plan(units, contents, notes=notes_on_speaker_model(self._model_name))
+        return records.plan(units, contents, notes=notes_on_speaker_model(self.speaker_model))
 
     def settings(self, plan: VoicePlan) -> dict[str, Any]:
         """The options, which manifests belong to one input, and the identity of the model."""
-        return self.own_settings() | {"inputs": self._input_of, "--speaker-model": self._model_identity}
-
-    def input_files(self, plan: VoicePlan) -> list[str]:
-        """The manifests and, if it is a file, the model."""
-        return [*self.manifests, self._model_name]
-
-    def output_patterns(self, plan: VoicePlan) -> Sequence[str]:
-        """The file of groups."""
-        return (glob.escape(self.options.out.name),)
-
-    def load_model(self) -> SpeakerEncoder:
-        """Load the speaker model."""
-        return load_speaker_encoder(self._model_name)
-
-    def set_up_device(self) -> None:
-        """Let PyTorch compute in full float32, with the same algorithms in every run."""
-        use_full_float32()
-        use_same_algorithms()
-
-    @property
-    def max_batch_samples(self) -> int:
-        """The number of samples of a batch."""
-        return int(BATCH_SECONDS * self.model.sampling_rate)
-
-    def decoder(self, contents: VoiceContents) -> SegmentDecoder:
-        """Return the decoder of the records' audio."""
-        return SegmentDecoder(contents.records, self.model.sampling_rate, self.model.min_samples)
+        return super().settings(plan) | {"inputs": self._input_of}
 
     def read_ahead(self, contents: VoiceContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
         """Read nothing ahead."""
-
-        def begin(tick: Tick) -> _Voices:
-            return _Voices(contents, unit, self.model, self.max_batch_samples)
-
-        return begin
+        return lambda tick: _Voices(contents, unit, self.model, self.max_batch_samples)
 
     def finish(self, plan: VoicePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Compare the voices, and write the records of groups."""

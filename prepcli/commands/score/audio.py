@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, cast
 
@@ -23,7 +22,7 @@ from prepcli.audio.measures import (
 from prepcli.audio.resample import resample
 from prepcli.audio.segments import Segment, decode
 from prepcli.manifest.record import Value
-from prepcli.models.silero import SAMPLING_RATE, SpeechDetector, speech_segments
+from prepcli.models.silero import SAMPLING_RATE, speech_probabilities, speech_segments
 
 
 def audio_measures(segment: Segment, groups: Sequence[str]) -> dict[str, Value]:
@@ -65,7 +64,7 @@ def _basic(samples: NDArray[Any], mono: Mono, rate: int, subtype: str) -> dict[s
 
 def _speech(mono: Mono) -> dict[str, Value]:
     """The measures of speech in samples at 16 kHz."""
-    found = speech_segments(_detector().probabilities(mono), len(mono))
+    found = speech_segments(speech_probabilities(mono), len(mono))
     share = sum(end - start for start, end in found) / len(mono)
     pauses = (later - end for (_, end), (later, _) in pairwise(found))
     return {
@@ -75,11 +74,6 @@ def _speech(mono: Mono) -> dict[str, Value]:
         "speech_segments": len(found),
         "longest_pause": _rounded(max(pauses, default=0) / SAMPLING_RATE) if found else None,
     }
-
-
-@lru_cache(maxsize=1)
-def _detector() -> SpeechDetector:
-    return SpeechDetector()
 
 
 def _rounded(value: float | None, digits: int = 6) -> float | None:

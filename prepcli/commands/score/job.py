@@ -1,6 +1,5 @@
 """score: measures the audio and the text of records, and writes the records with the results."""
 
-import glob
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,12 +23,10 @@ from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
 from prepcli.jobs.records import Records, base_directories
-from prepcli.jobs.selection import PATHS
 from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.record import Record, Value
 from prepcli.models.silero import model_file
 from prepcli.planning.split import by_seconds
-from prepcli.storage.addresses import is_absolute
 from prepcli.storage.containers import Catalogue
 
 _UNIT_SECONDS, _UNIT_RECORDS = 3600.0, 250
@@ -74,14 +71,6 @@ class ScoreJob(RecordJob[RecordUnit, RecordContents]):
             seconds = np.add.reduceat(duration, bounds[:-1])
             units = units_of("records", bounds.tolist(), seconds.tolist(), make=RecordUnit)
         return records.plan(units, RecordContents(records))
-
-    def missing_sample(self, plan: ScorePlan) -> str | None:
-        """Check that a few audio files exist, if audio is read."""
-        return super().missing_sample(plan) if self.reads_audio_files else None
-
-    def output_patterns(self, plan: ScorePlan) -> Sequence[str]:
-        """The manifest."""
-        return (glob.escape(self.options.out.name),)
 
     def own_settings(self) -> dict[str, Any]:
         """The options, the audio folders, and whether the paths of the output are absolute."""
@@ -134,18 +123,9 @@ class _Scored(RecordWriter):
         if "text" in groups:
             changes |= language_of(text)
         if not self._job.paths_stay:
-            changes |= self._absolute(number, record)
+            changes |= self._records.absolute_paths(number, record)
         self._lines.append(record.to_json(changes))
         return seconds
-
-    def _absolute(self, number: int, record: Record) -> dict[str, Value]:
-        """The relative paths of a record, which start from another folder than that of the output."""
-        named = {name: record.get(name) for name in PATHS if name in record.fields}
-        return {
-            name: self._records.audio_path(number, path)
-            for name, path in named.items()
-            if isinstance(path, str) and path and not is_absolute(path)
-        }
 
     def close(self) -> None:
         """Write the lines."""

@@ -14,7 +14,6 @@ from prepcli.commands.extend_codec_codes import encoding
 from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows, move_rows
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
-from prepcli.commands.extend_context_audio.job import ContextJob
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
@@ -247,14 +246,12 @@ def test_audio_is_resampled_in_full_float32(monkeypatch: pytest.MonkeyPatch) -> 
     assert seen == [(False, "highest")] * 3
 
 
-def test_both_commands_ask_for_the_same_algorithms_in_every_run() -> None:
+def test_jobs_with_a_model_ask_for_the_same_algorithms_in_every_run() -> None:
     """The flags that a GPU's convolutions obey."""
     before = torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic
-    jobs = (CodesJob.set_up_device, ContextJob.set_up_device)
     try:
-        for set_up in jobs:
-            torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = True, False
-            set_up(None)  # type: ignore[arg-type]
-            assert (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic) == (False, True)
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = True, False
+        devices.use_same_algorithms()
+        assert (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic) == (False, True)
     finally:
         torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = before

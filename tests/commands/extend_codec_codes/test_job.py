@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -326,7 +327,8 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
     codes = []
     for on_gpu in (False, True):
         codec = ToyCodec()
-        encoder = UnitEncoder(shards, indices, codec, OPTIONS, out, on_gpu=on_gpu)
+        job: Any = SimpleNamespace(model=codec, options=OPTIONS, is_on_gpu=on_gpu, mixes_lengths=False)
+        encoder = UnitEncoder(shards, indices, job, out)
         decoder = UsedSegmentDecoder(None if on_gpu else codec.sampling_rate)
         feed = (
             decode_batch(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prepcli.commands.extend_context_audio.bundle import Copies, Segments
+from prepcli.commands.extend_context_audio.bundle import Segments, copies_of
 
 
 def brute_force(segments: Segments, candidates: list[int]) -> set[tuple[int, int]]:
@@ -27,11 +27,9 @@ def test_random_segments(num_files: int) -> None:
     start = np.asarray(rng.integers(0, 30, 300) * 0.01, np.float64)
     segments = Segments(files, start, start + np.asarray(1 + rng.integers(0, 6, 300) * 0.01, np.float64))
     candidates = np.flatnonzero(rng.random(300) < 0.6)
-    copies = Copies(segments, candidates)
-    found = []
-    for at in range(0, 300, 70):
-        rows, positions = copies.pairs(at, min(at + 70, 300))
-        found += list(zip((rows + at).tolist(), positions.tolist(), strict=True))
+    rows, positions = copies_of(segments, candidates)
+    assert (np.diff(rows) >= 0).all()
+    found = list(zip(rows.tolist(), positions.tolist(), strict=True))
     expected = brute_force(segments, candidates.tolist())
     assert len(found) == len(expected)
     assert set(found) == expected
@@ -50,5 +48,5 @@ def test_random_segments(num_files: int) -> None:
 )
 def test_the_rounding_of_manifests(first: tuple[float, float], second: tuple[float, float], same: bool) -> None:
     start, end = (np.array(pair) for pair in zip(first, second, strict=True))
-    rows, positions = Copies(Segments(np.ones(2, np.uint64), start, end), np.array([1])).pairs(0, 2)
+    rows, positions = copies_of(Segments(np.ones(2, np.uint64), start, end), np.array([1]))
     assert list(zip(rows.tolist(), positions.tolist(), strict=True)) == ([(0, 0), (1, 0)] if same else [(1, 0)])

@@ -84,7 +84,7 @@ def test_no_model_is_loaded_if_there_is_nothing_to_embed(
     out = tmp_path / "out"
     extend(manifest, out, *AUDIO, "--context-min-ssim", 0.1)
     before = tree(out)
-    monkeypatch.setattr(f"{PACKAGE}.job.load_speaker_encoder", lambda name: pytest.fail("it was loaded"))
+    monkeypatch.setattr("prepcli.jobs.embedding.load_speaker_encoder", lambda name: pytest.fail("it was loaded"))
     done = extend(manifest, out, *AUDIO, "--context-min-ssim", -1, "--overwrite", "--json")
     assert done.json["details"]["embeddings_reused"] == f"{COUNT} of {COUNT}"
     extend(manifest, tmp_path / "other", *AUDIO, "--context-min-ssim", 0.1, "--reuse-embeddings", out)

@@ -44,6 +44,11 @@ def reference(
     return chosen
 
 
+def whole_files(numbers: NDArray[np.uint64]) -> Segments:
+    """The segments are equal if the files are."""
+    return Segments(numbers, np.zeros(len(numbers)), np.zeros(len(numbers)))
+
+
 def check(
     embeddings: NDArray[np.float32],
     is_candidate: NDArray[np.bool_] | None = None,
@@ -52,7 +57,7 @@ def check(
     count = len(embeddings)
     candidates = np.ones(count, bool) if is_candidate is None else is_candidate
     numbers = np.arange(count, dtype=np.uint64) if segments is None else segments
-    chosen = select_contexts(torch.from_numpy(embeddings), candidates, Segments.whole(numbers))
+    chosen = select_contexts(torch.from_numpy(embeddings), candidates, whole_files(numbers))
     wanted = reference(embeddings, candidates, numbers)
     assert chosen.best.tolist() == [best for best, _ in wanted]
     np.testing.assert_allclose(chosen.similarity, [value for _, value in wanted], atol=1e-12)
@@ -111,7 +116,7 @@ def test_rows_without_an_embedding() -> None:
     rows[3] = np.nan
     is_candidate = np.ones(30, bool)
     is_candidate[3] = False
-    chosen = select_contexts(torch.from_numpy(rows), is_candidate, Segments.whole(np.arange(30, dtype=np.uint64)))
+    chosen = select_contexts(torch.from_numpy(rows), is_candidate, whole_files(np.arange(30, dtype=np.uint64)))
     others = np.delete(np.arange(30), 3)
     wanted = reference(rows[others], is_candidate[others], others.astype(np.uint64))
     assert chosen.best[others].tolist() == [others[best] for best, _ in wanted]
@@ -130,6 +135,6 @@ def test_memory_stays_small() -> None:
     """A matrix of all pairs would take 1.6 GB."""
     rows = torch.from_numpy(unit_rows(20_000, 16))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    chosen = select_contexts(rows, np.ones(20_000, bool), Segments.whole(np.arange(20_000, dtype=np.uint64)))
+    chosen = select_contexts(rows, np.ones(20_000, bool), whole_files(np.arange(20_000, dtype=np.uint64)))
     assert (chosen.best >= 0).all()
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < 300

@@ -8,6 +8,7 @@ import soundfile
 
 from prepcli.commands.find_duplicates import same_voice
 from prepcli.commands.find_duplicates.same_voice import similar_pairs
+from prepcli.jobs import embedding
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
 from tests.support.running import Outcome, prepcli
 from tests.support.tools import need_package
@@ -145,7 +146,7 @@ def test_with_resemblyzer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     need_package("resemblyzer")
     from prepcli.models import speakers
 
-    monkeypatch.setattr(same_voice, "load_speaker_encoder", speakers.load_speaker_encoder)
+    monkeypatch.setattr(embedding, "load_speaker_encoder", speakers.load_speaker_encoder)
     records = [record for record in corpus() if record["speaker"] in (*TWO_NAMES, "s04", "s08")]
     for number, record in enumerate(records):
         if record["speaker"] in TWO_NAMES and number % 2:

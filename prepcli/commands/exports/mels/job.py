@@ -32,7 +32,7 @@ from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
 from prepcli.jobs.record_job import RecordUnit, RecordWriter, each_record, open_run
 from prepcli.jobs.records import stem_of
 from prepcli.manifest.record import Record
-from prepcli.models.devices import to_device, use_full_float32
+from prepcli.models.devices import to_device
 from prepcli.models.ranks import run_on_devices
 from prepcli.models.running import ModelRunner, Result
 
@@ -358,10 +358,6 @@ class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], MelsJob
     def load_model(self) -> MelSpectrogram:
         """The object that computes mels."""
         return self.spectrogram
-
-    def set_up_device(self) -> None:
-        """Let PyTorch compute in full float32."""
-        use_full_float32()
 
     @property
     def max_batch_samples(self) -> int:
