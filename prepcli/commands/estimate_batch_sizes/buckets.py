@@ -3,7 +3,6 @@
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,6 @@ Bound = float | tuple[float, int]
 
 DEFAULT_BOUNDS: tuple[Bound, ...] = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 """The default bounds in seconds, those of NeMo's OOMptimizer."""
-
-
-@dataclass(frozen=True)
-class Lists:
-    """The options for a training config: a batch size for each bin."""
-
-    bins: list[Bound]
-    sizes: list[int]
 
 
 def given_bounds(buckets: str | None, buckets_from: Path | None) -> list[Bound]:
@@ -129,34 +120,24 @@ def shown(bound: Bound) -> str:
     return f"[{bound[0]},{bound[1]}]" if isinstance(bound, tuple) else str(bound)
 
 
-def final_lists(bounds: Sequence[Bound], sizes: Sequence[int]) -> Lists:
-    """The lists for a training config, without buckets that fit no example; equal 1-D neighbours are merged as in NeMo.
+def final_bins(bounds: Sequence[Bound], sizes: Sequence[int]) -> list[tuple[Bound, int]]:
+    """The bins for a training config and their batch sizes, without those that fit no example (`sizes` has 0).
 
-    Args:
-        bounds: bounds of the buckets, ascending.
-        sizes: batch size of each bucket, 0 if no example fits.
+    1-D neighbours with one batch size are merged as in NeMo.
     """
-    lists = Lists([], [])
+    found: list[tuple[Bound, int]] = []
     for bound, size in zip(bounds, sizes, strict=True):
-        if not size:
-            continue
-        if lists.sizes and lists.sizes[-1] == size and not isinstance(bound, tuple):
-            lists.bins[-1] = bound
-        else:
-            lists.bins.append(bound)
-            lists.sizes.append(size)
-    return lists
+        if size and found and found[-1][1] == size and not isinstance(bound, tuple):
+            found[-1] = bound, size
+        elif size:
+            found.append((bound, size))
+    return found
 
 
 def searched_bounds(found: list[Bound], result: list[Bound], searched: list[Bound]) -> list[Bound]:
-    """The bounds to search: those of the earlier search if the config already has its result.
+    """The bounds to search: those `found` in the config, or those of the earlier search if they are its result.
 
     Without this, a repeated search would use the merged bins, and give another result.
-
-    Args:
-        found: bounds in the config.
-        result: the bins from the earlier search: merged, and without buckets that fit no example.
-        searched: the bounds of the earlier search.
     """
     is_result = found == result or (found[:-1] == result and found[-1] == searched[-1])
     return searched if is_result else found

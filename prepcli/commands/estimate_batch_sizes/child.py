@@ -36,14 +36,10 @@ class _NoAnswerError(Exception):
 
 
 class Child:
-    """Makes steps in another process.
+    """Makes steps in another process, whose output goes to `log`.
 
-    Args:
-        kind: makes an object with the interface of `ModelTrainer` from `options` and `device`.
-        options: options of the command.
-        device: "cpu" or "cuda:N".
-        log: file for the output of the process.
-        accept: called with the `Hello` of each new process; raises an error to refuse the process.
+    `kind` makes an object with the interface of `ModelTrainer` from `options` and `device` ("cpu" or "cuda:N").
+    `accept` is called with the `Hello` of each new process, and raises an error to refuse the process.
     """
 
     def __init__(

@@ -78,10 +78,8 @@ BatchSizesPlan = Plan[Bucket, list[Bound]]
 class BatchSizesJob(Job[Bucket, list[Bound]]):
     """Finds the batch size of each bucket.
 
-    Args:
-        options: options of the command.
-        child: the process that makes all steps of the command, so that NeMo is imported once; it is replaced only if it
-            has died.
+    The process `child` makes all steps of the command, so that NeMo is imported once; it is replaced only if it has
+    died.
     """
 
     command: ClassVar[str] = "estimate-batch-sizes"
@@ -246,11 +244,6 @@ def _known(workspace: Workspace, unit: str) -> Found:
 
 def make_child(options: EstimateBatchSizes, rank: Rank, workspace: Workspace) -> Child:
     """The process that makes steps; it starts when it is first needed.
-
-    Args:
-        options: options of the command.
-        rank: this rank; its number on the machine selects its GPU.
-        workspace: workspace of the run.
 
     Raises:
         UsageError: two ranks would use the same GPU.

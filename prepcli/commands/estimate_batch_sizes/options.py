@@ -197,13 +197,9 @@ class EstimateBatchSizes(JobOptions):
             )
         if self.gpu_memory is not None:
             parse_memory(self.gpu_memory)
-        self._check_files()
-
-    def _check_files(self) -> None:
         if self.write_config is not None:
-            from prepcli.manifest.loader_config import check_kind_of_file, check_loader_config
+            from prepcli.manifest.loader_config import check_loader_config
 
-            check_kind_of_file(self.write_config)
             check_loader_config(self.write_config)
         if self.plot is not None:
             from prepcli.interface.plotting import check_plot

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.commands.estimate_batch_sizes.buckets import Bound, Lists, duration_of, final_lists, shown, tokens_of
+from prepcli.commands.estimate_batch_sizes.buckets import Bound, duration_of, final_bins, shown, tokens_of
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Outcome, peak_of
 from prepcli.errors import option
@@ -32,19 +32,13 @@ def make_result(
 ) -> dict[str, Any]:
     """The result as JSON values.
 
-    Args:
-        bounds: bounds of the buckets.
-        found: the steps and the batch size of each bucket.
-        nemo_steps: number of steps that NeMo's script would make.
-        hello: the device and the model.
-        longest: the longest duration in seconds that fits; None if all durations fit.
-        options: options of the command.
-        durations: durations in seconds of the data that the training config names; None if it names none.
+    `nemo_steps`: number of steps that NeMo's script would make. `longest`: the longest duration in seconds that fits
+    (None: all fit). `durations`: seconds of the data that the training config names (None: it names none).
     """
     sizes = [one.size for one in found]
-    lists = final_lists(bounds, sizes)
+    bins = final_bins(bounds, sizes)
     outcomes = Counter(step.outcome for one in found for step in one.steps)
-    notes = [*_unfit(bounds, sizes, longest), *_odd(outcomes), *_large(lists, durations)]
+    notes = [*_unfit(bounds, sizes, longest), *_odd(outcomes), *_large(bins, durations)]
     if options.buckets is None and options.buckets_from is None:
         notes.append(
             "the buckets are NeMo's default ones; estimate-bins chooses those of your data "
@@ -57,10 +51,10 @@ def make_result(
             "measure on the GPU before a long training"
         )
     return {
-        "bucket_duration_bins": [list(one) if isinstance(one, tuple) else one for one in lists.bins],
-        "bucket_batch_size": lists.sizes,
-        "max_duration": duration_of(lists.bins[-1]) if lists.bins else None,
-        "max_tps": _max_tps(lists, options.ratio),
+        "bucket_duration_bins": [list(bound) if isinstance(bound, tuple) else bound for bound, _ in bins],
+        "bucket_batch_size": [size for _, size in bins],
+        "max_duration": duration_of(bins[-1][0]) if bins else None,
+        "max_tps": _max_tps(bins[-1][0], options.ratio) if bins else None,
         "device": hello.device,
         "model": hello.model,
         "memory": hello.memory,
@@ -74,12 +68,10 @@ def make_result(
     }
 
 
-def _max_tps(lists: Lists, ratio: float) -> float | None:
+def _max_tps(longest: Bound, ratio: float) -> float:
     """Output tokens per second of audio in the batches that were tried, for the longest bucket, as in NeMo."""
-    if not lists.bins:
-        return None
-    tokens = tokens_of(lists.bins[-1])
-    return ratio if tokens is None else tokens / duration_of(lists.bins[-1])
+    tokens = tokens_of(longest)
+    return ratio if tokens is None else tokens / duration_of(longest)
 
 
 def _row(bound: Bound, found: Found) -> dict[str, Any]:
@@ -115,28 +107,27 @@ def _unfit(bounds: Sequence[Bound], sizes: Sequence[int], longest: float | None)
     return [note]
 
 
-def _large(lists: Lists, durations: Floats | None) -> list[str]:
+def _large(bins: Sequence[tuple[Bound, int]], durations: Floats | None) -> list[str]:
     """Notes on batch sizes that no batch reaches: the data, or the buffer of NeMo's sampler, have fewer examples."""
     notes = []
     if durations is not None:
-        edges = sorted({duration_of(bound) for bound in lists.bins})
-        counts = np.bincount(np.searchsorted(edges, durations), minlength=len(edges) + 1)
-        records = [int(counts[edges.index(duration_of(bound))]) for bound in lists.bins]
-        above = [number for number, size in enumerate(lists.sizes) if size > records[number]]
+        edges = sorted({duration_of(bound) for bound, _ in bins})
+        counts = np.bincount(np.searchsorted(edges, durations), minlength=len(edges) + 1).tolist()
+        records = [counts[edges.index(duration_of(bound))] for bound, _ in bins]
+        above = [
+            f"{size:,} for {count:,} records up to {shown(bound)}"
+            for (bound, size), count in zip(bins, records, strict=True)
+            if size > count
+        ]
         if above:
-            shown_ones = "; ".join(
-                f"{lists.sizes[number]:,} for {records[number]:,} records up to {shown(lists.bins[number])}"
-                for number in above[:_SHOWN]
-            )
+            some = "; ".join([*above[:_SHOWN], *["..."] * (len(above) > _SHOWN)])
             notes.append(
-                f"{len(above)} of {len(lists.sizes)} batch sizes are larger than the bucket's number of records "
-                f"({shown_ones}{'; ...' if len(above) > _SHOWN else ''}): memory is not the limit of this data set, so "
-                "choose smaller ones for the training"
+                f"{len(above)} of {len(bins)} batch sizes are larger than the bucket's number of records ({some}): "
+                "memory is not the limit of this data set, so choose smaller ones for the training"
             )
-    buffered = [size for size in lists.sizes if size > BUFFER_SIZE]
-    if buffered:
+    if num_buffered := sum(size > BUFFER_SIZE for _, size in bins):
         notes.append(
-            f"{len(buffered)} of {len(lists.sizes)} batch sizes are above {BUFFER_SIZE:,}, the examples that NeMo's "
+            f"{num_buffered} of {len(bins)} batch sizes are above {BUFFER_SIZE:,}, the examples that NeMo's "
             "sampler holds (bucket_buffer_size), so that such a batch is never full"
         )
     return notes

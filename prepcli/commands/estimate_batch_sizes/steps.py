@@ -24,12 +24,7 @@ COUNTED_SIZES = (2, 3)
 
 
 class ModelTrainer:
-    """A model, its optimizer and its synthetic batches.
-
-    Args:
-        options: options of the command.
-        device: "cpu" or "cuda:N".
-    """
+    """A model, its optimizer and its synthetic batches, on "cpu" or "cuda:N"."""
 
     def __init__(self, options: EstimateBatchSizes, device: str) -> None:
         import torch

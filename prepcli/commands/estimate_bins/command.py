@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.commands.estimate_bins.durations import BinsReport
-from prepcli.commands.estimate_bins.durations import estimate_bins as bins_of_durations
+from prepcli.commands.estimate_bins.durations import BinsReport, bins_of_durations
 from prepcli.commands.estimate_bins.options import EstimateBins, EstimateBins2d, EstimateTokenBins
 from prepcli.commands.estimate_bins.text import BinsText
-from prepcli.commands.estimate_bins.tokens import TokenBinsReport
-from prepcli.commands.estimate_bins.tokens import estimate_token_bins as bins_of_tokens
-from prepcli.commands.estimate_bins.two_d import Bins2dReport
-from prepcli.commands.estimate_bins.two_d import estimate_bins_2d as bins_in_two_dimensions
+from prepcli.commands.estimate_bins.tokens import TokenBinsReport, bins_of_tokens
+from prepcli.commands.estimate_bins.two_d import Bins2dReport, bins_in_two_dimensions
 from prepcli.errors import RejectReason, TooManyRejectsError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.plotting import new_figure, save_figure
@@ -42,7 +39,7 @@ def estimate_bins(options: EstimateBins) -> BinsReport:
         6.52
     """
     options.check(options.data, lambda: data_of(options.data, "leave out"))
-    report = bins_of_durations(options.data, options)
+    report = bins_of_durations(options)
     if options.plot is not None:
         plot_bins(report, options.plot)
     config: dict[str, Any] = {
@@ -75,7 +72,7 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
         (48, 6)
     """
     options.check(options.data, lambda: data_of(options.data, "leave out"), options.tokenizer)
-    report = bins_in_two_dimensions(options.data, options.spec(), options)
+    report = bins_in_two_dimensions(options)
     if options.plot is not None:
         plot_bins_2d(report, options.plot)
     config: dict[str, Any] = {
@@ -110,7 +107,7 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
         48
     """
     options.check(options.data, lambda: resolve_input(options.data, "read"), options.tokenizer)
-    report = bins_of_tokens(options.data, options.spec(), options)
+    report = bins_of_tokens(options)
     if options.plot is not None:
         plot_token_bins(report, options.plot)
     bins = [list(one) if isinstance(one, tuple) else one for one in report.bucket_duration_bins]

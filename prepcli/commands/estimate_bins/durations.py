@@ -2,18 +2,20 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from prepcli.audio.seconds import seconds_of
-from prepcli.commands.estimate_bins.options import BinsOptions, lower_limit, upper_limit, with_keys_of
+from prepcli.commands.estimate_bins.options import EstimateBins, EstimateBins2d, lower_limit, upper_limit, with_keys_of
 from prepcli.commands.estimate_bins.padding import evenly, padding
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.reports import brief, percentiles
 from prepcli.jobs.inputs.data import data_of
+from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import notes_on_input
 from prepcli.manifest.seconds import notes_on_limit, notes_on_seconds, typical_seconds
@@ -27,7 +29,7 @@ OTHER_NUM_BUCKETS = (5, 10, 20, 30, 50, 100)
 
 
 @dataclass
-class Bucket:
+class DurationBucket:
     """The examples longer than `above` and not longer than `up_to`; seconds."""
 
     above: float
@@ -51,7 +53,7 @@ class BinsReport(BinsText):
     num_rejected: int
     first_rejected: str | None
     percentiles: dict[str, float]
-    buckets: list[Bucket]
+    buckets: list[DurationBucket]
     batch_duration: float
     padding: float
     padding_without_buckets: float
@@ -90,14 +92,9 @@ class BinsReport(BinsText):
         return plain_list(self.bucket_duration_bins)
 
 
-def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
-    """Estimate the bins of the data that `spec` names (see `prepcli.jobs.inputs.data.data_of`).
-
-    Raises `UsageError` if inputs cannot be read, or have fewer examples than buckets, and `IncompleteError` if a worker
-    process dies. Lines that cannot be used are counted.
-    """
-    options = options or BinsOptions()
-    data = data_of(spec, "leave out")
+def bins_of_durations(options: EstimateBins) -> BinsReport:
+    """Estimate the bins; raises as `prepcli.estimate_bins`, but for lines that cannot be used, which are counted."""
+    data = data_of(options.data, "leave out")
     options = with_keys_of(options, data)
     check_limits(options.min_duration, options.max_duration)
     keeping = None
@@ -105,19 +102,11 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
         from prepcli.commands.filter.keeping import Keeping  # with the whole of the engine
 
         keeping = Keeping(options.keep)
-    found = read_input(
-        data,
-        num_workers=options.num_workers or available_processors(),
-        min_duration=lower_limit(options.min_duration),
-        max_duration=upper_limit(options.max_duration),
-        num_examples=options.num_examples,
-        seconds_of=seconds_of,
-        selection=keeping,
-    )
+    found = read_within(data, options, selection=keeping)
     if keeping is not None:
         tell(f"note: {keeping.note()}")
     if not len(found.seconds):
-        raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
+        raise UsageError(f"{options.data} holds no example that can be used{explain_empty(found)}")
     durations = np.sort(found.seconds)
     typical = typical_seconds(durations)
     bins = [round(edge, 5) for edge in duration_bins(durations, options.num_buckets)]
@@ -158,14 +147,23 @@ def estimate_bins(spec: str, options: BinsOptions | None = None) -> BinsReport:
     )
 
 
+def read_within(data: DataSet | Mix, options: EstimateBins | EstimateBins2d, **more: Any) -> Durations:
+    """Read the examples within the limits of the options; `more` are further arguments of `read_input`."""
+    return read_input(
+        data,
+        num_workers=options.num_workers or available_processors(),
+        min_duration=lower_limit(options.min_duration),
+        max_duration=upper_limit(options.max_duration),
+        num_examples=options.num_examples,
+        seconds_of=seconds_of,
+        **more,
+    )
+
+
 def notes_on_fewer_buckets(asked: int, found: int, num_empty: int, unit: str) -> list[str]:
     """Why there are fewer buckets than requested; no note if all requested buckets exist and have examples.
 
-    Args:
-        asked: the requested number of buckets.
-        found: the number of buckets that the bins make.
-        num_empty: number of buckets without an example.
-        unit: unit of the lengths, in the plural.
+    The bins make `found` buckets, `num_empty` of them without an example; `unit` of the lengths is in the plural.
     """
     if found == asked and not num_empty:
         return []
@@ -177,11 +175,11 @@ def notes_on_fewer_buckets(asked: int, found: int, num_empty: int, unit: str) ->
     ]
 
 
-def _buckets(durations: Floats, bins: list[float]) -> list[Bucket]:
+def _buckets(durations: Floats, bins: list[float]) -> list[DurationBucket]:
     edges = [0, *np.searchsorted(durations, bins, side="right").tolist(), len(durations)]
     bounds = [0.0, *bins, float(durations[-1])]
     return [
-        Bucket(above, up_to, end - start, float(durations[start:end].sum()) / 3600)
+        DurationBucket(above, up_to, end - start, float(durations[start:end].sum()) / 3600)
         for above, up_to, start, end in zip(bounds, bounds[1:], edges, edges[1:], strict=False)
     ]
 

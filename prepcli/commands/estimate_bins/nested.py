@@ -61,7 +61,8 @@ def nested_bins(
     )
     last = rounded(sizes[-1]) if largest is None else sizes.dtype.type(largest)
     edges = [*(rounded(sizes[place]) for place in places), last]
-    found = NestedBins([], [], 0)
+    pairs: list[tuple[float, int]] = []
+    max_ratio: list[float] = []
     start, num_merged, num_outliers = 0, 0, 0
     for i, end in enumerate([*places, len(sizes)]):
         num_merged += 1
@@ -71,11 +72,11 @@ def nested_bins(
             sizes[start:end], tokens[start:end], sub_buckets * num_merged, outlier_threshold
         )
         edge = float(edges[i]) if decimals is None else round(float(edges[i]), decimals)
-        found.pairs.extend((edge, tokens_up_to) for tokens_up_to in ends)
-        found.max_ratio.extend([ratio] * len(ends))
+        pairs += [(edge, tokens_up_to) for tokens_up_to in ends]
+        max_ratio += [ratio] * len(ends)
         num_outliers += num_left_out
         start, num_merged = end, 0
-    return NestedBins(found.pairs, found.max_ratio, num_outliers)
+    return NestedBins(pairs, max_ratio, num_outliers)
 
 
 def _token_bins(
@@ -116,11 +117,7 @@ def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]
 def notes_on_pairs(pairs: list[tuple[float, int]], asked: int, sub_buckets: int, num_empty: int) -> list[str]:
     """Why there are fewer or other buckets than requested; no note if all of them exist and have examples.
 
-    Args:
-        pairs: see `NestedBins`.
-        asked: the requested number of buckets by size.
-        sub_buckets: the number of buckets by tokens in each of them.
-        num_empty: number of pairs without an example.
+    `asked` buckets by size were requested, each with `sub_buckets` by tokens; `num_empty` pairs have no example.
     """
     num_sizes = len({size for size, _ in pairs})
     notes = []

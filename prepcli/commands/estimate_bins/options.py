@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prepcli.manifest.datasets import DataSet, Mix
     from prepcli.tokenizers.counting import TokenizerSpec
 
-Options = TypeVar("Options", "BinsOptions", "Bins2dOptions", "TokenBinsOptions")
+Options = TypeVar("Options", "EstimateBins", "EstimateBins2d", "EstimateTokenBins")
 
 AudioInput = Annotated[
     str,
@@ -128,10 +128,7 @@ class OutputOptions:
     def check(self, spec: str, data: "Callable[[], DataSet | Mix]", tokenizers: Sequence[str] = ()) -> None:
         """Check, before the work, everything that would make it fail at its end.
 
-        Args:
-            spec: the input data, as the user names it.
-            data: returns the input data; called only if an output file already exists.
-            tokenizers: files that no output may replace.
+        `data` returns the input data that `spec` names, and is called only if an output file already exists.
 
         Raises:
             UsageError: an invalid number of rejects, a plot or a config that cannot be written, or an output file that
@@ -172,9 +169,15 @@ class OutputOptions:
         return Budget(self.max_rejects)
 
 
-@dataclass(frozen=True)
-class BinsOptions:
-    """The options that select the bins and the examples; durations in seconds, both limits included."""
+@dataclass(frozen=True, kw_only=True)
+class EstimateBins(OutputOptions):
+    """Estimate duration bins for bucketed training, and the share of padding in batches.
+
+    The bins, and the lines to paste into a training config, are identical to those of lhotse and NeMo. Input weights
+    only matter with -n: they decide which examples are used.
+
+    Example: prepcli estimate-bins train.json -b 30 -u 40 --plot bins.png
+    """
 
     num_buckets: Annotated[int, Option("Number of buckets.", names=("--buckets", "-b"), minimum=2)] = 30
     num_examples: NumExamples = -1
@@ -191,26 +194,20 @@ class BinsOptions:
             one_each=True,
         ),
     ] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class EstimateBins(BinsOptions, OutputOptions):
-    """Estimate duration bins for bucketed training, and the share of padding in batches.
-
-    The bins, and the lines to paste into a training config, are identical to those of lhotse and NeMo. Input weights
-    only matter with -n: they decide which examples are used.
-
-    Example: prepcli estimate-bins train.json -b 30 -u 40 --plot bins.png
-    """
-
     data: AudioInput
     text_field: Annotated[str, _IGNORED] = "text"
     lang_field: Annotated[str, _IGNORED] = "lang"
 
 
-@dataclass(frozen=True)
-class Bins2dOptions:
-    """The options that select the bins and the examples; durations in seconds, both limits included."""
+@dataclass(frozen=True, kw_only=True)
+class EstimateBins2d(TokenizerOptions, OutputOptions):
+    """Estimate bins by duration and number of tokens, for two-dimensional bucketing.
+
+    The bins, and the lines to paste into a training config, are identical to those of NeMo's script. max_tps is only
+    needed if the data contain long transcripts for little audio.
+
+    Example: prepcli estimate-bins-2d train.json -t tokenizer.model -b 30 -s 5 -u 40 --plot bins.png
+    """
 
     num_buckets: Annotated[int, Option("Number of duration buckets.", names=("--buckets", "-b"), minimum=1)] = 30
     sub_buckets: Annotated[
@@ -235,28 +232,18 @@ class Bins2dOptions:
     batch_duration: BatchDuration = 360.0
     num_workers: NumWorkers = None
     progress: Progress = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class EstimateBins2d(Bins2dOptions, TokenizerOptions, OutputOptions):
-    """Estimate bins by duration and number of tokens, for two-dimensional bucketing.
-
-    The bins, and the lines to paste into a training config, are identical to those of NeMo's script. max_tps is only
-    needed if the data contain long transcripts for little audio.
-
-    Example: prepcli estimate-bins-2d train.json -t tokenizer.model -b 30 -s 5 -u 40 --plot bins.png
-    """
-
     data: AudioInput
 
 
-@dataclass(frozen=True)
-class TokenBinsOptions:
-    """The options that select the bins and the examples; lengths in tokens, limits included.
+@dataclass(frozen=True, kw_only=True)
+class EstimateTokenBins(TokenizerOptions, OutputOptions):
+    """Estimate bins by number of tokens, for bucketed training on texts, conversations and audio.
 
-    Without `sub_buckets`, an example has one length: that of input and output together or, with
-    `measure_total_length=False`, that of the input. With `sub_buckets`, `measure_total_length` determines the length
-    that the limits apply to.
+    With --prompt-format, lengths are measured as NeMo's samplers do. Without it, the last turn of an example is its
+    output (the target of a pair, the whole of a plain text), and everything before is its input. Audio counts as one
+    token per --token-equivalent-duration, its transcript is output.
+
+    Example: prepcli estimate-token-bins input_cfg.yaml -t tokenizer.model -b 30 -s 5
     """
 
     num_buckets: Annotated[int, Option("Number of length buckets.", names=("--buckets", "-b"), minimum=2)] = 30
@@ -309,19 +296,6 @@ class TokenBinsOptions:
     batch_tokens: Annotated[float, Option("Tokens per batch, to compute the share of padding.", above=0)] = 16_000
     num_workers: NumWorkers = None
     progress: Progress = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class EstimateTokenBins(TokenBinsOptions, TokenizerOptions, OutputOptions):
-    """Estimate bins by number of tokens, for bucketed training on texts, conversations and audio.
-
-    With --prompt-format, lengths are measured as NeMo's samplers do. Without it, the last turn of an example is its
-    output (the target of a pair, the whole of a plain text), and everything before is its input. Audio counts as one
-    token per --token-equivalent-duration, its transcript is output.
-
-    Example: prepcli estimate-token-bins input_cfg.yaml -t tokenizer.model -b 30 -s 5
-    """
-
     data: Annotated[
         str,
         Option(

@@ -14,7 +14,7 @@ from prepcli.audio.seconds import seconds_of
 from prepcli.commands.estimate_bins.durations import notes_on_fewer_buckets
 from prepcli.commands.estimate_bins.nested import nested_bins, notes_on_pairs, place
 from prepcli.commands.estimate_bins.options import (
-    TokenBinsOptions,
+    EstimateTokenBins,
     lower_limit,
     upper_limit,
     with_keys_of,
@@ -92,6 +92,8 @@ class FileLengths:
     num_skipped: int = 0
     num_rejected: int = 0
     first_rejected: str | None = None
+    num_discarded: int = 0
+    """Number of examples that filters leave out."""
 
 
 def count_file(task: FileTask) -> FileLengths:
@@ -263,12 +265,6 @@ def _shares(paddings: list[float]) -> str:
     )
 
 
-@dataclass
-class _Read:
-    lengths: FileLengths
-    num_discarded: int
-
-
 class _Measure(NamedTuple):
     """Whether a length is the sum of input and output, and the seconds of audio that count as one token."""
 
@@ -276,18 +272,16 @@ class _Measure(NamedTuple):
     seconds: float
 
 
-def estimate_token_bins(
-    input_cfg: str, tokenizer: TokenizerSpec, options: TokenBinsOptions | None = None
-) -> TokenBinsReport:
-    """Estimate the bins of the texts and the audio that `input_cfg` names (see `resolve_input`).
+def bins_of_tokens(options: EstimateTokenBins) -> TokenBinsReport:
+    """Estimate the bins; raises as `prepcli.estimate_token_bins`, but for lines that cannot be used: they are counted.
 
-    Raises `UsageError` if inputs or tokenizers cannot be read, if endless data come without a number of examples, and
-    if there is no example; `IncompleteError` if a worker process dies. Lines that cannot be used are counted.
+    Without `sub_buckets`, an example has one length: that of input and output together or, with
+    `measure_total_length=False`, that of the input. With `sub_buckets`, `measure_total_length` determines the length
+    that the limits apply to.
     """
-    data = resolve_input(input_cfg, "read")
-    options = with_keys_of(options or TokenBinsOptions(), data)
+    tokenizer, data = options.spec(), resolve_input(options.data, "read")
+    options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)
     measure = _measure(options)
-    tokenizer = with_prompt_of(tokenizer, data)
     check_finite(data, options.num_examples)
     if tokenizer.prompt_format is not None:
         from prepcli.models.prompts import load_prompt
@@ -296,25 +290,24 @@ def estimate_token_bins(
     else:
         load_tokenizers(tokenizer)
     found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options, measure))
-    lengths = found.lengths
-    if not len(lengths.inputs):
-        first = f"; the first unusable line is {lengths.first_rejected}" if lengths.first_rejected else ""
+    if not len(found.inputs):
+        first = f"; the first unusable line is {found.first_rejected}" if found.first_rejected else ""
         raise UsageError(
-            f"{input_cfg} holds no example that can be used ({found.num_discarded} are outside the limits, "
-            f"{lengths.num_rejected} lines are unusable{first})"
+            f"{options.data} holds no example that can be used ({found.num_discarded} are outside the limits, "
+            f"{found.num_rejected} lines are unusable{first})"
         )
     if options.sub_buckets is None and measure.total:
-        lengths.inputs = lengths.inputs + lengths.outputs
-    if not lengths.inputs.any():
+        found.inputs = found.inputs + found.outputs
+    if not found.inputs.any():
         raise UsageError(
-            f"{input_cfg} has no input tokens at all: plain texts (txt) are all output; estimate without "
+            f"{options.data} has no input tokens at all: plain texts (txt) are all output; estimate without "
             f"{option('--sub-buckets')} and {option('--no-measure-total-length')}, or with the "
             f"{option('--prompt-format')} of the training"
         )
     return _report(found, options, measure, tokenizer.prompt_format, [*notes_on_input(data), *notes])
 
 
-def _measure(options: TokenBinsOptions) -> _Measure:
+def _measure(options: EstimateTokenBins) -> _Measure:
     """How to measure lengths: as the options say, else as in NeMo's script."""
     total, seconds = options.measure_total_length, options.token_equivalent_duration
     found = _Measure(
@@ -325,7 +318,7 @@ def _measure(options: TokenBinsOptions) -> _Measure:
     return found
 
 
-def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: TokenBinsOptions, measure: _Measure) -> _Read:
+def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: EstimateTokenBins, measure: _Measure) -> FileLengths:
     leaves = leaves_of(data)
     tasks = [list(_tasks(leaf, tokenizer, options, measure)) if isinstance(leaf, TextSet) else [] for leaf in leaves]
     flat = [task for of_leaf in tasks for task in of_leaf]
@@ -348,7 +341,8 @@ def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: TokenBinsOptio
         np.concatenate([getattr(of_leaf, name)[at] for of_leaf, at in zip(lengths, places, strict=True)])
         for name in ("inputs", "outputs", "ratios")
     )
-    return _Read(whole, num_drawn - len(whole.inputs))
+    whole.num_discarded = num_drawn - len(whole.inputs)
+    return whole
 
 
 def _together(parts: Sequence[FileLengths]) -> FileLengths:
@@ -365,7 +359,9 @@ def _together(parts: Sequence[FileLengths]) -> FileLengths:
     )
 
 
-def _tasks(data: TextSet, tokenizer: TokenizerSpec, options: TokenBinsOptions, measure: _Measure) -> Iterator[FileTask]:
+def _tasks(
+    data: TextSet, tokenizer: TokenizerSpec, options: EstimateTokenBins, measure: _Measure
+) -> Iterator[FileTask]:
     if data.notes.audio_locator_tag is None:
         data = replace(data, notes=replace(data.notes, audio_locator_tag=options.audio_locator_tag))
     seconds = data.notes.token_equivalent_duration or measure.seconds
@@ -395,7 +391,7 @@ def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Me
     return FileLengths(inputs, outputs, no_ratios, found.seconds, *counts)
 
 
-def _inside(found: FileLengths, data: DataSet, options: TokenBinsOptions, measure: _Measure) -> LeafDurations:
+def _inside(found: FileLengths, data: DataSet, options: EstimateTokenBins, measure: _Measure) -> LeafDurations:
     """The examples of a data set that NeMo's filters keep: token limits apply to texts, limits in seconds to audio."""
     lengths = found.inputs + found.outputs if measure.total else found.inputs
     keys = data.notes.loader
@@ -408,12 +404,11 @@ def _inside(found: FileLengths, data: DataSet, options: TokenBinsOptions, measur
 
 
 def _report(
-    found: _Read, options: TokenBinsOptions, measure: _Measure, prompt_format: str | None, notes: list[str]
+    found: FileLengths, options: EstimateTokenBins, measure: _Measure, prompt_format: str | None, notes: list[str]
 ) -> TokenBinsReport:
-    lengths = found.lengths
-    inputs, outputs = lengths.inputs, lengths.outputs
+    inputs, outputs = found.inputs, found.outputs
     total_as_input = options.sub_buckets is None and measure.total
-    tpt = _ratios(lengths, inputs - outputs if total_as_input else inputs)
+    tpt = _ratios(found, inputs - outputs if total_as_input else inputs)
     ordinary = tpt <= tpt.mean() + options.token_outlier_threshold * tpt.std()
     suggested = _up(float(tpt[ordinary].max() if ordinary.any() else tpt.max()))
     # The loader's filter measures the total length, even if the bins are by input and output.
@@ -453,9 +448,9 @@ def _report(
         prompt_format=prompt_format,
         num_examples=len(inputs),
         num_discarded=found.num_discarded,
-        num_skipped=lengths.num_skipped,
-        num_rejected=lengths.num_rejected,
-        first_rejected=lengths.first_rejected,
+        num_skipped=found.num_skipped,
+        num_rejected=found.num_rejected,
+        first_rejected=found.first_rejected,
         num_input_tokens=int((inputs - outputs if total_as_input else inputs).sum(dtype=np.int64)),
         num_output_tokens=int(outputs.sum(dtype=np.int64)),
         num_outliers=num_outliers,

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.audio.seconds import seconds_of
-from prepcli.commands.estimate_bins.durations import check_limits, explain_empty
+from prepcli.commands.estimate_bins.durations import check_limits, explain_empty, read_within
 from prepcli.commands.estimate_bins.nested import Floats, nested_bins, notes_on_pairs, place
 from prepcli.commands.estimate_bins.options import (
     LANG_FIELD,
     TEXT_FIELD,
-    Bins2dOptions,
-    lower_limit,
+    EstimateBins2d,
     upper_limit,
     with_keys_of,
     with_prompt_of,
@@ -26,12 +24,11 @@ from prepcli.errors import UsageError, option
 from prepcli.interface.reports import brief, percentiles
 from prepcli.jobs.inputs.data import data_of
 from prepcli.manifest.datasets import DataSet, Mix
-from prepcli.manifest.durations import Durations, read_input
+from prepcli.manifest.durations import Durations
 from prepcli.manifest.inputs import notes_on_input
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.parts import Numbers
 from prepcli.manifest.seconds import notes_on_limit, notes_on_seconds, typical_seconds
-from prepcli.processes.workers import available_processors
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 
@@ -131,23 +128,23 @@ class Bins2dReport(BinsText):
         return plain_list([f"[{size:.3f},{limit}]" for size, limit in self.bucket_duration_bins])
 
 
-def estimate_bins_2d(spec: str, tokenizer: TokenizerSpec, options: Bins2dOptions | None = None) -> Bins2dReport:
-    """Estimate the bins of the data that `spec` names (see `prepcli.jobs.inputs.data.data_of`).
+def bins_in_two_dimensions(options: EstimateBins2d) -> Bins2dReport:
+    """Estimate the bins; raises as `prepcli.estimate_bins_2d`, but for lines that cannot be used, which are counted.
 
-    Raises `UsageError` if inputs or tokenizers cannot be read, if endless data come without a number of examples, and
-    if there is no example; `IncompleteError` if a worker process dies. Lines that cannot be used are counted, including
-    lines without a text or in a language without a tokenizer.
+    These include lines without a text or in a language without a tokenizer.
     """
-    options = options or Bins2dOptions()
-    data = data_of(spec, "leave out")
+    tokenizer, data = options.spec(), data_of(options.data, "leave out")
     options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)
     if (options.text_field or TEXT_FIELD) == (options.lang_field or LANG_FIELD):
         raise UsageError(f"text and language cannot both be in the field {options.text_field or TEXT_FIELD!r}")
     check_limits(options.min_duration, options.max_duration)
     check_finite(data, options.num_examples)
-    found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options))
+    found, notes = by_word_or_whole(
+        tokenizer,
+        lambda spec: read_within(data, options, numbers=counting(spec, options.text_field, options.lang_field)),
+    )
     if not len(found.seconds):
-        raise UsageError(f"{spec} holds no example that can be used{explain_empty(found)}")
+        raise UsageError(f"{options.data} holds no example that can be used{explain_empty(found)}")
     return _report(found, options, [*notes_on_input(data), *notes])
 
 
@@ -158,18 +155,6 @@ def check_finite(data: DataSet | Mix, num_examples: int) -> None:
             "the input says force_finite: false, so its data never end: say how many examples to take with "
             f"{option('--num-examples')} (-n)"
         )
-
-
-def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: Bins2dOptions) -> Durations:
-    return read_input(
-        data,
-        num_workers=options.num_workers or available_processors(),
-        min_duration=lower_limit(options.min_duration),
-        max_duration=upper_limit(options.max_duration),
-        num_examples=options.num_examples,
-        numbers=counting(tokenizer, options.text_field, options.lang_field),
-        seconds_of=seconds_of,
-    )
 
 
 def counting(
@@ -204,7 +189,7 @@ def counting(
     return of
 
 
-def _report(found: Durations, options: Bins2dOptions, notes: list[str]) -> Bins2dReport:
+def _report(found: Durations, options: EstimateBins2d, notes: list[str]) -> Bins2dReport:
     order = np.argsort(found.seconds, kind="stable")  # one sort for all results below
     # The ratios are computed from float32, as NeMo computes them; a shorter duration would be zero there.
     durations, tokens = np.maximum(found.seconds[order], np.finfo(np.float32).tiny), found.numbers[order]

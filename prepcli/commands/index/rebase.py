@@ -23,18 +23,15 @@ _MOVING = ".moving"
 def old_places(mirror: AnyPath, folder: AnyPath) -> list[str]:
     """The folders for which a mirror has indexes, other than `folder`, as paths below the mirror."""
     own = without_scheme(absolute_folder(str(folder))).lstrip("/")
-    place_of = _place_of if _is_inside(mirror, folder) else _parent  # in a flat set, all data are in the folder itself
-    found = {place_of(Path(relative(path, mirror))) for path in mirror.glob(f"**/*{INDEX_SUFFIX}")}
+    indexes = (Path(relative(path, mirror)) for path in mirror.glob(f"**/*{INDEX_SUFFIX}"))
+    # In a flat set, all data are in the folder itself.
+    found = {_place_of(index) if _is_inside(mirror, folder) else index.parent for index in indexes}
     return sorted(str(place) for place in found if str(place) != own)
 
 
 def _is_inside(mirror: AnyPath, folder: AnyPath) -> bool:
     """Whether the mirror of a set is in its folder; the mirror of a flat set is next to its folder."""
     return mirror == folder / MIRROR
-
-
-def _parent(index: PurePath) -> PurePath:
-    return index.parent
 
 
 def _place_of(index: PurePath) -> PurePath:

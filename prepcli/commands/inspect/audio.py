@@ -1,6 +1,5 @@
 """Facts about a sample of audio files, from their headers; audio is decoded only if the header is not enough."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -96,8 +95,3 @@ def _look_at(path: str, facts: AudioFacts) -> AudioInfo | None:
         return None
     facts.add(info)
     return info
-
-
-def most_common(counts: "dict[str, int] | Counter[str]", limit: int) -> list[tuple[str, int]]:
-    """The largest counts, largest first; ties by name."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit]

@@ -7,7 +7,7 @@ from prepcli.commands.inspect.examples import Examples
 from prepcli.commands.inspect.exports import look_at_export
 from prepcli.commands.inspect.groups import csv_of, groups_of, shares_by
 from prepcli.commands.inspect.kinds import Subject, check_regular, line_kind, what_is
-from prepcli.commands.inspect.options import Inspect, InspectOptions
+from prepcli.commands.inspect.options import Inspect
 from prepcli.commands.inspect.outputs import CSV, check_output, write_output
 from prepcli.commands.inspect.report import Inspection, PartOfMix, largest
 from prepcli.commands.inspect.runs import runs_of
@@ -28,8 +28,8 @@ from prepcli.processes.workers import available_processors
 from prepcli.storage.paths import AnyPath, path_of
 
 
-def look_at(spec: str, options: InspectOptions | None = None) -> Inspection:
-    """Recognize `spec` (see `prepcli.commands.inspect.kinds.what_is`) and summarize its content.
+def look_at(options: Inspect) -> Inspection:
+    """Recognize a path (see `prepcli.commands.inspect.kinds.what_is`) and summarize its content.
 
     Reads all lines once, and a few headers of audio; decodes no audio.
 
@@ -37,15 +37,14 @@ def look_at(spec: str, options: InspectOptions | None = None) -> Inspection:
         UsageError: the path does not exist, is of no known kind, or is damaged.
         IncompleteError: a worker process died.
     """
-    options = options or InspectOptions()
-    subject = what_is(spec)
-    found = Inspection(spec, subject.kind, subject.title, notes=list(subject.notes))
+    subject = what_is(options.path)
+    found = Inspection(options.path, subject.kind, subject.title, notes=list(subject.notes))
     if subject.out is not None:
         found.runs = runs_of(subject.out, subject.part)
     if subject.data is not None:
         _read_lines(subject, options, found)
     if subject.kind == "audio":
-        found.audio = [look_at_files([(spec, 0.0, 0.0)])]
+        found.audio = [look_at_files([(options.path, 0.0, 0.0)])]
     if subject.export is not None:
         look_at_export(subject.export, options.num_audio_files, found)
     for name, tars in subject.tars.items():
@@ -58,7 +57,7 @@ def look_at(spec: str, options: InspectOptions | None = None) -> Inspection:
     return found
 
 
-def _read_lines(subject: Subject, options: InspectOptions, found: Inspection) -> None:
+def _read_lines(subject: Subject, options: Inspect, found: Inspection) -> None:
     assert subject.data is not None
     leaves = leaves_of(subject.data)
     paths = [path for leaf in leaves for path in leaf.paths]
@@ -182,7 +181,7 @@ def inspect(options: Inspect) -> Inspection:
         check_page(options.html)
     if options.csv is not None:
         check_output("--csv", options.csv, CSV)
-    found = look_at(options.path, options)
+    found = look_at(options)
     if options.html is not None:
         from prepcli.commands.inspect.clips import cut_clips
         from prepcli.commands.inspect.page import write_page

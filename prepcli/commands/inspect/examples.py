@@ -66,14 +66,7 @@ class Examples:
     def add(
         self, rows: Sequence[dict[str, Any]], lines: Sequence[int], measured: Mapping[str, Values], lines_before: int
     ) -> None:
-        """Add the next rows of a file.
-
-        Args:
-            rows: the rows.
-            lines: the line of each row.
-            measured: measures by their name.
-            lines_before: number of lines that precede `lines`.
-        """
+        """Add the next rows of a file, `lines_before` lines after its beginning, and their measures by name."""
 
         def row(at: int) -> Example:
             return Example([], "", lines[at] + lines_before, rows[at])

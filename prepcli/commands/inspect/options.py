@@ -8,19 +8,8 @@ from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, Json, NumWorkers, Progress
 
 
-@dataclass(frozen=True)
-class InspectOptions:
-    """The options for reading."""
-
-    audio_base_dir: AudioBaseDir = None
-    num_audio_files: Annotated[
-        int, Option("Number of audio files whose headers are read, evenly spread over the records.", minimum=0)
-    ] = 100
-    num_workers: NumWorkers = None
-
-
 @dataclass(frozen=True, kw_only=True)
-class Inspect(InspectOptions):
+class Inspect:
     """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
     Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
@@ -29,6 +18,7 @@ class Inspect(InspectOptions):
     Example: prepcli inspect train.json --html train.html
     """
 
+    audio_base_dir: AudioBaseDir = None
     path: Annotated[
         str,
         Option(
@@ -64,3 +54,7 @@ class Inspect(InspectOptions):
     ] = None
     as_json: Json = False
     progress: Progress = False
+    num_audio_files: Annotated[
+        int, Option("Number of audio files whose headers are read, evenly spread over the records.", minimum=0)
+    ] = 100
+    num_workers: NumWorkers = None

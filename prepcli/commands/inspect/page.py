@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from prepcli.commands.inspect.clips import AudioClip
@@ -16,7 +15,7 @@ from prepcli.commands.inspect.examples import Example
 from prepcli.commands.inspect.groups import Group
 from prepcli.commands.inspect.outputs import PAGE, check_output, write_output
 from prepcli.commands.inspect.report import Inspection
-from prepcli.commands.inspect.sections import MIN_HOURS, and_more, length, quantiles_of, sections_of
+from prepcli.commands.inspect.sections import MIN_HOURS, and_more, length, quantiles_of, sections_of, text_of
 from prepcli.commands.inspect.tally import Floats32
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import command_line
@@ -173,10 +172,7 @@ def write_page(found: Inspection, clips: Sequence[AudioClip], path: Path) -> Non
 def page_of(found: Inspection, clips: Sequence[AudioClip], command: str) -> str:
     """The HTML of the page, which loads nothing from other files or servers.
 
-    Args:
-        found: the facts to show.
-        clips: the audio of the outliers, then of the sample; none if no audio is to be read.
-        command: the command line that made the page.
+    `clips` are the audio of the outliers, then of the sample; none if no audio is to be read.
     """
     template = _template()
     from markupsafe import Markup
@@ -273,8 +269,7 @@ def _row(example: Example, clip: AudioClip, names_file: bool) -> _Row:
 
 
 def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return _cut(text)
+    return _cut(text_of(value))
 
 
 def _cut(text: str, limit: int = _CELL) -> str:

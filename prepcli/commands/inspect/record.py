@@ -115,14 +115,7 @@ class Located(NamedTuple):
 def named_audio(
     subject: Subject, path: AnyPath, at: int, fields: dict[str, Any], audio_base_dir: AnyPath | None
 ) -> Iterator[Located]:
-    """Find the audio, and the codes, of a record.
-
-    Args:
-        subject: the set of the record.
-        path: the file with its line.
-        at: number of its line, from 0.
-        fields: the fields of its line.
-        audio_base_dir: folder of relative paths; None: the folder of `path`.
+    """Find the audio, and the codes, of a record of a set: in `path`, line `at` (from 0) has its `fields`.
 
     Raises:
         UsageError: a tar cannot be read.
@@ -149,11 +142,20 @@ def _described_audio(located: Located) -> FoundAudio:
         return found
     if is_placeholder(located.name):
         found.description = "a placeholder: the cut lacks this field"
-    elif located.data is not None and located.name.endswith(".npy"):
+        return found
+    if located.data is not None and located.name.endswith(".npy"):
         codes = read_npy(located.data)
         found.description = f"{codes.dtype} {tuple(codes.shape)}"
-    else:
-        _describe(found, located)
+        return found
+    try:
+        (info,) = map_refusing_crashes(_probe, [(located.name, located.data)])
+    except RecordRejected as rejected:
+        found.problem = rejected.detail
+        return found
+    channels = f", {info.num_channels} channels" if info.num_channels > 1 else ""
+    size = "" if located.data is None else f", {len(located.data):,} bytes"
+    lasts = f"{info.sampling_rate} Hz, {info.duration:.3f} s"
+    found.description = f"{info.format} {info.subtype}, {lasts}{channels}{size}"
     return found
 
 
@@ -199,23 +201,9 @@ def _member_at(tar: AnyPath, offset: int, wanted: str | None = None) -> tuple[st
     raise UsageError(f"{tar} has no member at byte {offset:,}; its index is stale: prepcli index --check")
 
 
-def _describe(found: FoundAudio, located: Located) -> None:
-    try:
-        (info,) = map_refusing_crashes(_probe, [(located.name, located.data)])
-        found.description = _described(info)
-        found.description += "" if located.data is None else f", {len(located.data):,} bytes"
-    except RecordRejected as rejected:
-        found.problem = rejected.detail
-
-
 def _probe(task: tuple[str, bytes | None]) -> AudioInfo:
     name, data = task
     return probe(name if data is None else data, name)
-
-
-def _described(info: AudioInfo) -> str:
-    channels = f", {info.num_channels} channels" if info.num_channels > 1 else ""
-    return f"{info.format} {info.subtype}, {info.sampling_rate} Hz, {info.duration:.3f} s{channels}"
 
 
 def _number(path: AnyPath) -> int | None:

@@ -9,7 +9,7 @@ from prepcli.commands.inspect.audio import AudioFacts
 from prepcli.commands.inspect.examples import Example
 from prepcli.commands.inspect.groups import Group
 from prepcli.commands.inspect.runs import RunFacts
-from prepcli.commands.inspect.sections import quantiles_of, sections_of
+from prepcli.commands.inspect.sections import quantiles_of, sections_of, text_of
 from prepcli.commands.inspect.tally import Floats32, Share
 from prepcli.commands.inspect.tars import CodeFacts, TarFacts
 from prepcli.interface.printing import as_text, encodable
@@ -52,16 +52,13 @@ def _record(record: dict[str, Any]) -> str:
 def _lines_of_record(found: "FoundRecord") -> list[str]:
     """The lines that the command prints for a record."""
     lines = [f"record {found.number:,}: {found.file}:{found.line}"]
-    lines += [f"  {name:<22}{_shown(value)}" for name, value in found.fields.items()]
+    for name, value in found.fields.items():
+        text = text_of(value)
+        lines.append(f"  {name:<22}{text if len(text) <= 200 else text[:197] + '...'}")
     for audio in found.audio:
         lines.append(f"audio  {audio.where}")
         lines.append(f"  {audio.name}  {audio.problem or audio.description}")
     return lines
-
-
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= 200 else text[:197] + "..."
 
 
 NUM_TOP = 20

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prepcli.commands.inspect.audio import AudioFacts, most_common
+import msgspec
+
+from prepcli.commands.inspect.audio import AudioFacts
 from prepcli.commands.inspect.runs import RunFacts
 from prepcli.commands.inspect.tars import MAX_TARS, CodeFacts, TarFacts
 from prepcli.engine.run.report import format_bytes
@@ -199,13 +201,18 @@ def _short(name: str) -> str:
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
 
 
+def text_of(value: Any) -> str:
+    """A text itself, and any other value of a field as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
 def and_more(count: int, shown: int) -> list[str]:
     """`3 more` in a list, if not all are shown."""
     return [f"{count - shown:,} more"] if count > shown else []
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """`flac: 12, wav: 3`: the largest counts first, and the number of further kinds."""
-    top = [f"{name}: {count:,}" for name, count in most_common(dict(counts), _MAX_SHOWN)]
-    more = len(counts) - len(top)
-    return ", ".join([*top, *([f"{more:,} others"] if more else [])])
+    """`flac: 12, wav: 3`: the largest counts first, ties by name, and the number of further kinds."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    more = [f"{len(ordered) - _MAX_SHOWN:,} others"] if len(ordered) > _MAX_SHOWN else []
+    return ", ".join([*(f"{name}: {count:,}" for name, count in ordered[:_MAX_SHOWN]), *more])

@@ -68,7 +68,8 @@ def look_at_tars(where: str, tars: Sequence[AnyPath], num_audio_files: int) -> t
 
 def _look_at_tars(task: tuple[str, Sequence[AnyPath], int]) -> tuple[TarFacts, AudioFacts]:
     where, tars, num_audio_files = task
-    facts = _sizes(where, tars)
+    sizes = [path.stat().st_size for path in tars]
+    facts = TarFacts(where, len(tars), sum(sizes), min(sizes, default=0), max(sizes, default=0))
     audio = AudioFacts(where=where)
     opened = spread(tars, MAX_TARS)
     wanted = -(-num_audio_files // max(len(opened), 1))
@@ -110,11 +111,6 @@ def look_at_codes(where: str, tars: Sequence[AnyPath], wanted: int) -> CodeFacts
         except (tarfile.TarError, EOFError, OSError) as error:
             facts.damaged.append(f"{path.name}: {error}")
     return facts
-
-
-def _sizes(where: str, tars: Sequence[AnyPath]) -> TarFacts:
-    sizes = [path.stat().st_size for path in tars]
-    return TarFacts(where, len(tars), sum(sizes), min(sizes, default=0), max(sizes, default=0))
 
 
 def _note(facts: TarFacts, member: tarfile.TarInfo) -> None:

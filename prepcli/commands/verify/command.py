@@ -9,7 +9,6 @@ from typing import Any
 from prepcli.commands.verify.exports import verify_export
 from prepcli.commands.verify.manifests import (
     MAX_PROBLEMS,
-    ManifestReport,
     manifests_in,
     named_files,
     verify_catalogues,
@@ -57,11 +56,10 @@ def is_texts(path: AnyPath, runs: Sequence[PublishedRun]) -> bool:
     return b'"audio_filepath"' not in line and any(f'"{name}"'.encode() in line for name in _READ_FIELDS)
 
 
-def verify_texts(path: AnyPath) -> ManifestReport:
+def verify_texts(path: AnyPath, report: VerifyReport) -> None:
     """Check that each line has `text` and one field for TTS, the same field in all lines."""
-    report = ManifestReport()
     read_field: str | None = None
-    number = 0
+    number = num_problems = 0
     for part in ranges_of(str(path), path.stat().st_size):
         for line in lines_of(part):
             number += 1
@@ -72,10 +70,10 @@ def verify_texts(path: AnyPath) -> ManifestReport:
             read_field = read_field or found
             if found is not None and found != read_field:
                 problem = f"it has {found}, and lines before it have {read_field}"
-            report.num_records += problem is None
-            if problem is not None and len(report.problems) < MAX_PROBLEMS:
+            report.records += problem is None
+            if problem is not None and num_problems < MAX_PROBLEMS:
+                num_problems += 1
                 report.problems.append(f"{path.name}:{number}: {problem}")
-    return report
 
 
 def _check_line(line: bytes) -> tuple[str | None, str | None]:
@@ -222,22 +220,12 @@ def _check_codes(one: CodesSet, of: _Verification) -> None:
     verify_shar_set(shar, one, of.sha256, of.num_workers, of.report)
 
 
-def _check_export(one: StoredSet, of: _Verification) -> None:
-    verify_export(one, of.sha256, of.num_workers, of.report)
-
-
 _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
     "tarred": _check_tarred,
     "shar": _check_shar,
     "codes": _check_codes,
-    "wenet": _check_export,
-    "mels": _check_export,
-    "parquet": _check_export,
-    "omnilingual": _check_export,
-    "omnivoice": _check_export,
-    "qwen3-tts": _check_export,
 }
-"""The check for each kind of set."""
+"""The check for each kind of set; all others are exports."""
 
 
 def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:
@@ -291,7 +279,10 @@ def check_set(
     for path in irregular_files(out):
         report.problems.append(f"{relative(path, out)}: not a regular file but a pipe, a device or a broken link")
     for one in sets:
-        _CHECKS[one.kind](one, of)
+        if one.kind in _CHECKS:
+            _CHECKS[one.kind](one, of)
+        else:
+            verify_export(one, of.sha256, num_workers, report)
     for run in runs:
         compare_with_audio(run.workspace, of.coded, num_workers, report)
     for name in manifests:
@@ -309,9 +300,10 @@ def _note_others(of: _Verification) -> None:
     """Add notes on files that were found next to those that runs have published."""
     if of.runs and of.unknown and of.is_finished:
         of.report.files_not_compared = len(of.unknown)
+        commands = " and ".join(sorted({run.plan.command for run in of.runs}))
         of.report.notes.append(
             f"{len(of.unknown):,} files, such as {min(of.unknown)}, were not compared: the state in OUT.prepcli is "
-            f"of {_commands(of.runs)}, which did not write them"
+            f"of {commands}, which did not write them"
         )
     if of.published and of.is_finished and (extra := _extra_files(of.sizes, of.published, of.compared)):
         of.report.notes.append(
@@ -338,15 +330,10 @@ def _extra_files(found: OutputSizes, published: Collection[str], read: Collectio
     return [name for name in extra if name not in indexes]
 
 
-def _commands(runs: Sequence[PublishedRun]) -> str:
-    return " and ".join(sorted({run.plan.command for run in runs}))
-
-
 def _verify_containers(out: AnyPath, containers: Sequence[str], num_workers: int) -> VerifyReport:
     """Check the records of containers that no run has written, by the headers of their audio."""
     report = VerifyReport(str(out), kind="containers")
-    for found in verify_catalogues(containers, num_workers):
-        _add(found, report)
+    verify_catalogues(containers, num_workers, report)
     return report
 
 
@@ -377,20 +364,12 @@ def _verify_file(path: AnyPath, audio_base_dir: AnyPath | None, num_workers: int
 def _add_manifest(
     path: AnyPath, runs: Sequence[PublishedRun], audio_base_dir: AnyPath | None, num_workers: int, report: VerifyReport
 ) -> None:
+    report.manifests += 1
     if is_texts(path, runs):
-        found = verify_texts(path)
+        verify_texts(path, report)
     else:
         shift = frame_shift_of(path.name, runs)
-        found = verify_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, shift)
-    _add(found, report)
-
-
-def _add(found: ManifestReport, report: VerifyReport) -> None:
-    report.manifests += 1
-    report.records += found.num_records
-    report.seconds += found.seconds
-    report.problems += found.problems
-    report.notes += found.notes
+        verify_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, shift, report)
 
 
 def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Iterator[str]:

@@ -4,8 +4,9 @@ import hashlib
 import importlib.util
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,33 +132,32 @@ def _find_parquet(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], l
     return [CheckedFile(path, sha256(path.name)) for path in found.values()], problems
 
 
-def _check_parquet(file: CheckedFile) -> ShardReport:
-    """Check that each row of a Parquet file has an id, and decodable audio as long as its duration."""
+def _check_parquet(check: Callable[[Any, AnyPath, ShardReport], None], file: CheckedFile) -> ShardReport:
+    """Compare a Parquet file with its SHA-256, and check its rows; a file that cannot be read is a problem."""
     import pyarrow
+    import pyarrow.parquet as pq
 
-    report = ShardReport()
-    name = file.path.name
+    report, name = ShardReport(), file.path.name
     try:
         if file.sha256 is not None:
             report.compare(name, file.sha256, sha256_of(file.path))
-        ids = []
-        for number, row in enumerate(_rows(file.path)):
-            report.num_lines += 1
-            _check_row(f"{name}: row {number}", row, file.path, report)
-            ids.append(str(row.get("id")))
-        report.set_ids(ids)
+        with pq.ParquetFile(file.path) as opened:
+            check(opened, file.path, report)
     except (pyarrow.ArrowException, OSError) as error:
         report.problems.append(f"{name}: cannot be read: {first_line(error)}")
     return report
 
 
-def _rows(path: AnyPath) -> Iterator[dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        columns = [name for name in ("id", "audio", "duration") if name in file.schema_arrow.names]
-        for group in range(file.num_row_groups):
-            yield from python_values(file.read_row_group(group, columns))
+def _check_audio_rows(opened: Any, path: AnyPath, report: ShardReport) -> None:
+    """Check that each row of a Parquet file has an id, and decodable audio as long as its duration."""
+    ids = []
+    columns = [name for name in ("id", "audio", "duration") if name in opened.schema_arrow.names]
+    for group in range(opened.num_row_groups):
+        for row in python_values(opened.read_row_group(group, columns)):
+            _check_row(f"{path.name}: row {report.num_lines}", row, path, report)
+            report.num_lines += 1
+            ids.append(str(row.get("id")))
+    report.set_ids(ids)
 
 
 def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ShardReport) -> None:
@@ -188,32 +188,20 @@ def _find_omnilingual(one: OmnilingualSet, sha256: Hashed) -> tuple[list[Checked
     return [CheckedFile(path, sha256(str(path)[start:])) for path in one.shards.values()], []
 
 
-def _check_omnilingual(file: CheckedFile) -> ShardReport:
+def _check_omnilingual_rows(opened: Any, path: AnyPath, report: ShardReport) -> None:
     """Check that each row of a file has a text, and mono audio at 16 kHz of the length that it says."""
-    import pyarrow
-    import pyarrow.parquet as pq
-
-    report = ShardReport()
-    name = file.path.name
-    try:
-        if file.sha256 is not None:
-            report.compare(name, file.sha256, sha256_of(file.path))
-        with pq.ParquetFile(file.path) as opened:
-            if missing := {TEXT, AUDIO, SIZE} - set(opened.schema_arrow.names):
-                report.problems.append(f"{name}: has no column {', '.join(sorted(missing))}")
-                return report
-            for group in range(opened.num_row_groups):
-                table = opened.read_row_group(group, [TEXT, AUDIO, SIZE])
-                audio = table.column(AUDIO).combine_chunks()
-                for row, (text, size) in enumerate(zip(*map(python_values, (table[TEXT], table[SIZE])), strict=True)):
-                    where = f"{name}: row {report.num_lines}"
-                    report.num_lines += 1
-                    if not isinstance(text, str):
-                        report.problems.append(f"{where} has no text")
-                    _check_list(where, audio, row, size, file.path, report)
-    except (pyarrow.ArrowException, OSError) as error:
-        report.problems.append(f"{name}: cannot be read: {first_line(error)}")
-    return report
+    if missing := {TEXT, AUDIO, SIZE} - set(opened.schema_arrow.names):
+        report.problems.append(f"{path.name}: has no column {', '.join(sorted(missing))}")
+        return
+    for group in range(opened.num_row_groups):
+        table = opened.read_row_group(group, [TEXT, AUDIO, SIZE])
+        audio = table.column(AUDIO).combine_chunks()
+        for row, (text, size) in enumerate(zip(*map(python_values, (table[TEXT], table[SIZE])), strict=True)):
+            where = f"{path.name}: row {report.num_lines}"
+            report.num_lines += 1
+            if not isinstance(text, str):
+                report.problems.append(f"{where} has no text")
+            _check_list(where, audio, row, size, path, report)
 
 
 def _check_list(where: str, audio: Any, row: int, size: object, path: AnyPath, report: ShardReport) -> None:
@@ -353,8 +341,8 @@ _CHECKS: dict[str, tuple[Callable[[Any, Hashed], _Parts], Callable[[Any], Any]]]
     "wenet": (_find_shards, _check_shard),
     "raw": (_find_lines, _check_lines),
     "mels": (_find_mels, _check_mels),
-    "parquet": (_find_parquet, _check_parquet),
-    "omnilingual": (_find_omnilingual, _check_omnilingual),
+    "parquet": (_find_parquet, partial(_check_parquet, _check_audio_rows)),
+    "omnilingual": (_find_omnilingual, partial(_check_parquet, _check_omnilingual_rows)),
     "omnivoice": (find_omnivoice, check_omnivoice),
     "qwen3-tts": (find_qwen, check_qwen),
 }

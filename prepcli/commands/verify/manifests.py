@@ -11,6 +11,7 @@ from prepcli.audio.probe import Probes
 from prepcli.commands.extend_context_audio.bundle_lines import FIELDS, PATH, SIMILARITY
 from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.commands.verify.plain_codes import CodesFiles
+from prepcli.commands.verify.report import VerifyReport
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.errors import RecordRejected, UsageError
@@ -84,9 +85,6 @@ def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | 
 
 class Voices:
     """The voice of each segment of the manifests that a run has extended.
-
-    Args:
-        plan: plan of the run.
 
     Attributes:
         problem: why voices cannot be compared; empty if they can.
@@ -171,16 +169,6 @@ class PartReport:
     problems: list[tuple[int, str]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ManifestReport:
-    """The result for a manifest; `notes` list data that could not be compared."""
-
-    num_records: int = 0
-    seconds: float = 0.0
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 def manifests_in(out: AnyPath, published: Sequence[str]) -> list[str]:
     """The independent manifests in `out`: extended ones, and published ones outside of a tarred set."""
     patterns = ("*_withContextAudioMinDur*MinSSIM*.json", MANIFEST_NAME.format("*", "*"))
@@ -207,8 +195,9 @@ def verify_manifest(
     plan: StoredPlan | None,
     audio_base_dir: AnyPath | None,
     num_workers: int,
-    frame_shift: float | None = None,
-) -> ManifestReport:
+    frame_shift: float | None,
+    report: VerifyReport,
+) -> None:
     """Check a manifest.
 
     Args:
@@ -217,33 +206,37 @@ def verify_manifest(
         audio_base_dir: folder of relative audio paths; by default that of the run, else that of the manifest.
         num_workers: number of processes.
         frame_shift: seconds of a frame of the codes that its lines name; None if it is not known.
+        report: gets the counts, the problems, and notes on data that could not be compared.
 
     Raises:
         UsageError: the file is of another kind.
     """
     check_is_json_lines(str(path))
-    report = ManifestReport()
     rules = ContextRules.of_plan(plan)
     base_dir = _base_dir(path, plan, audio_base_dir)
     ranges = ranges_of(str(path), path.stat().st_size, short=True)
     parts = [ManifestPart(one, base_dir, rules, frame_shift) for one in ranges]
-    num_lines = 0
+    num_lines, problems = 0, list[str]()
     for part in map_refusing_crashes(check_part, parts, num_workers):
-        report.problems += [f"{path.name}:{num_lines + line + 1}: {problem}" for line, problem in part.problems]
+        problems += [f"{path.name}:{num_lines + line + 1}: {problem}" for line, problem in part.problems]
         num_lines += part.num_lines
-        report.num_records += part.num_records
+        report.records += part.num_records
         report.seconds += part.seconds
     if num_lines and not _ends_with_newline(path):
-        report.problems.append(f"{path.name}:{num_lines}: cut off: no line end")
+        problems.append(f"{path.name}:{num_lines}: cut off: no line end")
     if rules is not None and plan is not None:
-        _compare_voices(path, Voices(plan, num_workers), ranges, base_dir, report)
-    if len(report.problems) > MAX_PROBLEMS:
-        more = len(report.problems) - MAX_PROBLEMS
-        report.problems[MAX_PROBLEMS:] = [f"{path.name}: {more:,} more problems of this kind are not listed"]
-    return report
+        voices = Voices(plan, num_workers)
+        if voices.problem:
+            report.notes.append(f"the voices of contexts were not compared: {voices.problem}")
+        else:
+            problems += _other_voices(path, voices, ranges, base_dir)
+    report.problems += problems[:MAX_PROBLEMS]
+    if len(problems) > MAX_PROBLEMS:
+        more = len(problems) - MAX_PROBLEMS
+        report.problems.append(f"{path.name}: {more:,} more problems of this kind are not listed")
 
 
-def verify_catalogues(containers: Sequence[str], num_workers: int) -> Iterator[ManifestReport]:
+def verify_catalogues(containers: Sequence[str], num_workers: int, report: VerifyReport) -> None:
     """Check the records of each container, as those of a manifest.
 
     Raises:
@@ -251,8 +244,11 @@ def verify_catalogues(containers: Sequence[str], num_workers: int) -> Iterator[M
     """
     parts = [ManifestPart(Range(one, 0, None), "", None, None) for one in containers]
     for one, part in zip(containers, map_refusing_crashes(check_part, parts, num_workers), strict=True):
-        problems = [f"{os.path.basename(one)}:{line + 1}: {problem}" for line, problem in part.problems]
-        yield ManifestReport(part.num_records, part.seconds, problems[:MAX_PROBLEMS])
+        report.manifests += 1
+        report.records += part.num_records
+        report.seconds += part.seconds
+        name, problems = os.path.basename(one), part.problems[:MAX_PROBLEMS]
+        report.problems += [f"{name}:{line + 1}: {problem}" for line, problem in problems]
 
 
 def named_files(
@@ -347,10 +343,7 @@ def _ends_with_newline(path: AnyPath) -> bool:
         return file.read(1) == b"\n"
 
 
-def _compare_voices(path: AnyPath, voices: Voices, ranges: list[Range], base_dir: str, report: ManifestReport) -> None:
-    if voices.problem:
-        report.notes.append(f"the voices of contexts were not compared: {voices.problem}")
-        return
+def _other_voices(path: AnyPath, voices: Voices, ranges: list[Range], base_dir: str) -> Iterator[str]:
     numbered = enumerate((line for one in ranges for line in lines_of(one)), start=1)
     for number, line in numbered:
         try:
@@ -358,4 +351,4 @@ def _compare_voices(path: AnyPath, voices: Voices, ranges: list[Range], base_dir
         except (RecordRejected, UsageError):
             continue  # the problem was reported above
         if problem is not None:
-            report.problems.append(f"{path.name}:{number}: {problem}")
+            yield f"{path.name}:{number}: {problem}"

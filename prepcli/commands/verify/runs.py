@@ -86,13 +86,9 @@ def _why_empty(runs: Sequence[PublishedRun]) -> str:
 
 
 def compare_with_audio(workspace: Workspace, folder: AnyPath, num_workers: int, report: VerifyReport) -> None:
-    """Report codes that were made from other audio than the current audio.
+    """Report codes that were made from other audio than the current audio, and audio that could not be compared.
 
-    Args:
-        workspace: workspace of the codes.
-        folder: the Shar set; audio outside of it has absolute paths.
-        num_workers: maximum number of worker processes.
-        report: gets a problem, and a note about audio that could not be compared.
+    Audio outside of the Shar set `folder` has absolute paths.
     """
     records = sorted(workspace.root.glob(AUDIO_RECORD.format("*")))
     found = list(map_in_order(partial(compare_audio, folder=str(folder)), records, num_workers))

@@ -260,11 +260,8 @@ def _check_array(what: str, pair: Pair, seconds: float | None, report: ShardRepo
 def text_context_problems(folder: AnyPath, runs: Sequence[PublishedRun]) -> Iterator[str]:
     """The problems of the cuts in `cuts_textContext`; nothing if the set has no such folder.
 
-    These cuts have their own custom fields; all other fields must equal those of the cuts of the set.
-
-    Args:
-        folder: the set.
-        runs: the runs that made its content; they show from which cuts the text contexts were made.
+    These cuts have their own custom fields; all other fields must equal those of the cuts of the set. The runs show
+    from which cuts the text contexts were made.
     """
     if not (folder / TEXT_CONTEXT_CUTS).is_dir():
         return

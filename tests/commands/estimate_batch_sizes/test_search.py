@@ -9,7 +9,7 @@ import pytest
 from prepcli.commands.estimate_batch_sizes.buckets import (
     Bound,
     duration_of,
-    final_lists,
+    final_bins,
     tokens_of,
 )
 from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob
@@ -66,8 +66,7 @@ def test_the_answers_are_those_of_nemo(number: int, draw: random.Random) -> None
     assert (sizes, counted) == (expected, steps)
     assert len(here.asked) == len(set(here.asked))  # nothing is tried twice
     assert len(here.asked) == steps - len(bins)  # NeMo makes one more for each bucket
-    lists = final_lists(bins, sizes)
-    assert (lists.bins, lists.sizes) == nemo_merge(bins, expected)
+    assert final_bins(bins, sizes) == list(zip(*nemo_merge(bins, expected), strict=True))
 
 
 def test_the_steps_of_thirty_buckets() -> None:
@@ -99,7 +98,7 @@ def test_pairs() -> None:
     expected, steps = nemo_profile(len(bounds), fits, 32, 0.05)
     here = Here(model, bounds)
     assert here.results() == (expected, steps)
-    assert final_lists(bounds, [5] * len(bounds)).bins == bounds  # pairs are never merged
+    assert final_bins(bounds, [5] * len(bounds)) == [(bound, 5) for bound in bounds]  # pairs are never merged
 
 
 def test_what_another_rank_knows_is_not_tried_again() -> None:

@@ -142,13 +142,13 @@ def test_the_plot(manifest: Path) -> None:
 
 def test_the_plot_without_matplotlib(manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from prepcli.commands.estimate_bins.command import plot_bins
-    from prepcli.commands.estimate_bins.durations import estimate_bins
-    from prepcli.commands.estimate_bins.options import BinsOptions
+    from prepcli.commands.estimate_bins.durations import bins_of_durations
+    from prepcli.commands.estimate_bins.options import EstimateBins
     from prepcli.errors import UsageError
 
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(UsageError, match=r"pip install 'prepcli\[plot\]'"):
-        plot_bins(estimate_bins(str(manifest), BinsOptions(num_buckets=8)), Path("x.png"))
+        plot_bins(bins_of_durations(EstimateBins(data=str(manifest), num_buckets=8)), Path("x.png"))
 
 
 def test_neither_torch_nor_lhotse_nor_nemo_is_imported(manifest: Path) -> None:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import yaml
 
-from prepcli.commands.estimate_bins.options import Bins2dOptions
-from prepcli.commands.estimate_bins.two_d import estimate_bins_2d
 from prepcli.tokenizers.counting import TokenizerSpec
+from tests.commands.estimate_bins.asking import bins_2d
 from tests.conftest import write_lines
 from tests.support.running import prepcli, prepcli_without
 from tests.support.tokenizer_models import corpus_texts, train_hf, train_sentencepiece
@@ -30,7 +29,7 @@ def manifest(awkward: Path) -> Path:
 
 
 def pasted(manifest: Path, bpe: Path, **options: Any) -> tuple[str, str]:
-    report = estimate_bins_2d(str(manifest), TokenizerSpec((str(bpe),)), Bins2dOptions(**options))
+    report = bins_2d(manifest, TokenizerSpec((str(bpe),)), **options)
     pairs = ",".join(f"[{size:.3f},{limit}]" for size, limit in report.bucket_duration_bins)
     return f"[{pairs}]", ",".join(f"{ratio:.2f}" for ratio in report.max_tps)
 
@@ -61,7 +60,7 @@ def test_quiet_is_the_bins_and_nothing_else(manifest: Path, bpe: Path) -> None:
 
 def test_json_is_one_object_with_the_same_numbers(manifest: Path, bpe: Path) -> None:
     document = prepcli("estimate-bins-2d", manifest, "-t", bpe, "-b", 6, "--json").json
-    report = estimate_bins_2d(str(manifest), TokenizerSpec((str(bpe),)), Bins2dOptions(num_buckets=6))
+    report = bins_2d(manifest, TokenizerSpec((str(bpe),)), num_buckets=6)
     assert document["bucket_duration_bins"] == [list(pair) for pair in report.bucket_duration_bins]
     assert document["max_tps"] == report.max_tps
     assert document["padding"] == {"seconds": report.padding.seconds, "tokens": report.padding.tokens}

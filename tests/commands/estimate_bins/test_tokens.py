@@ -10,11 +10,11 @@ import pytest
 import sentencepiece
 
 from prepcli.commands.estimate_bins.nested import nested_bins
-from prepcli.commands.estimate_bins.options import TokenBinsOptions
-from prepcli.commands.estimate_bins.tokens import TokenBinsReport, estimate_token_bins
+from prepcli.commands.estimate_bins.tokens import TokenBinsReport
 from prepcli.errors import UsageError
 from prepcli.planning.cut_points import duration_bins
 from prepcli.tokenizers.counting import TokenizerSpec
+from tests.commands.estimate_bins.asking import token_bins
 from tests.conftest import write_lines
 from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
 
@@ -42,7 +42,7 @@ def count(model: Path, text: str) -> int:
 def estimate(folder: Path, bpe: Path, cfg: str, **options: Any) -> TokenBinsReport:
     path = folder / "cfg.yaml"
     path.write_text(cfg.replace("@", f"{folder}/"))
-    return estimate_token_bins(str(path), TokenizerSpec((str(bpe),)), TokenBinsOptions(**{"num_buckets": 5, **options}))
+    return token_bins(path, TokenizerSpec((str(bpe),)), **{"num_buckets": 5, **options})
 
 
 PAIR = "{type: txt_pair, source_paths: '@source.txt', target_paths: '@target.txt'"
@@ -170,12 +170,12 @@ def test_weights_languages_and_endless_data(folder: Path, bpe: Path) -> None:
     (folder / "cfg.yaml").write_text(cfg)
     spec = TokenizerSpec((str(bpe), str(char)), ("en", "de"))
     with pytest.raises(UsageError, match=r"force_finite: false.*--num-examples"):
-        estimate_token_bins(str(folder / "cfg.yaml"), spec)
-    report = estimate_token_bins(str(folder / "cfg.yaml"), spec, TokenBinsOptions(num_examples=60, num_buckets=2))
+        token_bins(folder / "cfg.yaml", spec)
+    report = token_bins(folder / "cfg.yaml", spec, num_examples=60, num_buckets=2)
     assert report.num_input_tokens == 30 * count(bpe, "Added.") + 30 * count(char, "Nobody.")
     assert report.num_output_tokens == 30 * count(char, "Added.") + 30 * count(char, "Nobody.")
     (folder / "cfg.yaml").write_text(cfg.replace("source_language: en", "source_language: fr"))
-    report = estimate_token_bins(str(folder / "cfg.yaml"), spec, TokenBinsOptions(num_examples=60, num_buckets=2))
+    report = token_bins(folder / "cfg.yaml", spec, num_examples=60, num_buckets=2)
     assert report.num_rejected == 5
     assert "one.txt:1: there is no tokenizer for the language 'fr'" in str(report.first_rejected)
 

@@ -8,10 +8,9 @@ import pytest
 import sentencepiece
 
 from prepcli.commands.estimate_bins.nested import nested_bins, place
-from prepcli.commands.estimate_bins.options import Bins2dOptions
-from prepcli.commands.estimate_bins.two_d import estimate_bins_2d
 from prepcli.errors import UsageError
 from prepcli.tokenizers.counting import WORDS_DIFFER, TokenizerSpec
+from tests.commands.estimate_bins.asking import bins_2d
 from tests.conftest import write_lines
 from tests.support.tokenizer_models import awkward_texts, corpus_texts, train_sentencepiece
 
@@ -47,8 +46,8 @@ def test_the_report(tmp_path: Path, bpe: Path, num_workers: int) -> None:
     path = write_lines(tmp_path / "m.json", [line | {"filler": "x" * 4000} for line in lines])
     with path.open("a") as file:
         file.write('{"_skipme": true}\n{"audio_filepath": "x", "duration": 3}\nbroken\n')
-    options = Bins2dOptions(num_buckets=8, sub_buckets=3, min_duration=1, num_workers=num_workers)
-    report = estimate_bins_2d(str(path), spec(bpe), options)
+    options = {"num_buckets": 8, "sub_buckets": 3, "min_duration": 1, "num_workers": num_workers}
+    report = bins_2d(path, spec(bpe), **options)
     used = [line for line in lines if line["duration"] >= 1]
     durations = np.array([line["duration"] for line in used])
     tokens = np.array(num_tokens(bpe, [line["text"] for line in used]), np.int32)
@@ -87,7 +86,7 @@ def test_a_model_that_joins_words_is_counted_whole_with_a_note(
     )
     # Taken for a model of another kind, as one with a property that nobody has thought of would be.
     monkeypatch.setattr("prepcli.tokenizers.counting.splits_at_spaces", lambda _: True)
-    report = estimate_bins_2d(str(path), spec(model), Bins2dOptions(num_buckets=3))
+    report = bins_2d(path, spec(model), num_buckets=3)
     assert WORDS_DIFFER in report.notes
     assert report.num_tokens == sum(num_tokens(model, texts))
 
@@ -96,11 +95,9 @@ def test_one_bucket_and_more_buckets_than_durations(tmp_path: Path, bpe: Path) -
     lines = [line | {"duration": 30.0 if i % 5 else 12.5} for i, line in enumerate(records(300))]
     path = write_lines(tmp_path / "m.json", lines)
     tokens = num_tokens(bpe, [line["text"] for line in lines])
-    one = estimate_bins_2d(
-        str(path), spec(bpe), Bins2dOptions(num_buckets=1, sub_buckets=1, token_outlier_threshold=99)
-    )
+    one = bins_2d(path, spec(bpe), num_buckets=1, sub_buckets=1, token_outlier_threshold=99)
     assert one.bucket_duration_bins == [(30.0, max(tokens))]
-    many = estimate_bins_2d(str(path), spec(bpe), Bins2dOptions(num_buckets=100, token_outlier_threshold=99))
+    many = bins_2d(path, spec(bpe), num_buckets=100, token_outlier_threshold=99)
     assert {size for size, _ in many.bucket_duration_bins} == {12.5, 30.0}
     assert sum(bucket.num_examples for bucket in many.buckets) + many.num_unplaced == 300
     assert (one.num_buckets, one.notes) == (1, [])
@@ -112,7 +109,7 @@ def test_one_bucket_and_more_buckets_than_durations(tmp_path: Path, bpe: Path) -
 
 def test_texts_without_tokens(tmp_path: Path, bpe: Path) -> None:
     lines = [line | {"text": ""} for line in records(100)]
-    report = estimate_bins_2d(str(write_lines(tmp_path / "m.json", lines)), spec(bpe), Bins2dOptions(num_buckets=4))
+    report = bins_2d(write_lines(tmp_path / "m.json", lines), spec(bpe), num_buckets=4)
     assert {limit for _, limit in report.bucket_duration_bins} == {0}
     assert (report.num_examples, report.num_tokens, report.padding.tokens) == (100, 0, 0)
 
@@ -131,7 +128,7 @@ def test_languages_fields_and_tags(tmp_path: Path, bpe: Path) -> None:
         f"  input_cfg:\n  {entry}b.json}}\n  {entry}c.json}}\n"
     )
     both = spec(bpe, char, langs=("en", "de"))
-    report = estimate_bins_2d(str(tmp_path / "cfg.yaml"), both, Bins2dOptions(num_buckets=3))
+    report = bins_2d(tmp_path / "cfg.yaml", both, num_buckets=3)
     assert report.num_tokens == sum(num_tokens(bpe, texts)) + sum(num_tokens(char, texts))
     assert (report.num_examples, report.num_rejected) == (2 * len(texts), len(texts))
     assert "c.json:1: there is no tokenizer for the language 'fr', only for en, de" in str(report.first_rejected)
@@ -147,8 +144,8 @@ def test_weights_and_endless_data(tmp_path: Path, bpe: Path) -> None:
     each = num_tokens(bpe, ["Added."])[0]
 
     def tokens(name: str, num_examples: int) -> int:
-        options = Bins2dOptions(num_buckets=2, num_examples=num_examples)
-        return estimate_bins_2d(str(tmp_path / name), spec(bpe), options).num_tokens
+        options = {"num_buckets": 2, "num_examples": num_examples}
+        return bins_2d(tmp_path / name, spec(bpe), **options).num_tokens
 
     assert tokens("finite.yaml", 100) == 10 * each  # used up
     assert tokens("endless.yaml", 100) == 50 * each  # read again and again
@@ -166,28 +163,28 @@ def test_cuts(tmp_path: Path, bpe: Path) -> None:
             for i, text in enumerate(texts)
         ],
     )
-    report = estimate_bins_2d(str(tmp_path), spec(bpe), Bins2dOptions(num_buckets=3))
+    report = bins_2d(tmp_path, spec(bpe), num_buckets=3)
     assert (report.num_examples, report.num_tokens) == (len(texts), sum(num_tokens(bpe, texts)))
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (Bins2dOptions(lang_field="text"), "cannot both be in the field 'text'"),
-        (Bins2dOptions(min_duration=1e6), r"no example that can be used \(9 are outside"),
-        (Bins2dOptions(text_field="nothing"), "no example .* there is no nothing, so its tokens"),
+        ({"lang_field": "text"}, "cannot both be in the field 'text'"),
+        ({"min_duration": 1e6}, r"no example that can be used \(9 are outside"),
+        ({"text_field": "nothing"}, "no example .* there is no nothing, so its tokens"),
     ],
 )
-def test_wrong_use(tmp_path: Path, bpe: Path, options: Bins2dOptions, words: str) -> None:
+def test_wrong_use(tmp_path: Path, bpe: Path, options: dict[str, Any], words: str) -> None:
     path = write_lines(tmp_path / "m.json", records(9))
     with pytest.raises(UsageError, match=words):
-        estimate_bins_2d(str(path), spec(bpe), options)
+        bins_2d(path, spec(bpe), **options)
 
 
 def test_a_prompt_without_nemo_names_the_extra(tmp_path: Path, bpe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "nemo.collections.common.data", None)
     path = write_lines(tmp_path / "m.json", records(9))
     with pytest.raises(UsageError, match=r"--prompt-format canary needs NeMo: pip install 'prepcli\[nemo\]'"):
-        estimate_bins_2d(str(path), spec(bpe, prompt_format="canary"))
+        bins_2d(path, spec(bpe, prompt_format="canary"))
     with pytest.raises(UsageError, match="--prompt must be a list of turns"):
-        estimate_bins_2d(str(path), spec(bpe, prompt_format="canary", prompt="nonsense"))
+        bins_2d(path, spec(bpe, prompt_format="canary", prompt="nonsense"))

@@ -12,11 +12,9 @@ import pytest
 import yaml
 
 from prepcli.commands.estimate_bins.nested import nested_bins, place
-from prepcli.commands.estimate_bins.options import Bins2dOptions, TokenBinsOptions
-from prepcli.commands.estimate_bins.tokens import estimate_token_bins
-from prepcli.commands.estimate_bins.two_d import estimate_bins_2d
 from prepcli.manifest.loader_config import write_loader_config
 from prepcli.tokenizers.counting import TokenizerSpec
+from tests.commands.estimate_bins.asking import bins_2d, token_bins
 from tests.commands.estimate_bins.test_nested import by_the_book
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.running import prepcli
@@ -119,8 +117,8 @@ def test_bins_of_manifests(folder: Path, manifest: str, tokenizers: tuple[str, .
     lengths = nemo_lengths(f"manifest_filepath={folder / manifest}", nemo_tokenizer(*paths))
     spec = TokenizerSpec(tuple(map(str, paths)), LANGS[: len(paths)])
     for num_buckets, sub_buckets in ((30, 2), (2, 5), (100, 3)):
-        options = Bins2dOptions(num_buckets=num_buckets, sub_buckets=sub_buckets)
-        ours = estimate_bins_2d(str(folder / manifest), spec, options)
+        options = {"num_buckets": num_buckets, "sub_buckets": sub_buckets}
+        ours = bins_2d(folder / manifest, spec, **options)
         same_bins(ours, by_the_book(*lengths, num_buckets, sub_buckets, 4.0, 3))
     assert ours.num_tokens == lengths[1].sum()
 
@@ -128,13 +126,13 @@ def test_bins_of_manifests(folder: Path, manifest: str, tokenizers: tuple[str, .
 def test_bins_of_other_inputs(folder: Path, tmp_path: Path) -> None:
     bpe = folder / "bpe.model"
     tokenizer = nemo_tokenizer(bpe)
-    options = Bins2dOptions(num_buckets=10, sub_buckets=3, min_duration=2, max_duration=35)
+    options = {"num_buckets": 10, "sub_buckets": 3, "min_duration": 2, "max_duration": 35}
     lengths = nemo_lengths(f"input_cfg={folder}/cfg.yaml", tokenizer, limits=(2, 35))
-    ours = estimate_bins_2d(str(folder / "cfg.yaml"), TokenizerSpec((str(bpe),)), options)
+    ours = bins_2d(folder / "cfg.yaml", TokenizerSpec((str(bpe),)), **options)
     # A limit that is given is the last edge, whatever the longest example.
     same_bins(ours, by_the_book(*lengths, 10, 3, 4.0, 3, largest=35))
     lengths = nemo_lengths(f"manifest_filepath={folder}/m.json", nemo_tokenizer(folder / "hf"))
-    ours = estimate_bins_2d(str(folder / "m.json"), TokenizerSpec((str(folder / "hf"),)), Bins2dOptions(num_buckets=10))
+    ours = bins_2d(folder / "m.json", TokenizerSpec((str(folder / "hf"),)), num_buckets=10)
     same_bins(ours, by_the_book(*lengths, 10, 2, 4.0, 3))
     (tmp_path / "shar").mkdir()
     cuts = []
@@ -147,7 +145,7 @@ def test_bins_of_other_inputs(folder: Path, tmp_path: Path) -> None:
         cuts.append(json.dumps(cut | more))
     (tmp_path / "shar" / "cuts.000000.jsonl.gz").write_bytes(gzip.compress(("\n".join(cuts) + "\n").encode()))
     lengths = nemo_lengths(f"shar_path={tmp_path}/shar", tokenizer)
-    ours = estimate_bins_2d(str(tmp_path / "shar"), TokenizerSpec((str(bpe),)), Bins2dOptions(num_buckets=10))
+    ours = bins_2d(tmp_path / "shar", TokenizerSpec((str(bpe),)), num_buckets=10)
     same_bins(ours, by_the_book(*lengths, 10, 2, 4.0, 3))
 
 
@@ -162,14 +160,14 @@ def test_bins_in_canarys_prompt(folder: Path) -> None:
     lengths = nemo_lengths(f"manifest_filepath={folder}/m.json", None, prompt)
     slots = "[{'role':'user','slots':{'source_lang':'en','target_lang':'en','task':'asr','pnc':'yes'}}]"
     spec = TokenizerSpec(tuple(map(str, paths)), langs, prompt_format="canary", prompt=slots)
-    ours = estimate_bins_2d(str(folder / "m.json"), spec, Bins2dOptions(num_buckets=10, sub_buckets=3))
+    ours = bins_2d(folder / "m.json", spec, num_buckets=10, sub_buckets=3)
     same_bins(ours, by_the_book(*lengths, 10, 3, 4.0, 3))
     # Slots stand in for fields that records do not have, where NeMo stops.
     bare = [{k: v for k, v in line.items() if k not in ("task", "pnc")} for line in read_lines(folder / "m.json")]
     write_lines(folder / "bare.json", bare)
-    assert estimate_bins_2d(str(folder / "bare.json"), spec, Bins2dOptions(num_buckets=3)).num_tokens == ours.num_tokens
+    assert bins_2d(folder / "bare.json", spec, num_buckets=3).num_tokens == ours.num_tokens
     write_lines(folder / "other.json", [*bare[:30], bare[0] | {"lang": "it"}, bare[0] | {"task": "sing"}])
-    other = estimate_bins_2d(str(folder / "other.json"), spec, Bins2dOptions(num_buckets=3))
+    other = bins_2d(folder / "other.json", spec, num_buckets=3)
     assert (other.num_examples, other.num_rejected) == (30, 2)
     assert "other.json:31: the prompt cannot be made" in str(other.first_rejected)
 
@@ -269,12 +267,12 @@ def test_bins_of_texts_and_conversations(texts: Path, cfg: str) -> None:
             token_equivalent_duration=0.08, measure_total_length=total is not False
         )
         expected = estimate_duration_buckets(examples, 10, constraint=constraint)
-        options = TokenBinsOptions(num_buckets=10, measure_total_length=total)
-        assert estimate_token_bins(str(texts / cfg), spec, options).bucket_duration_bins == expected
+        options = {"num_buckets": 10, "measure_total_length": total}
+        assert token_bins(texts / cfg, spec, **options).bucket_duration_bins == expected
     measure = MultimodalFixedBucketBatchSizeConstraint2D([(0.0, 0.0)], [0], token_equivalent_duration=0.08)
     lengths = np.array([measure.measure_length(example) for example in examples])
     pairs, ratios = by_the_book(lengths[:, 0], lengths[:, 1].astype(np.int32), 10, 3, 6.0, None)
-    ours = estimate_token_bins(str(texts / cfg), spec, TokenBinsOptions(num_buckets=10, sub_buckets=3))
+    ours = token_bins(texts / cfg, spec, num_buckets=10, sub_buckets=3)
     assert ours.bucket_duration_bins == pairs
     assert ours.max_tpt == pytest.approx(ratios, abs=0.0011)
 
@@ -294,7 +292,7 @@ def test_languages_and_questions_in_prompts(texts: Path, prompt_format: str) -> 
         MultimodalFixedBucketBatchSizeConstraint2D([(0.0, 0.0)], [0], token_equivalent_duration=0.08),
     )
     spec = TokenizerSpec((str(model),), prompt_format=prompt_format)
-    ours = estimate_token_bins(str(texts / "asked.yaml"), spec, TokenBinsOptions(num_buckets=5, sub_buckets=2))
+    ours = token_bins(texts / "asked.yaml", spec, num_buckets=5, sub_buckets=2)
     assert ours.inputs.tolist() == expected[:, 0].tolist()
     assert ours.outputs.tolist() == expected[:, 1].tolist()
 
@@ -319,18 +317,18 @@ def test_audio_among_conversations(texts: Path) -> None:
         )
         for total in (False, True):
             constraint = MultimodalSamplingConstraint(token_equivalent_duration=seconds, measure_total_length=total)
-            options = TokenBinsOptions(num_buckets=10, measure_total_length=total)
-            ours = estimate_token_bins(str(texts / "train.yaml"), spec, options)
+            options = {"num_buckets": 10, "measure_total_length": total}
+            ours = token_bins(texts / "train.yaml", spec, **options)
             assert sorted(ours.inputs.tolist()) == sorted(measured(examples, constraint).tolist())
         constraint = MultimodalFixedBucketBatchSizeConstraint2D([(0.0, 0.0)], [0], token_equivalent_duration=seconds)
-        ours = estimate_token_bins(str(texts / "train.yaml"), spec, TokenBinsOptions(num_buckets=10, sub_buckets=3))
+        ours = token_bins(texts / "train.yaml", spec, num_buckets=10, sub_buckets=3)
         lengths = sorted(zip(ours.inputs.tolist(), ours.outputs.tolist(), strict=True))
         assert lengths == sorted(map(tuple, measured(examples, constraint).tolist()))
     filters = DurationFilter(1, 9), TokenCountFilter(10, 200, True), TokenPerTokenFilter(-1, 0.7)
     kept = [one for one in examples if all(keeps(one) for keeps in filters)]
     limits = "min_duration: 1, max_duration: 9, min_tokens: 10, max_tokens: 200, max_tpt: 0.7"
     (texts / "train.yaml").write_text(f"train_ds: {{{limits}, token_equivalent_duration: 0.3, input_cfg: {cfg}}}")
-    ours = estimate_token_bins(str(texts / "train.yaml"), spec, TokenBinsOptions(num_buckets=10))
+    ours = token_bins(texts / "train.yaml", spec, num_buckets=10)
     constraint = MultimodalSamplingConstraint(token_equivalent_duration=0.3, measure_total_length=True)
     assert sorted(ours.inputs.tolist()) == sorted(measured(kept, constraint).tolist())
     assert [len(kept) < sum(map(keeps, examples)) for keeps in filters] == [True] * 3
@@ -343,7 +341,7 @@ def test_audio_alone_in_tokens(folder: Path) -> None:
     examples = nemo_examples(cfg, model, None)
     for total in (False, True):
         constraint = MultimodalSamplingConstraint(token_equivalent_duration=0.08, measure_total_length=total)
-        ours = estimate_token_bins(str(cfg), TokenizerSpec((str(model),)), TokenBinsOptions(measure_total_length=total))
+        ours = token_bins(cfg, TokenizerSpec((str(model),)), measure_total_length=total)
         assert sorted(ours.inputs.tolist()) == sorted(measured(examples, constraint).tolist())
 
 
