@@ -28,7 +28,7 @@ from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.errors import InputChangedError, UsageError
+from prepcli.errors import InputChangedError, RecordRejected, UsageError
 from prepcli.formats.codes import codes_type
 from prepcli.jobs.prefetch import decode_batch
 from prepcli.manifest.shar_cuts import ShardSize
@@ -329,15 +329,7 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
         codec = ToyCodec()
         job: Any = SimpleNamespace(model=codec, options=OPTIONS, is_on_gpu=on_gpu, mixes_lengths=False)
         encoder = UnitEncoder(shards, indices, job, out)
-        decoder = UsedSegmentDecoder(None if on_gpu else codec.sampling_rate)
-        feed = (
-            decode_batch(decoder, batch, np.empty((len(batch.items), batch.num_samples), np.float32))
-            for batch in encoder.batches()
-        )
-        with ModelRunner("cpu", codec.rows_on_cpu) as runner:
-            for number, decoded in enumerate(feed):
-                encoder.start(number, decoded, runner, lambda records, seconds: None)()
-        codes.append(encoder.finish(lambda records, seconds: None))
+        codes.append(encoded(encoder, job)[0])
         assert encoder.extra["batches"] < 10
     for one, other in zip(*codes, strict=True):
         assert isinstance(one, np.ndarray)
@@ -345,6 +337,36 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
         assert one.shape == other.shape
         assert np.abs(one - other).max() <= 1
         assert (one != other).mean() < 0.01
+
+
+def encoded(encoder: UnitEncoder, job: Any) -> tuple[list[Any], int, float]:
+    """The codes of the unit, and the records and seconds by which its progress has advanced."""
+    decoder = UsedSegmentDecoder(None if job.is_on_gpu else job.model.sampling_rate)
+    advanced: list[tuple[int, float]] = []
+
+    def advance(records: int, seconds: float) -> None:
+        advanced.append((records, seconds))
+
+    encoder.begin("cpu", advance)
+    with ModelRunner("cpu", job.model.rows_on_cpu) as runner:
+        for number, batch in enumerate(encoder.batches()):
+            rows = np.empty((len(batch.items), batch.num_samples), np.float32)
+            encoder.start(number, decode_batch(decoder, batch, rows), runner, advance)()
+    codes = encoder.finish(advance)
+    return codes, sum(records for records, _ in advanced), sum(seconds for _, seconds in advanced)
+
+
+def test_progress_counts_every_cut(tmp_path: Path) -> None:
+    """Also those whose audio is too short, and is not decoded."""
+    shards = find_input(lhotse_set(tmp_path))
+    codec = ToyCodec()
+    codec.min_frames = 4
+    job: Any = SimpleNamespace(model=codec, options=OPTIONS, is_on_gpu=False, mixes_lengths=False)
+    encoder = UnitEncoder(shards, [index_shard(shard) for shard in shards], job, tmp_path)
+    codes, records, seconds = encoded(encoder, job)
+    assert sum(isinstance(one, RecordRejected) for one in codes) == 2  # a target and a context
+    assert records == 7
+    assert seconds == pytest.approx(sum((1.0, 2.5, 1.7, 0.9, 0.01, 60.0, 3.3)))
 
 
 def test_faster_precision_says_what_it_costs(shar: Path, extend: Extend) -> None:
