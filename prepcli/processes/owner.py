@@ -100,18 +100,14 @@ def start_time(pid: int) -> int | None:
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:  # the process has ended, or /proc does not exist or hides the processes of other users
-        return 0 if _answers(pid) else None
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return None
+        except PermissionError:
+            pass
+        return 0
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
-
-
-def _answers(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def clock_of(folder: Path) -> float:

@@ -93,8 +93,13 @@ def _store(scheme: str, bucket: str, endpoint: str, seconds: float) -> "ObjectSt
     if endpoint:
         settings |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
         client["allow_http"] = endpoint.startswith("http://")
-    if scheme == "ais":
-        _settings_of_aistore(settings, client)
+    if scheme == "ais":  # AIStore takes requests without a signature, or with its own token
+        settings["region"] = "us-east-1"
+        token = os.environ.get("AIS_AUTHN_TOKEN")
+        if token:
+            client["default_headers"] = {"Authorization": f"Bearer {token}"}
+        if token or not os.environ.get("AWS_ACCESS_KEY_ID"):
+            settings["skip_signature"] = True
     else:
         check_keys(shown_endpoint(scheme) if endpoint else "")
     backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": _MAX_BACKOFF, "base": 2}
@@ -105,17 +110,6 @@ def _store(scheme: str, bucket: str, endpoint: str, seconds: float) -> "ObjectSt
         settings["credential_provider"] = Boto3CredentialProvider()
     store: Any = S3Store(bucket, client_options=client, retry_config=retries, **settings)
     return store  # type: ignore[no-any-return]
-
-
-def _settings_of_aistore(settings: dict[str, Any], client: Any) -> None:
-    """AIStore takes requests without a signature, or with its own token."""
-    settings.setdefault("region", "us-east-1")
-    if not os.environ.get("AWS_ACCESS_KEY_ID"):
-        settings["skip_signature"] = True
-    token = os.environ.get("AIS_AUTHN_TOKEN")
-    if token:
-        settings["skip_signature"] = True
-        client["default_headers"] = {"Authorization": f"Bearer {token}"}
 
 
 def store_of(address: Address) -> "ObjectStore":

@@ -88,14 +88,7 @@ def read_at(file: int, size: int, offset: int) -> bytes:
             got += len(data)
         return b"".join(parts)
     except OSError as error:
-        raise named(error, _name_of(file)) from None
-
-
-def _name_of(file: int) -> str:
-    try:
-        return os.readlink(f"/proc/self/fd/{file}")
-    except OSError:  # this system has no /proc
-        return f"descriptor {file}"
+        raise named(error, os.path.realpath(f"/proc/self/fd/{file}")) from None
 
 
 def check_unchanged(

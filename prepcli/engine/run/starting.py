@@ -233,7 +233,11 @@ def _refuse_to_lose_inputs(run: "Run", removed: Stock | None = None) -> None:
     if removed is not None:
         outputs = [workspace.out / name for name in (*removed.ours, *removed.mistakable)]
         every = chain(inputs, map(str, job.files_of_records(plan)))
-    found = _same_object(outputs, every) if isinstance(workspace.out, StorePath) else same_file(outputs, every)
+    if isinstance(workspace.out, StorePath):
+        by_address = {str(path): path for path in outputs}
+        found = next(((by_address[path], path) for path in map(absolute, every) if path in by_address), None)
+    else:
+        found = same_file(outputs, every)
     if found is not None:
         output, path = found
         same = "" if str(output) == path else f" (it is {output})"
@@ -242,12 +246,6 @@ def _refuse_to_lose_inputs(run: "Run", removed: Stock | None = None) -> None:
             f"the input {path}{same} lies where this command writes its output, which would {verb} it; choose "
             f"{_elsewhere(job, workspace)}"
         )
-
-
-def _same_object(outputs: Iterable[AnyPath], inputs: Iterable[str]) -> tuple[AnyPath, str] | None:
-    """`same_file` for outputs in an object store."""
-    by_address = {str(path): path for path in outputs}
-    return next(((by_address[path], path) for path in map(absolute, inputs) if path in by_address), None)
 
 
 def _places(paths: Iterable[str]) -> Iterator[_Place]:
