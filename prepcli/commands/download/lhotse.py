@@ -222,7 +222,7 @@ def _parts(folder: Path, recipe: str) -> list[LhotseFiles]:
     Raises:
         PrepcliError: it has written none.
     """
-    found = [part for place, _, _ in sorted(os.walk(folder)) for part in files_in(place)]
+    found = [part for place, _, files in sorted(os.walk(folder)) for part in files_in(place, files)]
     if not found:
         raise PrepcliError(
             f"the recipe {recipe} has written no recordings to {folder}: is CORPUS_DIR the folder that it expects? "

@@ -128,14 +128,16 @@ def rows_of_jsonl(path: str, options: MakeManifest, folder: str = "") -> Iterato
         yield _entry({name: value for name, value in row.items() if value is not None}, roles, number, folder)
 
 
-def metadata_files(folder: str) -> list[str]:
+def metadata_files(folder: str, entries: Iterable["os.DirEntry[str]"]) -> list[str]:
     """The metadata files of an `audiofolder`, relative to it: in the folder itself or in its split folders; sorted.
+
+    `entries` are those of the folder, as `other_entries` returns them.
 
     Raises:
         UsageError: a folder has two metadata files.
     """
     found: list[str] = []
-    below = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    below = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
     for place in ("", *below):
         here = [os.path.join(place, name) for name in METADATA if os.path.isfile(os.path.join(folder, place, name))]
         if len(here) > 1:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
@@ -17,7 +17,7 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
 from prepcli.commands.make_manifest.lhotse import files_at, files_in, files_named, lhotse_source
 from prepcli.commands.make_manifest.options import MakeManifest
-from prepcli.commands.make_manifest.source import EntrySource, stem_of, text_lines
+from prepcli.commands.make_manifest.source import EntrySource, other_entries, stem_of, text_lines
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
@@ -222,7 +222,7 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, folder: Path) -
 
 
 def _audiofolder(path: str, how: str, base: str, options: MakeManifest) -> EntrySource:
-    names = metadata_files(path)
+    names = metadata_files(path, other_entries(path))
     if not names:
         raise UsageError(f"{path} is not a Hugging Face audiofolder: it has no {' or '.join(METADATA)}")
     num_rows = 0
@@ -245,16 +245,8 @@ def _audiofolder(path: str, how: str, base: str, options: MakeManifest) -> Entry
     return EntrySource(path, "audiofolder", how, base, entries, files, notes=notes)
 
 
-def is_set(path: str) -> bool:
-    """Whether a path is a data set with audio, judged by names in the folder itself."""
-    name = os.path.basename(path)
-    if not os.path.isdir(path):
-        return name.lower().endswith(_SET_SUFFIXES) or name in _SET_LISTS
-    try:
-        with os.scandir(path) as entries:
-            names = [entry.name for entry in entries]
-    except OSError:  # the walk through the folder says more
-        return False
+def holds_set(names: Iterable[str]) -> bool:
+    """Whether a folder with these names in it is a data set with audio."""
     suffixes = (*_SET_SUFFIXES, *_SET_LISTS)
     return any(one.lower().endswith(suffixes) or _CUTS.match(one) or BUCKET.fullmatch(one) for one in names)
 
@@ -264,11 +256,13 @@ def _kind_of(path: str) -> tuple[str, str]:
     if os.path.isdir(path):
         if os.path.isfile(os.path.join(path, WAV_SCP)):
             return "kaldi", f"it holds {WAV_SCP}"
-        if names := metadata_files(path):
-            return "audiofolder", f"it holds {names[0]}"
-        if any(part.recordings for part in files_in(path)):
+        entries = other_entries(path)
+        names = [entry.name for entry in entries]
+        if metadata := metadata_files(path, entries):
+            return "audiofolder", f"it holds {metadata[0]}"
+        if any(part.recordings for part in files_in(path, names)):
             return "lhotse", "it holds recordings and supervisions of lhotse"
-        if is_set(path):
+        if holds_set(names):
             return "set", "it is a data set with audio in containers"
         return "folder", f"it is a folder without {WAV_SCP} and {' or '.join(METADATA)}"
     name = os.path.basename(path).removesuffix(".gz")
@@ -276,7 +270,7 @@ def _kind_of(path: str) -> tuple[str, str]:
         raise UsageError(f"{path} is a file of a Kaldi data directory; give the directory")
     if name == "metadata.jsonl":
         raise UsageError(f"{path} is the metadata of a Hugging Face audiofolder; give its folder")
-    if is_set(path):
+    if name.lower().endswith(_SET_SUFFIXES) or name in _SET_LISTS:
         return "set", "it is a container of audio, or a list of such"
     if name.endswith(".arrow"):
         raise UsageError(f"{path}: Arrow is not read; export the table as Parquet or CSV")

@@ -4,7 +4,7 @@ import os
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -80,13 +80,12 @@ class LhotseFiles(msgspec.Struct, frozen=True):
     recordings: str | None = None
 
 
-def files_in(folder: str) -> list[LhotseFiles]:
-    """The parts in a folder, sorted by name; supervisions without recordings are left out.
+def files_in(folder: str, names: Iterable[str]) -> list[LhotseFiles]:
+    """The parts among the `names` in a folder, sorted by name; supervisions without recordings are left out.
 
     Files belong together if their names differ in nothing but the word `recordings` or `supervisions`.
     """
-    names = sorted(entry.name for entry in os.scandir(folder) if _SUFFIX.search(entry.name))
-    parts = (files_of(os.path.join(folder, name)) for name in names if _TEMPORARY not in name)
+    parts = (files_of(os.path.join(folder, name)) for name in sorted(names) if _TEMPORARY not in name)
     return sorted({part.main: part for part in parts if part is not None}.values(), key=lambda part: part.name)
 
 
@@ -144,7 +143,7 @@ def files_at(source: str) -> LhotseFiles:
     """
     if not os.path.isdir(source):
         return files_named(source) or files_of(source) or LhotseFiles("", source)
-    parts = files_in(source)
+    parts = files_in(source, os.listdir(source))
     if not parts:
         raise UsageError(f"{source} has no recordings and supervisions of lhotse (*_recordings_*.jsonl.gz)")
     if len(parts) > 1:

@@ -11,6 +11,14 @@ from prepcli.errors import UsageError
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.manifest.sources import check_file, is_gzip, open_bytes
 
+_COMMON = (".wav", ".flac", ".mp3", ".ogg", ".opus")
+
+
+def other_entries(folder: str) -> list["os.DirEntry[str]"]:
+    """The entries of a folder without common audio files, which may be many: by their names a source is recognised."""
+    with os.scandir(folder) as entries:
+        return [entry for entry in entries if not entry.name.endswith(_COMMON)]
+
 
 @dataclass
 class EntrySource:
