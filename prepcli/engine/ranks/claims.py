@@ -67,9 +67,9 @@ class Claims:
                 file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
             except FileExistsError:
                 found = self._state(path)
-                if found != "dead":
+                if found == "alive" or (found == "own" and not self._path(name, number + 1).exists()):
                     return found == "own"
-                continue
+                continue  # also an own claim that another rank has taken over since
             except FileNotFoundError:  # another launch, or a rank that has ended the run, has removed the folder
                 with contextlib.suppress(FileNotFoundError, FileExistsError):  # or is removing its parents
                     self._folder.mkdir(parents=True, exist_ok=True)
@@ -92,8 +92,8 @@ class Claims:
         for number in itertools.count():
             path = self._path(name, number)
             found = self._state(path) if path.exists() else "none"
-            if found != "dead":
-                return found in ("none", "own")
+            if found in ("none", "alive") or (found == "own" and not self._path(name, number + 1).exists()):
+                return found != "alive"
         raise AssertionError("unreachable")
 
     def release(self, name: str) -> None:

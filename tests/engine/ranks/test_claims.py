@@ -141,6 +141,7 @@ def test_a_rank_that_is_stopped_before_it_signs_its_claim_loses_it(
 
     monkeypatch.setattr(os, "write", stopped)
     assert not late.take("unit")
+    assert not late.is_free("unit") and not late.take("unit"), "its own claim does not count any more"
     assert holders(tmp_path / "claims") == {"unit": 1}
 
 
