@@ -91,14 +91,23 @@ def test_the_output_of_another_command_is_refused_before_planning(folder: Path) 
     assert everything(folder) == before
 
 
-@pytest.mark.parametrize("command", ["make-manifest", "inspect", "index", "estimate-bins", "verify"])
+@pytest.mark.parametrize("command", ["inspect", "index", "estimate-bins", "verify"])
 def test_a_link_that_leads_to_itself_is_named(folder: Path, command: str) -> None:
     """The error of the operating system is enough, as it is one line."""
     for path in folder.glob("*.gz"):
         path.unlink()
     (folder / "loop.wav").symlink_to("loop.wav")
-    done = prepcli(command, ".", *(["own.json"] if command == "make-manifest" else []), cwd=folder)
+    done = prepcli(command, ".", cwd=folder)
     assert (done.code, "loop.wav: Too many levels of symbolic links" in done.error_line) == (2, True)
+
+
+def test_a_recording_that_is_a_link_to_itself_is_a_reject(folder: Path) -> None:
+    """As other recordings that cannot be opened; the others of the folder are not lost with it."""
+    (folder / "s01" / "loop.wav").symlink_to("loop.wav")
+    done = prepcli("make-manifest", "s01", "own.json", "--max-rejects", 1, "--json", cwd=folder)
+    assert (done.code, done.json["rejects"]) == (0, 1)
+    rejects = (folder / "own.json.prepcli" / "rejects.jsonl").read_text()
+    assert "loop.wav cannot be read: Too many levels of symbolic links" in rejects
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--overwrite"]])

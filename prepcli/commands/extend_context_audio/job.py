@@ -82,13 +82,14 @@ class ContextJob(SpeakerJob[ContextContents]):
             "embeddings of the same model and audio are used again; in another directory with "
             f"{option('--reuse-embeddings')} OUT"
         )
+        suffix = f"_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json"
+        self._file_name = extended_name(manifests, suffix)  # here, because a name that is too long is refused at once
         self._planned: ContextPlan | None = None
 
     @property
     def file_name(self) -> str:
         """The name of the extended manifest."""
-        duration, similarity = self.options.context_min_duration, self.options.context_min_ssim
-        return extended_name(self.manifests, f"_withContextAudioMinDur{duration}MinSSIM{similarity}.json")
+        return self._file_name
 
     def plan(self, workspace: Workspace) -> ContextPlan:
         """Index the manifests and pack their voices into bundles."""
