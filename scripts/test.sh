@@ -87,7 +87,7 @@ pytest_by_kind() {
     trap - INT TERM
     return "$result"
 }
-rm -f .coverage*
+if [[ -n $measuring ]]; then rm -f .coverage*; fi # only then: a test runs this script while others are measured
 step pytest pytest_by_kind ${chosen[@]+"${chosen[@]}"} "$@"
 
 # What the tests reach in the processes that run them, and the lines that they do not.
