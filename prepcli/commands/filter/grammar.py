@@ -138,6 +138,12 @@ def mistake(named: str, text: str, at: int, why: str) -> UsageError:
     return UsageError(f"{named}: {why}, at the ^ in: {text[:at]}^{text[at:]}")
 
 
+def _all(conditions: Sequence[Condition]) -> Condition:
+    """All of the conditions in a row; halved again and again, so that thousands are not deeper than Python allows."""
+    half = len(conditions) // 2
+    return Both(_all(conditions[:half]), _all(conditions[half:])) if half else conditions[0]
+
+
 def nodes(tree: Node) -> Iterator[Node]:
     """The node and all below it."""
     yield tree
@@ -261,16 +267,16 @@ class _Parser:
         return mistake(self._named, self._text, token.at, why)
 
     def _either(self) -> Condition:
-        found = self._both()
+        found = [self._both()]
         while self._take("or"):
-            found = Not(Both(Not(found), Not(self._both())))
-        return found
+            found.append(self._both())
+        return Not(_all([Not(one) for one in found])) if len(found) > 1 else found[0]
 
     def _both(self) -> Condition:
-        found = self._inverted()
+        found = [self._inverted()]
         while self._take("and"):
-            found = Both(found, self._inverted())
-        return found
+            found.append(self._inverted())
+        return _all(found)
 
     def _inverted(self) -> Condition:
         token = self._here

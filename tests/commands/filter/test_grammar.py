@@ -2,6 +2,7 @@
 
 import pytest
 
+from prepcli.commands.filter.evaluation import Block
 from prepcli.commands.filter.grammar import Field, fields_of, needed_fields, parse, read_fields
 from prepcli.errors import UsageError
 
@@ -59,6 +60,14 @@ def test_or_binds_less_than_and_and_that_less_than_not() -> None:
     assert parse("a or not b and c", "") == parse("a or ((not b) and c)", "")
     assert parse("a or b and c", "") != parse("(a or b) and c", "")
     assert parse("not b and c", "") != parse("not (b and c)", "")
+
+
+@pytest.mark.parametrize("word", ["or", "and"])
+def test_thousands_of_conditions_in_a_row(word: str) -> None:
+    found = parse(f" {word} ".join(f"x == {number}" for number in range(5000)), "")
+    assert read_fields(found) == {"x"}
+    block = Block({"x": [3, 4999, 5000]}, {})
+    assert block.holds(found).true.tolist() == [word == "or", word == "or", False]
 
 
 def test_comparisons_in_a_row() -> None:
