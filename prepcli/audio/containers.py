@@ -59,7 +59,10 @@ def _known(size: int, base: int) -> int | None:
 
 
 def _caf(source: Source) -> int | None:
-    """Walk over the chunks: after 8 bytes each has a 4-byte type and a 64-bit size; -1 means up to the end."""
+    """The size that a CAF file should have; None if its header does not say it.
+
+    8 bytes are followed by chunks. A chunk has a 4-byte type, a 64-bit size and its data.
+    """
     at = 8
     for _ in range(_MAX_CHUNKS):
         header = source.read(at, 12)

@@ -152,7 +152,7 @@ def _finish(
 
 
 def _is_tail_of_chunks(offset: int, source: Source) -> bool:
-    """Return whether all bytes from `offset` on are whole chunks; if so, the data really have 0 bytes."""
+    """Return whether all bytes from `offset` on are whole chunks; if so, a data size of 0 is true."""
     for _ in range(_MAX_CHUNKS):
         left = source.size - offset
         if left <= 0:

@@ -115,7 +115,7 @@ def plain_stem(audio_filepath: str) -> str:
 
 
 def _folder_name(name: str) -> str:
-    """The name of a folder, in which `_` replaces the dot of a suffix that a file next to it may have."""
+    """The name of a folder; `_` replaces the dot of a suffix of audio or `.json`, so that no file has the same name."""
     stem, suffix = posixpath.splitext(_short(name))
     return f"{stem}_{suffix[1:]}" if suffix.lower() in _FILE_SUFFIXES else stem + suffix
 

@@ -86,7 +86,7 @@ class ExistingSet:
 
     @property
     def dataset_config(self) -> dict[str, Any]:
-        """The options that NeMo's script has, and the bins."""
+        """`dataset_config` of the metadata: the options that NeMo's script has, and the bins."""
         return dict(self.metadata.get("dataset_config") or {})
 
     @property

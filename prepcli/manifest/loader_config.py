@@ -184,7 +184,7 @@ def _read(path: Path, data: str) -> _Config:
 
 
 def _belongs(section: dict[str, Any], data: str) -> bool:
-    """Whether options that were made from `data`, or else from bins, belong to this one of several sections."""
+    """Whether the options belong to this one of several sections: it reads `data`, or has bins if `data` is empty."""
     return is_input_of(data, section) if data else section.get("bucket_duration_bins") is not None
 
 

@@ -210,8 +210,9 @@ class Life:
 
         Args:
             owner: the process; None if it is unknown.
-            silence: `REPEAT_SECONDS`, or `DELETE_SECONDS`; with the latter, a process that can be seen is never silent.
-            trace: another file that changes, or was made, while it is at work.
+            silence: seconds without a sign of life after which the rank seems to have ended: `REPEAT_SECONDS` or
+                `DELETE_SECONDS`. With `DELETE_SECONDS`, a process that can be seen has ended only if it is gone.
+            trace: another file whose last change is a sign of life of the process.
         """
         gone = None if owner is None else owner.is_gone
         if gone or (gone is False and silence == DELETE_SECONDS):

@@ -80,7 +80,7 @@ class ModelTrainer:
         return torch.cuda.max_memory_allocated(self._device)
 
     def _counted(self, size: int, lengths: tuple[int, int]) -> list[int]:
-        """The bytes in use during a step; the optimizer's state exists before."""
+        """The bytes in use at the start of a step and after each new storage; the optimizer's state is made before."""
         import torch
 
         from prepcli.models.counted_memory import MemoryCounter

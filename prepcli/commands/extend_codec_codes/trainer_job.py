@@ -61,7 +61,7 @@ TrainerPlan = Plan[RecordUnit, TrainerContents]
 
 
 class TrainerCodesJob(RecordCodesJob[TrainerContents]):
-    """Writes the codes of targets for another trainer; subclasses know its files.
+    """Writes the codes of targets for a trainer other than NeMo; each subclass writes the files of one trainer.
 
     Attributes:
         title: the name of the trainer.

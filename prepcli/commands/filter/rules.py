@@ -211,7 +211,10 @@ class FieldCheck:
                 self._misfits.setdefault(problem.detail.partition(" is ")[0], problem.detail)
 
     def check_types(self) -> None:
-        """Raise `UsageError` if a value of a rule's field does not compare; called if no record is usable so far."""
+        """Raise `UsageError` if the field of a rule has a value of another type than the rule compares.
+
+        It is called only while no record is usable; later such a record is a reject.
+        """
         for rule in self._rules:
             for one in needed_fields(rule.condition):
                 for name in sorted(read_fields(one) & self._misfits.keys()):

@@ -37,7 +37,7 @@ class Sets:
         self._parent[high] = low
 
     def labels(self) -> Indices:
-        """The smallest number of each number's set."""
+        """For each number, the smallest number of its set."""
         labels = self._parent
         while (labels != labels[labels]).any():
             labels = labels[labels]

@@ -136,7 +136,7 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
 
 
 def _drawn(records: Records) -> Values:
-    """The fields of the plan."""
+    """Draw the utterances of each speaker, and divide the speakers into units; returns the arrays of the plan."""
     index = records.index
     none = int.from_bytes(key_bytes(""), "little")
     keys = index.keys["speaker"]

@@ -97,7 +97,7 @@ def aligned_pairs(
 
 
 def repeated(hashes: Iterable[Hashes]) -> Hashes:
-    """Return the hashes that occur more than once: each as often as it is repeated."""
+    """Return the hashes that occur more than once; a hash that occurs n times is returned n - 1 times."""
     in_order = np.sort(np.concatenate([np.empty(0, np.uint64), *hashes]))
     found: Hashes = in_order[1:][in_order[1:] == in_order[:-1]]
     return found

@@ -106,7 +106,10 @@ def _key_of(name: str, keys: Keys) -> tuple[str, str] | None:
 def _samples(
     members: Iterable[Member], keys: Keys, *, is_sorted: bool
 ) -> Iterator[tuple[str, list[tuple[str, Member]]]]:
-    """The members of each sample with their extensions: neighbours in a tar, all of the same key in a zip archive."""
+    """The key of each sample, and its members with their extensions.
+
+    `is_sorted`: the members of a sample are neighbours, as in a tar. A member with an empty key is a whole sample.
+    """
     if is_sorted:
         current: str | None = None
         together: list[tuple[str, Member]] = []
