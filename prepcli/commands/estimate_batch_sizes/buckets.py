@@ -132,12 +132,3 @@ def final_bins(bounds: Sequence[Bound], sizes: Sequence[int]) -> list[tuple[Boun
         elif size:
             found.append((bound, size))
     return found
-
-
-def searched_bounds(found: list[Bound], result: list[Bound], searched: list[Bound]) -> list[Bound]:
-    """The bounds to search: those `found` in the config, or those of the earlier search if they are its result.
-
-    Without this, a repeated search would use the merged bins, and give another result.
-    """
-    is_result = found == result or (found[:-1] == result and found[-1] == searched[-1])
-    return searched if is_result else found

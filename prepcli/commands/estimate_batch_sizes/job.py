@@ -19,7 +19,6 @@ from prepcli.commands.estimate_batch_sizes.buckets import (
     duration_of,
     given_bounds,
     parse_buckets,
-    searched_bounds,
     shown,
     tokens_of,
 )
@@ -108,10 +107,13 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         """The upper bounds of the buckets, ascending."""
         options = self.options
         found = given_bounds(options.buckets, options.buckets_from)
-        stored, result = read_document(workspace.plan_file, StoredPlan), workspace.out / FILE_NAME
-        if options.buckets_from is None or options.overwrite or stored is None or not result.is_file():
+        stored, file = read_document(workspace.plan_file, StoredPlan), workspace.out / FILE_NAME
+        if options.buckets_from is None or options.overwrite or stored is None or not file.is_file():
             return found
-        return searched_bounds(found, buckets_in_config(result), parse_buckets(stored.settings["--buckets"]))
+        # If the config has the result of the earlier search, whose bins may be merged, the same buckets are searched.
+        result, searched = buckets_in_config(file), parse_buckets(stored.settings["--buckets"])
+        is_result = found == result or (found[:-1] == result and found[-1] == searched[-1])
+        return searched if is_result else found
 
     def settings(self, plan: BatchSizesPlan) -> dict[str, Any]:
         """The options, with the digest of the model instead of its name."""
@@ -242,23 +244,12 @@ def _known(workspace: Workspace, unit: str) -> Found:
     return read_document(workspace.root / PART.format(unit), Found) or Found()
 
 
-def make_child(options: EstimateBatchSizes, rank: Rank, workspace: Workspace) -> Child:
-    """The process that makes steps; it starts when it is first needed.
-
-    Raises:
-        UsageError: two ranks would use the same GPU.
-        IncompleteError: the machine has GPUs, and their driver fails.
-    """
-    device = _device_of(options.device, rank)
-    log = workspace.root / f"steps-{device.replace(':', '')}.log"
-    return Child(ModelTrainer, options, device, log, lambda hello: _same_device(workspace, hello))
-
-
 def _device_of(wanted: str, rank: Rank) -> str:
     """The device of a rank; `cuda` is its own GPU, or the first GPU, for which the child process reports the error.
 
     Raises:
         UsageError: another rank measures on this GPU, so the sizes would be too small.
+        IncompleteError: the machine has GPUs, and their driver fails.
     """
     if wanted.startswith("cuda:") and rank.local_rank:
         raise UsageError(
@@ -328,7 +319,9 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
     check_packages()
     engine = options.engine()
     workspace = Workspace(options.work or Path(DEFAULT_WORK))
-    with closing(make_child(options, engine.rank, workspace)) as child:
+    device = _device_of(options.device, engine.rank)
+    log = workspace.root / f"steps-{device.replace(':', '')}.log"
+    with closing(Child(ModelTrainer, options, device, log, lambda hello: _same_device(workspace, hello))) as child:
         ran = run_job(BatchSizesJob(options, child), workspace, engine)
         report = BatchSizesReport(**msgspec.structs.asdict(ran))
         if report.status == "dry_run":

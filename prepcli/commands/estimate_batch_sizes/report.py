@@ -47,7 +47,8 @@ def _lines(details: dict[str, Any]) -> list[str]:
     ]
     if "verified_steps" in details:
         lines.append(f"Verified by {details['verified_steps']} steps: largest, smallest, and all in mixed order.")
-    lines += ["", f"bucket    up to (s) {'   tokens' * _has_tokens(details)}  batch size   memory ({unit})  basis"]
+    has_tokens = any(row["tokens"] is not None for row in details["buckets"])
+    lines += ["", f"bucket    up to (s) {'   tokens' * has_tokens}  batch size   memory ({unit})  basis"]
     for number, row in enumerate(details["buckets"]):
         tokens = f"{row['tokens']:9,}" if row["tokens"] is not None else ""
         peak = f"{row['peak'] / divisor:14.3f}" if row["peak"] else f"{'-':>14}"
@@ -56,10 +57,6 @@ def _lines(details: dict[str, Any]) -> list[str]:
             f"{peak}  {_basis(row)}"
         )
     return lines
-
-
-def _has_tokens(details: dict[str, Any]) -> bool:
-    return any(row["tokens"] is not None for row in details["buckets"])
 
 
 def _basis(row: dict[str, Any]) -> str:
