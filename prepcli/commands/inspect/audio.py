@@ -1,7 +1,6 @@
 """Facts about a sample of audio files, from their headers; audio is decoded only if the header is not enough."""
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import msgspec
 
@@ -10,9 +9,6 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.audio.probe import probe
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, RejectReason
-
-Value = TypeVar("Value", int, str)
-
 
 NamedFile = tuple[str, float, float]
 """An audio file that a record names, and the offset and the duration of the record in it (seconds)."""
@@ -41,9 +37,10 @@ class AudioFacts(msgspec.Struct):
         self.looked_at += 1
         shortest, longest = self.seconds or (info.duration, info.duration)
         self.seconds = (min(shortest, info.duration), max(longest, info.duration))
-        _count(self.sampling_rates, info.sampling_rate)
-        _count(self.formats, f"{info.format} {info.subtype}")
-        _count(self.channels, info.num_channels)
+        codec = f"{info.format} {info.subtype}"
+        self.sampling_rates[info.sampling_rate] = self.sampling_rates.get(info.sampling_rate, 0) + 1
+        self.formats[codec] = self.formats.get(codec, 0) + 1
+        self.channels[info.num_channels] = self.channels.get(info.num_channels, 0) + 1
 
     def add_fault(self, kind: str, detail: str) -> None:
         """Count a fault (`missing`, `unreadable`, `beyond_audio`), and keep the first of its kind as an example."""
@@ -58,10 +55,6 @@ class AudioFacts(msgspec.Struct):
         except RecordRejected as rejected:
             self.looked_at += 1
             self.add_fault("unreadable", rejected.detail)
-
-
-def _count(counts: dict[Value, int], value: Value) -> None:
-    counts[value] = counts.get(value, 0) + 1
 
 
 def look_at_files(sample: Sequence[NamedFile]) -> AudioFacts:
