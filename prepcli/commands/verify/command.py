@@ -11,7 +11,7 @@ from prepcli.commands.verify.manifests import (
     MAX_PROBLEMS,
     manifests_in,
     named_files,
-    verify_catalogues,
+    verify_containers,
     verify_manifest,
 )
 from prepcli.commands.verify.options import Verify
@@ -251,10 +251,10 @@ def check_set(
         UsageError: `out` holds no data set.
     """
     if on_hub(str(out)) and (containers := containers_at(str(out))):
-        return _verify_containers(out, containers, num_workers)
+        return verify_containers(out, containers, num_workers)
     if out.is_file():
         if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out), of_rows=True)):
-            return _verify_containers(out, containers, num_workers)
+            return verify_containers(out, containers, num_workers)
         return _verify_file(out, audio_base_dir, num_workers)
     if not out.is_dir():
         raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
@@ -268,7 +268,7 @@ def check_set(
         if isinstance(out, Path) and (state := read_document(out / "plan.json", StoredPlan)) is not None:
             raise UsageError(f"{out} holds the state of the run that made {state.out}; give {state.out}")
         if containers := containers_at(str(out)):
-            return _verify_containers(out, containers, num_workers)
+            return verify_containers(out, containers, num_workers)
         raise UsageError(
             f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
@@ -328,13 +328,6 @@ def _extra_files(found: OutputSizes, published: Collection[str], read: Collectio
         return extra
     indexes = {name for data in {*published, *read} for name in index_names(found.folder, data)}
     return [name for name in extra if name not in indexes]
-
-
-def _verify_containers(out: AnyPath, containers: Sequence[str], num_workers: int) -> VerifyReport:
-    """Check the records of containers that no run has written, by the headers of their audio."""
-    report = VerifyReport(str(out), kind="containers")
-    verify_catalogues(containers, num_workers, report)
-    return report
 
 
 def _verify_file(path: AnyPath, audio_base_dir: AnyPath | None, num_workers: int) -> VerifyReport:

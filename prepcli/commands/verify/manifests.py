@@ -236,12 +236,13 @@ def verify_manifest(
         report.problems.append(f"{path.name}: {more:,} more problems of this kind are not listed")
 
 
-def verify_catalogues(containers: Sequence[str], num_workers: int, report: VerifyReport) -> None:
-    """Check the records of each container, as those of a manifest.
+def verify_containers(out: AnyPath, containers: Sequence[str], num_workers: int) -> VerifyReport:
+    """Check the records of containers that no run has written, by the headers of their audio, as those of a manifest.
 
     Raises:
         UsageError: a container is damaged.
     """
+    report = VerifyReport(str(out), kind="containers")
     parts = [ManifestPart(Range(one, 0, None), "", None, None) for one in containers]
     for one, part in zip(containers, map_refusing_crashes(check_part, parts, num_workers), strict=True):
         report.manifests += 1
@@ -249,6 +250,7 @@ def verify_catalogues(containers: Sequence[str], num_workers: int, report: Verif
         report.seconds += part.seconds
         name, problems = os.path.basename(one), part.problems[:MAX_PROBLEMS]
         report.problems += [f"{name}:{line + 1}: {problem}" for line, problem in problems]
+    return report
 
 
 def named_files(
