@@ -35,7 +35,7 @@ from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit, input_file
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.interface.options import settings_of
 from prepcli.manifest.fields import decode_line
 from prepcli.processes.in_hand import take_in_hand
@@ -196,6 +196,8 @@ class SlicingJob(UnitJob[Chunk, None]):
     shares_out = True  # several corpora may have the same destination
 
     def __init__(self, corpus: SlicedCorpus, options: DownloadFisher | DownloadHub5, num_workers: int) -> None:
+        if options.min_slice_duration == float("inf"):  # every record would be a reject
+            raise UsageError(f"{option('--min-slice-duration')} takes seconds, not inf")
         self.corpus, self.options, self._num_workers = corpus, options, num_workers
 
     @property

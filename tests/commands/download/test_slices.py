@@ -54,6 +54,13 @@ def test_recordings_that_are_missing_or_damaged(tmp_path: Path) -> None:
     assert done.json["notes"] == ["1 recordings have no transcript; they are left out"]
 
 
+def test_no_slice_can_have_infinite_seconds(tmp_path: Path) -> None:
+    make_fisher(tmp_path / "ldc", 1, 20.0)
+    done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", "inf", "--max-rejects", "100")
+    assert (done.code, done.error_line) == (2, "prepcli: --min-slice-duration takes seconds, not inf")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_transcript_that_changes_during_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_fisher(tmp_path / "ldc", 5, 20.0)
     transcripts = sorted((tmp_path / "ldc").rglob("*.txt"))
