@@ -109,6 +109,27 @@ def test_other_commands_read_from_the_store(
         assert trees[0] == trees[1]
 
 
+def test_curation_reads_from_the_store(
+    object_store: ObjectStore, mini_corpus: Path, stored_corpus: str, tmp_path: Path
+) -> None:
+    """The same lines as from the disk, but for the folder of the audio."""
+    commands: dict[str, tuple[str, str, list[object]]] = {
+        "filter": ("kept.json", "kept.json", ["--keep", "duration > 1"]),
+        "score": ("scored.json", "scored.json", []),
+        "split": ("parts", "parts/dev.json", ["--part", "train=rest", "--part", "dev=0.3"]),
+        "find-duplicates": ("groups.jsonl", "groups.jsonl", ["--by", "audio,text"]),
+    }
+    for command, (out, made, options) in commands.items():
+        texts = []
+        for folder, source in ((tmp_path / "here", str(mini_corpus)), (tmp_path / "there", stored_corpus)):
+            folder.mkdir(exist_ok=True)
+            words = (command, f"{source}/manifest.json", folder / out, *options, "--audio-base-dir", source)
+            done = prepcli_process(*words, "--num-workers", 1, environ=object_store.environ)
+            assert done.code == 0, done.err
+            texts.append((folder / made).read_text().replace(source, "FOLDER"))
+        assert texts[0] == texts[1], command
+
+
 @pytest.fixture(scope="module")
 def sets(object_store: ObjectStore, stored_corpus: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Data in the store, by their addresses, and the same on the disk."""
