@@ -5,8 +5,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +143,17 @@ def test_without_a_launch_id_a_late_rank_takes_its_share_of_all_units(tmp_path: 
     assert run(out, rank=Rank(1, 3)).status == "done"
 
 
+def _status(out: Path, job: ToyJob) -> str:
+    status: str = run(out, job, num_workers=2).status
+    return status
+
+
 def test_two_processes_doing_the_same_rank_do_no_harm(tmp_path: Path) -> None:
     out = tmp_path / "out"
     job = ToyJob(out, seconds_a_unit=0.02)
-    with ThreadPoolExecutor(3) as pool:
-        reports = [pool.submit(run, out, job, num_workers=2) for _ in range(3)]
-    assert "done" in {report.result().status for report in reports}
+    with ProcessPoolExecutor(3, get_context("fork")) as pool:
+        statuses = [pool.submit(_status, out, job) for _ in range(3)]
+    assert "done" in {status.result() for status in statuses}
     assert run(out).status == "nothing_to_do"
     assert tree(out) == reference(tmp_path)
 
