@@ -231,10 +231,10 @@ class Life:
     def remove_ended(self) -> None:
         """Remove the files of ranks that were killed, and those that a power failure has emptied.
 
-        A file is also empty while its rank writes to it: without its file, the rank would at once count as ended.
+        A rank that is just writing to its file makes it again with its next sign of life.
         """
         for path, owner in self._ranks():
-            if self.has_ended(owner, DELETE_SECONDS, path):
+            if owner is None or self.has_ended(owner, DELETE_SECONDS, path):
                 path.unlink(missing_ok=True)
 
     def _ranks(self) -> Iterator[tuple[Path, Owner | None]]:
