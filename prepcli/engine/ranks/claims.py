@@ -66,10 +66,10 @@ class Claims:
             try:
                 file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
             except FileExistsError:
-                found = self._state(path)
-                if found == "alive" or (found == "own" and not self._path(name, number + 1).exists()):
+                found = self._last_state(name, number)
+                if found != "dead":
                     return found == "own"
-                continue  # also an own claim that another rank has taken over since
+                continue
             except FileNotFoundError:  # another launch, or a rank that has ended the run, has removed the folder
                 with contextlib.suppress(FileNotFoundError, FileExistsError):  # or is removing its parents
                     self._folder.mkdir(parents=True, exist_ok=True)
@@ -90,10 +90,9 @@ class Claims:
     def is_free(self, name: str) -> bool:
         """Whether `take` would succeed."""
         for number in itertools.count():
-            path = self._path(name, number)
-            found = self._state(path) if path.exists() else "none"
-            if found in ("none", "alive") or (found == "own" and not self._path(name, number + 1).exists()):
-                return found != "alive"
+            found = self._last_state(name, number) if self._path(name, number).exists() else "none"
+            if found != "dead":
+                return found in ("none", "own")
         raise AssertionError("unreachable")
 
     def release(self, name: str) -> None:
@@ -112,6 +111,11 @@ class Claims:
 
     def _path(self, name: str, number: int) -> Path:
         return self._folder / f"{name}.{number}"
+
+    def _last_state(self, name: str, number: int) -> str:
+        """As `_state`; `dead` also for a claim of this rank that another one has taken over since."""
+        found = self._state(self._path(name, number))
+        return "dead" if found == "own" and self._path(name, number + 1).exists() else found
 
     def _state(self, path: Path) -> str:
         """Whether the holder of a claim is this rank (`own`), another one (`alive`), or `dead`."""
