@@ -136,8 +136,9 @@ def list_anew(folder: Path) -> None:
 
 
 class Life:
-    """The claim of a rank to be at work: the file `rank-<rank id>`, which it changes every `BEAT_SECONDS`.
+    """The claim of a rank to be at work: the file `rank-<owner>`, which it changes every `BEAT_SECONDS`.
 
+    The owner is in the name, because the file is empty while it is written, and may be after a power failure.
     Whatever has the rank in its name (a temporary directory, a claim) counts as in use as long as the file changes.
 
     Attributes:
@@ -194,10 +195,10 @@ class Life:
         with contextlib.suppress(OSError):  # a full disk ends the run at a more important write
             if not self._folder.exists():
                 self._folder.mkdir(exist_ok=True)
-            self._file(self.owner).write_bytes(b"%s %d" % (str(self.owner).encode(), self._beats))
+            self._file(self.owner).write_text(str(self._beats))
 
     def _file(self, owner: Owner) -> Path:
-        return self._folder / f"{_RANK}{owner.rank_id}"
+        return self._folder / f"{_RANK}{owner}"
 
     def last_beat(self, owner: Owner) -> bytes:
         """The last sign of life of the rank of `owner`: it changes as long as the rank is at work."""
@@ -220,32 +221,32 @@ class Life:
         if self._ahead is None:
             there = self._folder if self._folder.exists() else self._folder.parent
             self._ahead = clock_of(there) - time.monotonic()
-        signs = [sign for sign in (owner and self._file(owner), trace) if sign]
+        signs = [] if trace is None else [trace]
+        if owner is not None:  # a worker process makes directories for the rank, whose file has another process's name
+            signs += [self._file(owner), *self._files(f"{owner.rank_id}-")]
         return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 
     def others(self, silence: float) -> bool:
         """Whether another rank is at work in this folder."""
         own = self._file(self.owner)
-        return any(path != own and not self.has_ended(owner, silence, path) for path, owner in self._ranks())
+        return any(path != own and not self.has_ended(_owner(path), silence, path) for path in self._files())
 
     def remove_ended(self) -> None:
-        """Remove the files of ranks that were killed, and those that a power failure has emptied.
-
-        A rank that is just writing to its file makes it again with its next sign of life.
-        """
-        for path, owner in self._ranks():
-            if owner is None or self.has_ended(owner, DELETE_SECONDS, path):
+        """Remove the files of ranks that were killed."""
+        for path in self._files():
+            if self.has_ended(_owner(path), DELETE_SECONDS, path):
                 path.unlink(missing_ok=True)
 
-    def _ranks(self) -> Iterator[tuple[Path, Owner | None]]:
-        """The file of each rank, and its process; None if the rank is just writing to the file."""
-        paths: list[Path] = []
+    def _files(self, begin: str = "") -> list[Path]:
+        """The files of the ranks whose owner begins with `begin`."""
         with contextlib.suppress(FileNotFoundError):  # the last rank that ends removes the folder
-            paths += self._folder.glob(f"{_RANK}*")
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                words = path.read_text(errors="replace").split()
-                yield path, Owner.parse(words[0]) if words else None
+            return list(self._folder.glob(f"{_RANK}{begin}*"))
+        return []
+
+
+def _owner(file: Path) -> Owner | None:
+    """The process of a rank, from the name of the rank's file; None if the name has another form."""
+    return Owner.parse(file.name.removeprefix(_RANK))
 
 
 def owner_of(entry: Path) -> Owner | None:

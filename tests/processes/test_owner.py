@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -123,6 +124,9 @@ def test_another_rank_is_at_work(workspace: Workspace) -> None:
         assert observer.others(REPEAT_SECONDS)
         sign_of(workspace).write_bytes(b"")
         assert observer.others(REPEAT_SECONDS)
+        observer.remove_ended()
+        with patch.object(owners, "this_place", return_value="another"):
+            assert not observer.has_ended(life.owner, REPEAT_SECONDS), "its file is there"
         assert not life.others(REPEAT_SECONDS)
         life.beat()
         assert not life.others(REPEAT_SECONDS)
@@ -175,11 +179,10 @@ def sign_of(workspace: Workspace) -> Path:
     return found
 
 
-def elsewhere(made: Path) -> Owner:
-    """The owner of a temporary directory, as another machine sees it."""
-    found = owner_of(made)
-    assert found is not None
-    return found._replace(place="another")
+def has_ended(out: Path, made: Path) -> bool:
+    """Whether the owner of a temporary directory has ended, as another machine sees it."""
+    with patch.object(owners, "this_place", return_value="another"):
+        return Workspace(out).life.has_ended(owner_of(made), DELETE_SECONDS, made)
 
 
 class ModelJob(ToyJob):
@@ -193,7 +196,7 @@ class ModelJob(ToyJob):
                 os.utime(made, (0, 0))
                 os.utime(sign := sign_of(workspace), (0, 0))
                 self.wait(lambda sign=sign: sign.stat().st_mtime > 0)
-                assert not Workspace(self.out).life.has_ended(elsewhere(made), DELETE_SECONDS, made)
+                assert not has_ended(self.out, made)
                 self.process(plan, unit, writer, execution.advance)
                 marker = writer.publish()
             yield marker
@@ -209,7 +212,7 @@ class ModelJob(ToyJob):
         os.utime(made, (0, 0))
         os.utime(sign := sign_of(Workspace(self.out)), (0, 0))
         self.wait(lambda: sign.stat().st_mtime > 0)
-        assert not Workspace(self.out).life.has_ended(elsewhere(made), DELETE_SECONDS, made)
+        assert not has_ended(self.out, made)
         return super().finish(plan, markers, writer)
 
 
@@ -231,7 +234,7 @@ def test_workers_are_kept_alive_by_their_rank(tmp_path: Path, monkeypatch: pytes
         os.utime(made, (0, 0))
         os.utime(sign := sign_of(Workspace(out)), (0, 0))
         job.wait(lambda: sign.stat().st_mtime > 0)
-        assert not Workspace(out).life.has_ended(elsewhere(made), DELETE_SECONDS, made)
+        assert not has_ended(out, made)
 
     worked = ToyJob(out, num_units=3, before_unit=compute)
     # One worker: a second one could make the sign old again just before it is looked at.
@@ -246,6 +249,8 @@ def test_a_rank_of_our_number_in_another_container_is_another(workspace: Workspa
     assert is_running_elsewhere(workspace, Rank(0, 1)) is None  # it is we
     progress.place = "another"
     write_json(progress_file(workspace, 0), progress)
+    sign = sign_of(workspace)
+    sign = sign.rename(sign.with_name(f"rank-{progress.process}"))
     assert is_running_elsewhere(workspace, Rank(0, 1)) == progress
-    os.utime(sign_of(workspace), (1, 1))
+    os.utime(sign, (1, 1))
     assert is_running_elsewhere(workspace, Rank(0, 1)) is None

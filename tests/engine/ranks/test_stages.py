@@ -70,8 +70,8 @@ def test_a_file_server_with_another_clock(tmp_path: Path, monkeypatch: pytest.Mo
     begin_stage(folder, "reading manifests", 4, "parts/*")
     claims, real = tmp_path / "out.prepcli/claims", time.time
     claims.mkdir()
-    rank = claims / "rank-far"
-    rank.write_text("far-x-1-1 - 1")
+    rank = claims / "rank-far-x-1-1"
+    rank.write_text("1")
 
     def state() -> str:
         return read_status(Workspace(tmp_path / "out")).state
@@ -96,9 +96,9 @@ def test_a_rank_on_another_machine(tmp_path: Path) -> None:
     (folder / "parts/read-000000").touch()
     os.utime(folder / "stage.json", (time.time() - 100,) * 2)
     (folder / "claims/read-000001.0").write_text(f"2 abc-{'0' * 16}-1-1")
-    beat = tmp_path / "out.prepcli/claims/rank-abc"
+    beat = tmp_path / f"out.prepcli/claims/rank-abc-{'0' * 16}-1-1"
     beat.parent.mkdir()
-    beat.write_text(f"abc-{'0' * 16}-1-1 - 1")
+    beat.write_text("1")
     alive = prepcli("status", out)
     assert "planning before the first unit" in alive.out
     assert "reading manifests, 1 of 4 done" in alive.out

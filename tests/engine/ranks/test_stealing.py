@@ -281,8 +281,8 @@ def test_claims_of_a_launch_whose_ranks_have_ended_are_removed(tmp_path: Path) -
     claims = workspace.root / "claims"
     kept = [claimed(workspace.root, "half", dead, alive), claimed(workspace.root, "elsewhere", far)]
     for one in (dead, alive, far, silent):
-        (claims / f"rank-{one.rank_id}").write_text(f"{one} - 1")
-    os.utime(claims / f"rank-{silent.rank_id}", (time.time() - 2 * owner.DELETE_SECONDS,) * 2)
+        (claims / f"rank-{one}").write_text("1")
+    os.utime(claims / f"rank-{silent}", (time.time() - 2 * owner.DELETE_SECONDS,) * 2)
     before = tree(claims)
     claimed(workspace.root, "ended", dead, dead)
     claimed(workspace.root, "silent", silent)
@@ -291,4 +291,4 @@ def test_claims_of_a_launch_whose_ranks_have_ended_are_removed(tmp_path: Path) -
     assert tree(claims) == before
     assert sorted(path for path in claims.iterdir() if path.is_dir()) == sorted(kept)
     workspace.life.remove_ended()
-    assert sorted(path.name for path in claims.glob("rank-*")) == ["rank-alive", "rank-far"]
+    assert sorted(path.name for path in claims.glob("rank-*")) == [f"rank-{alive}", f"rank-{far}"]

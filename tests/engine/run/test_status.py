@@ -194,7 +194,7 @@ def test_slow_silent_and_missing_ranks_are_named(tmp_path: Path) -> None:
         progress.started, progress.updated = now - 10 - silent, now - silent
         write_json(progress_file(workspace, number), progress)
         Life(workspace.root / CLAIMS, progress.rank_id).beat()
-        os.utime(workspace.root / CLAIMS / f"rank-{progress.rank_id}", (now - silent,) * 2)
+        os.utime(workspace.root / CLAIMS / f"rank-{progress.process}", (now - silent,) * 2)
     status = read_status(workspace)
     assert [rank.state for rank in status.ranks] == ["running", "running", "silent", "not_started"]
     assert status.slowest_rank == 1

@@ -199,7 +199,7 @@ def claimed_by(out: Path, owner: Owner, command: str = "toy") -> None:
     root = out.with_name(f"{out.name}.prepcli")
     (root / "claims").mkdir(parents=True, exist_ok=True)
     (root / "claims/clear.0").write_text(f"0 {owner}")
-    (root / f"claims/rank-{owner.rank_id}").write_text(f"{owner} - 1")
+    (root / f"claims/rank-{owner}").write_text("1")
     write_json(root / "clearing.json", {"command": command})
 
 
@@ -242,15 +242,15 @@ def test_one_on_another_machine_that_is_silent_for_an_hour(overwrite: bool, tmp_
     options = replace(OPTIONS, overwrite=overwrite)
     claimed_by(out, Owner("far", "elsewhere", 1, 1))
     if not overwrite:
-        for name in ("claims/rank-far", "clearing.json"):
+        for name in ("claims/rank-far-elsewhere-1-1", "clearing.json"):
             os.utime(tmp_path / "out.prepcli" / name, (time.time() - DELETE_SECONDS / 2,) * 2)
         with pytest.raises(UsageError, match="another command is clearing"):
             run_job(ToyJob(out), Workspace(out), options)
-    for name in ("claims/rank-far", "clearing.json"):
+    for name in ("claims/rank-far-elsewhere-1-1", "clearing.json"):
         os.utime(tmp_path / "out.prepcli" / name, (time.time() - 2 * DELETE_SECONDS,) * 2)
     assert run_job(ToyJob(out), Workspace(out), options).status == "done"
     claimed_by(out, Owner("far", "elsewhere", 1, 1), "another")
-    for name in ("claims/rank-far", "clearing.json"):
+    for name in ("claims/rank-far-elsewhere-1-1", "clearing.json"):
         os.utime(tmp_path / "out.prepcli" / name, (time.time() - 2 * DELETE_SECONDS,) * 2)
     with pytest.raises(UsageError, match="another --overwrite was interrupted"):
         run_job(ToyJob(out), Workspace(out), OPTIONS)
