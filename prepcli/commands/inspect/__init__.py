@@ -1,1 +1,1 @@
-"""Facts about data of all kinds in this field, without decoding audio."""
+"""`inspect`: what a file or directory contains, from its lines and the headers of its audio."""

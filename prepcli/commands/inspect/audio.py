@@ -49,7 +49,7 @@ class AudioFacts(msgspec.Struct):
         setattr(self, kind, getattr(self, kind) + 1)
 
     def add_bytes(self, data: bytes, name: str) -> None:
-        """Count an encoded file in memory."""
+        """Count an encoded file that is in memory; `name` stands for it in messages."""
         try:
             self.add(probe(data, name))
         except RecordRejected as rejected:

@@ -15,7 +15,7 @@ from prepcli.formats.shar import TARGET
 from prepcli.storage.paths import AnyPath, path_of
 
 MAX_CLIP_SAMPLES = 300_000
-"""Maximum samples of a clip, in one channel: a FLAC of about 300 kB, 19 s at 16 kHz."""
+"""Maximum number of samples of a clip, which is mono: a FLAC of about 300 kB, 19 s at 16 kHz."""
 
 
 class AudioClip(NamedTuple):
@@ -41,7 +41,7 @@ class _Task(NamedTuple):
 
 
 def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: AnyPath | None) -> list[AudioClip]:
-    """Return the audio of records of a manifest, a tarred set or a Shar set.
+    """Return the audio of each example, a record of a manifest, a tarred set or a Shar set, in the same order.
 
     Raises:
         IncompleteError: a worker process was killed.

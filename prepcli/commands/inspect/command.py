@@ -96,7 +96,7 @@ def _read_lines(subject: Subject, options: Inspect, found: Inspection) -> None:
 
 
 def base_of_runs(found: Inspection) -> AnyPath | None:
-    """The base folder of audio paths in a manifest that a run wrote: that of the run's input."""
+    """The base folder of relative audio paths that the runs of a data set noted; None unless they noted exactly one."""
     bases = {base for run in found.runs for base in run.audio_base_dirs}
     return path_of(bases.pop()) if len(bases) == 1 else None
 
@@ -124,7 +124,7 @@ def _copy_counts(total: Tally, found: Inspection) -> None:
 
 
 def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:
-    """The data sets of a mix with their total sizes; none for a single data set."""
+    """The data sets of a mix, each with its files, records and hours; an empty list for a single data set."""
     if isinstance(data, DataSet):
         return []
     parts, rest = [], list(sizes)

@@ -15,13 +15,13 @@ from prepcli.commands.inspect.sample import EvenSample
 
 NUM_SAMPLED = 10
 NUM_EXTREME = 2
-"""Number of records at each end of each measure."""
+"""Number of records that are kept at each end of each measure."""
 MIN_RECORDS = 10
 """Minimum number of records for outliers: with fewer records, the sample has all of them."""
 
 
 class Measure(NamedTuple):
-    """A number of each record. `low` and `high` describe a record at this end; an empty text hides this end."""
+    """A number that records have. `low` and `high` describe the records at its two ends; an empty text hides an end."""
 
     name: str
     unit: str
@@ -55,9 +55,9 @@ Values = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]
 
 @dataclass
 class Examples:
-    """The examples of some lines.
+    """Examples found in some lines.
 
-    `extremes`: for the name of each end of a measure, records in ascending order of values.
+    `extremes` maps each end of a measure, such as "shortest", to its records with their values, most extreme first.
     """
 
     sample: EvenSample[Example] = field(default_factory=lambda: EvenSample(NUM_SAMPLED))
@@ -66,7 +66,10 @@ class Examples:
     def add(
         self, rows: Sequence[dict[str, Any]], lines: Sequence[int], measured: Mapping[str, Values], lines_before: int
     ) -> None:
-        """Add the next rows of a file, `lines_before` lines after its beginning, and their measures by name."""
+        """Add the next rows of a file, and their measures by name.
+
+        `lines` has the line of each row, counted from 1 after the first `lines_before` lines of the file.
+        """
 
         def row(at: int) -> Example:
             return Example([], "", lines[at] + lines_before, rows[at])
@@ -80,13 +83,13 @@ class Examples:
                     self._keep(end, sign, [(float(values[at]), row(int(places[at]))) for at in first])
 
     def _may_keep(self, end: str, sign: int, values: npt.NDArray[np.floating[Any]]) -> bool:
-        """Whether one of the values is more extreme than those that are kept; most blocks have none."""
+        """Whether one of the values belongs among the kept ones; spares most blocks of lines the sorting."""
         kept = self.extremes.get(end, [])
         most = values.min() if sign > 0 else values.max()
         return len(kept) < NUM_EXTREME or bool(sign * most < sign * kept[-1][0])
 
     def merge(self, later: "Examples", lines_before: int = 0, file: str = "") -> None:
-        """Add later examples: `lines_before` lines of the same file precede them, or they are of `file`."""
+        """Add the examples of later lines: of the same file, after `lines_before` lines, or of another file `file`."""
 
         def placed(one: Example) -> Example:
             return Example([], file or one.file, one.line + lines_before, one.fields)
@@ -99,13 +102,13 @@ class Examples:
                 self._keep(end, sign, found)
 
     def _keep(self, end: str, sign: int, found: list[tuple[float, Example]]) -> None:
-        """Keep the most extreme records; among equal ones, the first."""
+        """Keep the `NUM_EXTREME` most extreme records at an end; among equal ones, the first."""
         if found:
             every = [*self.extremes.get(end, ()), *found]
             self.extremes[end] = sorted(every, key=lambda one: sign * one[0])[:NUM_EXTREME]
 
     def outliers(self) -> list[Example]:
-        """Return the extreme records, each once with all its reasons; none if there are few records."""
+        """Return the extreme records, each once with all its reasons; empty for fewer than `MIN_RECORDS` records."""
         found: dict[tuple[str, int], Example] = {}
         for measure in MEASURES if self.sample.num_seen >= MIN_RECORDS else ():
             for end in filter(None, (measure.low, measure.high)):

@@ -1,4 +1,4 @@
-"""Exports to other toolkits: WeNet's shards and lists, mels with their file lists, and Parquet files with audio."""
+"""Inspects exports to other toolkits: WeNet, mels with file lists, Parquet with audio, OmniVoice and Qwen3-TTS."""
 
 import json
 import os
@@ -31,7 +31,7 @@ Export = WenetSet | MelSet | ParquetSet | OmnilingualSet | OmnivoiceSet | QwenSe
 
 
 def export_of(path: AnyPath) -> Export | None:
-    """The export to which a file or folder belongs; None if it is not one of these."""
+    """The export to which a file belongs, by its name or first bytes; None if it belongs to none."""
     with path.open("rb") as file:
         head = file.read(4096)
     alone = Listing([path.name], [])
@@ -54,7 +54,7 @@ def export_of(path: AnyPath) -> Export | None:
 
 
 def title_of(export: Export, *, is_file: bool) -> str:
-    """The title of an export for a user; `is_file`: it is one file list, and not the folder of such lists."""
+    """The title of an export for the user; `is_file`: whether it is one file list, not the folder of the lists."""
     if isinstance(export, OmnilingualSet):
         return "Parquet for omnilingual-asr"
     if isinstance(export, OmnivoiceSet):
@@ -72,7 +72,7 @@ def title_of(export: Export, *, is_file: bool) -> str:
 
 
 def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> None:
-    """Count the records, and read the headers of a sample of the audio."""
+    """Count the records of an export, read the headers of a sample of its audio, and add both to `found`."""
     files = list(export.files())
     if isinstance(export, ParquetSet | OmnilingualSet):
         _look_at_parquet(files, num_audio_files, found)
@@ -90,7 +90,7 @@ def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> N
 
 
 def _look_at_omnivoice(export: OmnivoiceSet, found: Inspection) -> None:
-    """Count the records and seconds from the list, and the frames from the labels."""
+    """Add the records and hours that the list states, and a note on tars that are missing."""
     try:
         lines = read_list(export.list)
     except ValueError as error:
@@ -102,7 +102,7 @@ def _look_at_omnivoice(export: OmnivoiceSet, found: Inspection) -> None:
 
 
 def _look_at_qwen(paths: list[AnyPath], found: Inspection) -> None:
-    """Count the lines, their seconds and their frames."""
+    """Add the number of lines, their hours of audio, and a note with their number of frames of codes."""
     frames = 0
     for path in paths:
         with path.open("rb") as file:
@@ -136,7 +136,7 @@ def _look_at_lists(
 
 
 def _raw_lines(path: AnyPath) -> Iterator[str | None]:
-    """The audio file of each line."""
+    """The audio file that each line of a data list for WeNet names."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             try:
@@ -147,7 +147,7 @@ def _raw_lines(path: AnyPath) -> Iterator[str | None]:
 
 
 def _list_lines(path: AnyPath) -> Iterator[str | None]:
-    """The audio file of each line; None for each line in a list of mels."""
+    """The audio file that each line of a file list names; None for each line in a list of mels."""
     match = LIST_FILE.match(path.name)
     is_audio = match is not None and match[2] == AUDIO
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -211,7 +211,7 @@ def _add_encoded(task: tuple[AudioFacts, list[tuple[bytes, str]]]) -> AudioFacts
 
 
 def _add_lists(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
-    """Add the audio of a few rows in the middle of a file, whose column has lists of bytes."""
+    """Add facts about the audio of a few rows in the middle of a Parquet file for omnilingual-asr."""
     import pyarrow.parquet as pq
 
     audio, path, wanted = task

@@ -22,7 +22,7 @@ class Group(msgspec.Struct):
 
 
 def groups_of(shares: Mapping[tuple[str, str], Share]) -> list[Group]:
-    """Return the groups with the most audio first.
+    """Return a group for each language and speaker, those with the most audio first.
 
     If no record has a language field, the language is read from names of speakers, such as
     `| Language:en Dataset:X Speaker:Y |`.
@@ -45,7 +45,7 @@ def shares_by(groups: Iterable[Group], name: Literal["language", "speaker"]) -> 
 
 
 def csv_of(groups: Iterable[Group]) -> str:
-    """Return the table as CSV, one line per language and speaker."""
+    """Return a table as CSV text: a heading, then one line per group."""
     import csv  # only for this file
     import io
 

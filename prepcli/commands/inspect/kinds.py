@@ -39,10 +39,11 @@ _SNIFFED_BYTES = 256 << 10
 
 @dataclass
 class Subject:
-    """The subject of an inspection.
+    """The subject of an inspection: its kind, a title for the user, and its files.
 
-    `out`: the directory whose runs made it. `part`: the part of it that was named. `tars` and `codes` are by field
-    (`target_audio`, `codes_x/target_codes`); a set without fields has the field "".
+    `tars` and `codes` map fields (`target_audio`, `codes_x/target_codes`) or buckets to their tars; a set without
+    either has the key "". `out` is the output of prepcli that the subject is or belongs to; None if unknown. `part` is
+    the directory of codes in `out` (`codes_x`) if the subject is only these codes, else None.
     """
 
     kind: str
@@ -58,7 +59,7 @@ class Subject:
 
 
 def what_is(spec: str) -> Subject:
-    """Recognize what `spec` names: a path, or any other form that `resolve_input` accepts.
+    """Recognize what `spec` names: a path, or any other form that `data_of` accepts.
 
     Raises:
         UsageError: the path does not exist, or is of no known kind.
@@ -84,7 +85,7 @@ def what_is(spec: str) -> Subject:
 
 
 def _lines_of(spec: str) -> DataSet | Mix:
-    """The data that `resolve_input` finds; raises `UsageError` for Parquet files, which are read as an export."""
+    """The data that `data_of` finds; raises `UsageError` for Parquet files, which are read as an export."""
     data = data_of(spec)
     for leaf in leaves_of(data):
         if leaf.parquet:
@@ -115,7 +116,7 @@ def _of_folder(folder: AnyPath) -> Subject:
 
 
 def _of_set(folder: AnyPath) -> Subject | None:
-    """The first set in a folder."""
+    """The data set or export that a folder is; None if it is neither."""
     one = open_set(folder)
     if isinstance(one, SharSet):
         return _shar(one)
@@ -149,7 +150,7 @@ def _tarred(one: TarredSet) -> Subject:
 
 
 def _part_of_set(folder: AnyPath) -> Subject | None:
-    """A folder inside of a set: manifests of shards, or one field."""
+    """The part of a set that a folder holds: manifests of shards, or one field; None if it holds neither."""
     if manifests := numbered(folder, SHARD_MANIFEST_FILE):
         title = "the manifests of a tarred data set's shards"
         return Subject("manifest", title, DataSet(tuple(map(str, manifests.values()))), out=folder.parent)
@@ -165,7 +166,7 @@ def _part_of_set(folder: AnyPath) -> Subject | None:
 
 
 def _made_with_codec(folder: AnyPath, subject: Subject) -> Subject:
-    """The same subject, made by the run of its codec: each codec has its own run, next to `codes_<name>`."""
+    """Set `out` and `part` of a subject: the run that made OUT/codes_x has its own state, in OUT.prepcli/codes_x."""
     of_one = folder.name.startswith("codes_")
     subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
     return subject
@@ -255,9 +256,9 @@ def _begins_as_tar(path: AnyPath) -> bool:
 
 
 def line_kind(path: AnyPath) -> LineKind | None:
-    """The kind of the first readable JSON line of a file; None if it is of no known kind.
+    """The kind of the first readable JSON line of a file; None if that kind is unknown, or no line is readable.
 
-    Raises an error for damaged gzip.
+    Reads only the beginning of the file. Raises `UsageError` for damaged gzip.
     """
     with open_bytes(str(path)) as file:
         head = Reader(str(path), file).read(_SNIFFED_BYTES)
@@ -275,7 +276,7 @@ def line_kind(path: AnyPath) -> LineKind | None:
 
 
 def _made_by(path: AnyPath) -> Path | None:
-    """The output directory of prepcli that contains the file, or whose workspace contains the file."""
+    """The output of prepcli that is the file, or that contains it itself or in its workspace; None if there is none."""
     if isinstance(path, StorePath):  # the state of runs is not in the store
         return None
     if (path.with_name(path.name + WORK) / "plan.json").is_file():

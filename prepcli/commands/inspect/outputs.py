@@ -50,7 +50,8 @@ def write_output(path: Path, text: str) -> None:
     """Write a file; characters that UTF-8 cannot encode become question marks.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
+        PrepcliError: the machine is the cause, such as a full disk.
     """
     data = text.encode("utf-8", "replace")
     try:

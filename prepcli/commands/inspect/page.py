@@ -70,7 +70,7 @@ def draw(found: Inspection) -> Iterator[tuple[str, str]]:
 
 
 def _histogram(ascending: Floats32, label: str) -> str:
-    """A histogram; if a long thin tail is cut off, a note in the plot says so."""
+    """A histogram as SVG text; if a long thin tail is cut off, a note in the plot says so."""
     last = float(ascending[-1])
     bulk = float(ascending[int(0.995 * (len(ascending) - 1))])
     end = last if bulk <= 0 or last <= 2 * bulk else bulk * 1.25
@@ -172,7 +172,7 @@ def write_page(found: Inspection, clips: Sequence[AudioClip], path: Path) -> Non
 def page_of(found: Inspection, clips: Sequence[AudioClip], command: str) -> str:
     """The HTML of the page, which loads nothing from other files or servers.
 
-    `clips` are the audio of the outliers, then of the sample; none if no audio is to be read.
+    `clips` has the audio of the outliers, then of the sample; empty if no audio was read.
     """
     template = _template()
     from markupsafe import Markup

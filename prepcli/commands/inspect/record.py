@@ -1,4 +1,4 @@
-"""Reads one record of a set of any size: with indexes, one seek finds its line and one its audio."""
+"""Reads one record of a set of any size: with indexes, one seek finds its line, and another its audio."""
 
 import os
 import re
@@ -45,7 +45,7 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
     Files without a current index are read to count their lines.
 
     Raises:
-        UsageError: there is no such record, or the set has no records.
+        UsageError: the set has fewer records, or is not a set of records; or a file is compressed or damaged.
     """
     subject = what_is(spec)
     if subject.data is None:
@@ -65,7 +65,7 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
 
 
 def _offsets(path: AnyPath, kind: IndexKind, subject: Subject) -> Offsets:
-    """The offsets of a file's records, and the size of the file; from its index if that is current."""
+    """The byte offset of each record of a file, then its size; from its index if that is current, else computed."""
     if path.suffix == ".gz":
         raise UsageError(
             f"{path} is compressed: {option('--record')} needs files in which it can seek; unpack it (gunzip) first"
@@ -98,11 +98,11 @@ class Located(NamedTuple):
     """The audio or the codes of a record: the content of a tar's member, the name of a file, or a problem.
 
     Attributes:
-        where: the tar, or the file.
+        where: the tar, or the file; the field if its tar is missing.
         name: name of the member or of the file.
         data: the content of the member; None for a file.
-        problem: why the audio or the codes are missing; else empty.
-        field: the field of a Shar set.
+        problem: why the audio or the codes are missing; None if they were found.
+        field: the field of a Shar set; empty for other sets.
     """
 
     where: str
@@ -115,7 +115,9 @@ class Located(NamedTuple):
 def named_audio(
     subject: Subject, path: AnyPath, at: int, fields: dict[str, Any], audio_base_dir: AnyPath | None
 ) -> Iterator[Located]:
-    """Find the audio, and the codes, of a record of a set: in `path`, line `at` (from 0) has its `fields`.
+    """Find the audio and the codes of a record, whose `fields` are in line `at` (from 0) of `path`.
+
+    Yields one item per field of a Shar set; for other sets one item, or none if the record names no audio.
 
     Raises:
         UsageError: a tar cannot be read.
@@ -167,7 +169,7 @@ def _of_pair(tar: AnyPath, at: int, subject: Subject) -> Located:
 
 
 def _of_tarred(path: AnyPath, at: int, fields: dict[str, Any], subject: Subject) -> Located:
-    """The member that a line names. Members have the order of the lines that first use them."""
+    """The member of a tar that a line names. Members have the order of the lines that first use them."""
     tar = path.parent / f"audio_{fields['shard_id']}.tar"
     if not tar.exists():
         tar = path.parent.parent / tar.name
@@ -185,7 +187,7 @@ def _of_tarred(path: AnyPath, at: int, fields: dict[str, Any], subject: Subject)
 
 
 def _member_at(tar: AnyPath, offset: int, wanted: str | None = None) -> tuple[str, bytes]:
-    """Name and content of the member at an offset; the content is read only if the name is the wanted one."""
+    """Name and content of the member at a byte offset; the content is empty if another name is `wanted`."""
     try:
         with tar.open("rb") as file:
             file.seek(offset)

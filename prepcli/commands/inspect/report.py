@@ -20,7 +20,7 @@ _NUM_SPEAKERS = 8
 
 
 def lines_of(found: "Inspection") -> list[str]:
-    """The facts about a file or a set, or about one of its records."""
+    """The lines that the command prints: facts about a file or a set, or about one of its records."""
     if found.record is not None:
         return _lines_of_record(found.record)
     lines = [f"{found.path}: {found.title}"]
@@ -62,12 +62,12 @@ def _lines_of_record(found: "FoundRecord") -> list[str]:
 
 
 NUM_TOP = 20
-"""Maximum number of speakers and languages in the report."""
+"""Maximum number of speakers, and of languages, in the report."""
 _ONLY_HERE = ("columns", "sample", "groups")
 
 
 class FoundAudio(msgspec.Struct):
-    """The audio or the codes of a record: their place and the facts in their header, or a problem."""
+    """The audio or the codes of a record: their place, and a description from their header or a problem."""
 
     where: str
     name: str = ""
@@ -107,8 +107,9 @@ class PartOfMix(msgspec.Struct):
 class Inspection:
     """Facts about `path`; a fact that does not apply is empty.
 
-    Durations are in seconds, `chars_per_second` is of `text`, rates are in Hz; fields of `prepcli score` have its
-    units. Mappings such as `percentiles` go from `p0`, the smallest value, to `p100`.
+    Durations are in seconds, sampling rates and `bandwidth` in Hz, `snr` in dB, `loudness` in LUFS. `chars_per_second`
+    counts the characters of `text`; `speech_share` is from 0 to 1. Mappings from names to `float`, such as `duration`,
+    hold percentiles over the records, from `p0` (the smallest value) to `p100` (the largest).
     """
 
     path: str
@@ -148,13 +149,13 @@ class Inspection:
     codes: list[CodeFacts] = field(default_factory=list)
     first_records: list[dict[str, Any]] = field(default_factory=list)
     outliers: list[Example] = field(default_factory=list)
-    """The shortest and longest records, those with the slowest and the fastest speech, and so on."""
+    """Records with extreme values: the shortest and longest, those with the slowest and fastest speech, and so on."""
     record: FoundRecord | None = None
-    """With `--record`: this record; all other facts are missing then."""
+    """The record that `--record` asks for; then only `path`, `kind` and `title` are set besides. Else None."""
     columns: dict[str, Floats32] = field(default_factory=dict, repr=False)
-    """For plots: sorted values of `duration`, `chars_per_second` and the other measures."""
+    """The values of `duration`, `chars_per_second` and the other measures in ascending order, for plots."""
     sample: list[Example] = field(default_factory=list, repr=False)
-    """A few records, evenly spread."""
+    """A few records, evenly spread over the data."""
     groups: list[Group] = field(default_factory=list, repr=False)
     """The records of each speaker in each language, in descending order of hours of audio."""
 
@@ -166,7 +167,7 @@ class Inspection:
         return as_text(lines_of(self))
 
     def document(self) -> Any:
-        """The document for `--json`: with `--record`, the record; else all facts but those that only the page needs."""
+        """The document for `--json`: the record of `--record`, or all facts but `columns`, `sample` and `groups`."""
         if self.record is not None:
             return self.record
         shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _ONLY_HERE}
@@ -176,6 +177,6 @@ class Inspection:
 
 
 def largest(shares: dict[str, Share], limit: int = NUM_TOP) -> list[NamedShare]:
-    """The `limit` names with the most audio, in descending order; equal ones by name."""
+    """The `limit` names with the most audio, in descending order of audio; ties are in the order of the names."""
     top = sorted(shares.items(), key=lambda item: (-item[1].seconds, item[0]))[:limit]
     return [NamedShare(name, share.records, round(share.seconds / 3600, 6)) for name, share in top]

@@ -55,7 +55,7 @@ def read_rows(data: bytes, kind: LineKind) -> BlockRows:
 
 
 def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
-    """The rows of lines if all are certainly usable, else None."""
+    """The rows of a block if all its lines are certainly usable, else None."""
     objects = decode_lines(data, *line_ends(data), _decoder)
     if objects is None:
         return None
@@ -69,7 +69,7 @@ def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
 
 
 def _add_line(line: bytes, kind: LineKind, found: BlockRows) -> bool:
-    """Add a line; returns whether it is a row."""
+    """Add a line to `found`; returns whether it became a row. Raises `RecordRejected` for an unusable line."""
     if not line.strip():
         return False
     if kind == "rejects":
@@ -94,7 +94,7 @@ def _reject(line: bytes) -> Row:
 
 
 def row_of_cut(cut: Any) -> Row:
-    """The fields of a cut under NeMo's names, and the `custom` fields of its first supervision.
+    """The fields of a cut under NeMo's names, with the `custom` fields of the cut and of its first supervision.
 
     Raises `RecordRejected` if the line is not a cut. The duration of a mixed cut is not computed here.
     """

@@ -1,4 +1,4 @@
-"""The runs of prepcli that made a directory, from `OUT.prepcli/`."""
+"""The runs of prepcli that made an output, from their state in `OUT.prepcli/`."""
 
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,11 @@ from prepcli.storage.paths import AnyPath
 
 
 class RunFacts(msgspec.Struct):
-    """A run: its command as typed and the current folder, local times of its plan and its end, and its state."""
+    """A run of prepcli and its progress.
+
+    `run_with` is the command as typed, `run_in` the folder that was current then. `planned` and `finished` are local
+    times; `finished` is None until the run has ended.
+    """
 
     command: str
     out: str
@@ -34,12 +38,12 @@ class RunFacts(msgspec.Struct):
     rejects: dict[str, int]
     rejects_file: str
     audio_base_dirs: list[str]
-    """Base folder of the relative audio paths in its manifests."""
+    """Base folders of the relative audio paths in its manifests; empty if the run wrote the audio itself."""
     continue_with: str | None
 
 
 def runs_of(out: AnyPath, part: str | None = None) -> list[RunFacts]:
-    """The runs that made `out` or added to it, from the directory next to it; empty if there is no such directory.
+    """The runs that made `out` or added to it, from `OUT.prepcli` next to it; empty if that does not exist.
 
     With `part`, only the run that made that part (`codes_<name>`).
     """

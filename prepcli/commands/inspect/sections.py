@@ -1,4 +1,4 @@
-"""The facts as text: titled groups of rows, the same for the terminal and the page."""
+"""The facts of an inspection as text: titled groups of rows, the same for the terminal and the HTML page."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,14 +21,14 @@ MIN_HOURS = 0.1
 
 
 class Section(NamedTuple):
-    """A title and rows, each with a name and a text."""
+    """A titled group of rows; each row is a name and a text."""
 
     title: str
     rows: list[tuple[str, str]]
 
 
 def sections_of(found: "Inspection") -> list[Section]:
-    """The sections, most interesting first; empty sections are left out."""
+    """The sections for an inspection, most interesting first; sections without rows are left out."""
     candidates = [
         Section("Contents", _contents(found)),
         Section("Speakers by hours", [(one.name, _size(one)) for one in found.top_speakers]),
@@ -192,7 +192,7 @@ def _size(one: "NamedShare") -> str:
 
 
 def length(hours: float) -> str:
-    """`1.25 h`; less than six minutes is given in minutes."""
+    """Hours as text, such as `1.25 h`; less than `MIN_HOURS` is given in minutes, such as `4.5 min`."""
     return f"{hours:,.2f} h" if hours >= MIN_HOURS else f"{hours * 60:.1f} min"
 
 
@@ -202,17 +202,17 @@ def _short(name: str) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A text itself, and any other value of a field as JSON."""
+    """The value of a field as text: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def and_more(count: int, shown: int) -> list[str]:
-    """`3 more` in a list, if not all are shown."""
+    """The end of a list of which only the first items are shown: `["3 more"]`, or empty if all are shown."""
     return [f"{count - shown:,} more"] if count > shown else []
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """`flac: 12, wav: 3`: the largest counts first, ties by name, and the number of further kinds."""
+    """Counts as text, such as `flac: 12, wav: 3`: the 8 largest first, ties by name, then the number of other names."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     more = [f"{len(ordered) - _MAX_SHOWN:,} others"] if len(ordered) > _MAX_SHOWN else []
     return ", ".join([*(f"{name}: {count:,}" for name, count in ordered[:_MAX_SHOWN]), *more])

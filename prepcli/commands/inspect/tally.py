@@ -28,7 +28,7 @@ _FIELDS = {
     "context_similarity": "context_speaker_similarity",
     **{name: name for name in ("bandwidth", "snr", "loudness", "speech_share")},
 }
-"""The fields that are measures; the last ones are of `prepcli score`."""
+"""The field that holds each measure, by the name of the measure; all but the first are made by `prepcli score`."""
 Floats32 = npt.NDArray[np.float32]
 NUMBERS = ("lines", "records", "skipped", "segments", "without_text")
 COUNTS = ("fields", "extensions", "cut_sampling_rates", "reject_reasons", "unusable")
@@ -36,7 +36,7 @@ COUNTS = ("fields", "extensions", "cut_sampling_rates", "reject_reasons", "unusa
 
 @dataclass(slots=True)
 class Share:
-    """The records and seconds of one speaker or language."""
+    """The number of records and the seconds of audio of a speaker, a language or a file."""
 
     records: int = 0
     seconds: float = 0.0
@@ -49,9 +49,10 @@ class Share:
 
 @dataclass
 class Tally:
-    """Counts and columns of some lines. `kind` is the kind of line, `wanted` the size of the sample of files.
+    """Counts over some lines of one `kind`, and a sample of `wanted` of their audio files.
 
-    `columns` have one number per record that has the measure, in parts. Other names are those of `Inspection`.
+    `columns` maps each measure to arrays, which together have one number per record that has the measure. Fields with
+    names of `Inspection` have the same meaning there.
     """
 
     kind: LineKind
@@ -66,7 +67,7 @@ class Tally:
     fields: Counter[str] = field(default_factory=Counter)
     extensions: Counter[str] = field(default_factory=Counter)
     cut_sampling_rates: Counter[int] = field(default_factory=Counter)
-    """Counts of sampling rates in the cuts (Hz)."""
+    """Number of cuts by sampling rate (Hz)."""
     reject_reasons: Counter[str] = field(default_factory=Counter)
     unusable: Counter[str] = field(default_factory=Counter)
     """Counts of unusable lines by reason."""
@@ -132,7 +133,7 @@ class Tally:
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
-        """Add the counts of later lines, of the same file or another one; examples are numbered as in the same file."""
+        """Add the counts of later lines; the line numbers of their examples and problems go on as in the same file."""
         self.examples.merge(other.examples, self.lines)
         if self.first_problem is None and other.first_problem is not None:
             self.first_problem = (self.lines + other.first_problem[0], other.first_problem[1])
@@ -177,7 +178,7 @@ def _tally_range(part: Range, kind: LineKind, wanted: int) -> Tally:
 
 
 def _numbers(rows: list[Row], name: str) -> Values:
-    """The numbers in a field of the rows."""
+    """The numbers in a field, and the positions of their rows; other values, and huge numbers, are left out."""
     found = [(at, row[name]) for at, row in enumerate(rows) if name in row]
     found = [(at, value) for at, value in found if type(value) in (int, float) and abs(value) <= MAX_SECONDS]
     return np.array([at for at, _ in found], np.int64), np.array([value for _, value in found], np.float32)
@@ -203,5 +204,5 @@ def _extension(path: str) -> str:
 
 
 def column(pieces: Sequence[npt.NDArray[Any]]) -> Floats32:
-    """Return one array with all pieces of a column."""
+    """Return the pieces of a column as one array."""
     return np.concatenate([np.empty(0, np.float32), *pieces])

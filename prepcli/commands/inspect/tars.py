@@ -16,7 +16,7 @@ from prepcli.storage.paths import AnyPath
 MAX_TARS = 8
 """Maximum number of tars of a set that are opened, evenly spread."""
 _MAX_AUDIO_BYTES = 256 << 20
-"""Maximum number of bytes of all members that are read (the first one is always read)."""
+"""Maximum number of bytes that the audio members read from all tars have together; the first is always read."""
 _NO_AUDIO = (".json", ".npy", ".nodata", ".nometa", ".txt", ".llc")
 
 
@@ -37,7 +37,11 @@ class TarFacts(msgspec.Struct):
 
 
 class CodeFacts(msgspec.Struct):
-    """The codes of one field in a sample of its arrays. `frames` and `frame_shift` (seconds) are ranges."""
+    """The codes of one field, from a sample of its arrays.
+
+    `frames` and `codes` are pairs of a minimum and a maximum: frames per array, and values. `types`, `codebooks` and
+    `frame_shift` (seconds) list the different values in ascending order.
+    """
 
     where: str
     tars: int
@@ -57,9 +61,9 @@ class _ArrayManifest(msgspec.Struct):
 
 
 def look_at_tars(where: str, tars: Sequence[AnyPath], num_audio_files: int) -> tuple[TarFacts, AudioFacts]:
-    """Member names of a few tars, and the headers of about `num_audio_files` members of audio in them.
+    """Read the member names of at most `MAX_TARS` tars, and the audio headers of about `num_audio_files` members.
 
-    Reads all headers, one read per member; a compressed tar is unpacked while reading. A member that crashes the
+    The tar headers take one read per member; a compressed tar is unpacked while reading. A member that crashes the
     decoder counts as unreadable.
     """
     ((facts, audio),) = map_refusing_crashes(_look_at_tars, [(where, tars, num_audio_files)])
@@ -93,7 +97,7 @@ def _look_at_tars(task: tuple[str, Sequence[AnyPath], int]) -> tuple[TarFacts, A
 
 
 def look_at_codes(where: str, tars: Sequence[AnyPath], wanted: int) -> CodeFacts:
-    """The shapes and values of about `wanted` arrays in a few tars."""
+    """Read the shapes and values of about `wanted` arrays from at most `MAX_TARS` tars."""
     facts = CodeFacts(where, len(tars))
     opened = spread(tars, MAX_TARS)
     for path in opened:
