@@ -189,7 +189,10 @@ def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> Source
 
 
 def _number(row: dict[str, Any], name: str, minimum: float | None) -> float | None:
-    """The number of seconds in a column, removed from the row; None if there is none."""
+    """Remove a column from the row, and return its number of seconds; None if the row has no such column.
+
+    Raises `RecordRejected` if it is not a number, is below `minimum`, or, for `minimum` None, is not above 0.
+    """
     value = row.pop(name, None)
     if value is None:
         return None

@@ -18,23 +18,25 @@ if TYPE_CHECKING:  # the import takes a tenth of the time of 100,000 files
     from numpy.typing import NDArray
 
 MAX_SLOW_BYTES, MIN_SLOW_UNITS = 64 << 10, 64
-"""Maximum bytes of entries per unit and minimum number of units, for a source of ordinary size: enough units for a few
-ranks, and little work is lost when a run stops."""
+"""Maximum bytes of entries per unit, and minimum number of units unless the source is small, for audio that takes time
+to measure: enough units for a few ranks, and little work is lost when a run stops."""
 MAX_QUICK_BYTES, MIN_QUICK_UNITS = 1 << 20, 16
-"""The same limits if headers hold the durations: a small unit would take less time than its flush to disk."""
+"""The same limits for WAV and FLAC, whose headers hold the durations: a small unit would take longer to flush to disk
+than to measure."""
 _QUICK_SUFFIXES = (".wav", ".WAV", ".flac", ".FLAC")
 _MAX_SLOW_SHARE = 1 / 16
 _BATCH = 4096
 
 
 class SourceEntry(msgspec.Struct, array_like=True, gc=False):
-    """The entry of a record in a source.
+    """The entry of a record in a source. An entry with a `reason` is rejected.
 
-    `path`: the audio file as the source names it. `line`: the number of the line (0: the catalog counts). `key`: the
-    name by which tables of transcripts and speakers know the record. `offset` and `duration`, in seconds, describe a
-    segment of the file; a duration of 0 extends to its end. Without an offset, a duration is that of the whole file as
-    the source claims it: of a longer file it is a segment, and a shorter one is rejected. An entry with a `reason` is
-    rejected.
+    `path`: the audio file as the source names it. `line`: the number of its line from 1; if 0, its place in the catalog
+    counts. `key`: the name by which tables of transcripts and speakers know the record. `offset` and `duration`, in
+    seconds, describe a segment of the file; a segment with a duration of 0 extends to the end of the file.
+
+    A duration without an offset is the length of the file as the source claims it. If the file is longer, the record is
+    a segment from its start; if it is shorter, the record is rejected.
     """
 
     path: str
@@ -74,7 +76,7 @@ class Catalog:
     ambiguous: "NDArray[np.bool_] | None" = None
 
     def read(self, unit: LineSlice) -> Iterator[tuple[int, SourceEntry]]:
-        """The entries of a unit, with their numbers from 0."""
+        """The entries of a unit, each with its number in the whole catalog, from 0."""
         return enumerate(_decoder.decode_lines(self.slices.block(unit)), unit.first_line - 1)
 
     def sample(self) -> list[SourceEntry]:

@@ -35,8 +35,8 @@ _CUTS = re.compile(r"cuts$|cuts\.\d+\.jsonl")
 class Walk:
     """A walk through a folder, which follows symbolic links.
 
-    `left_out` counts files by suffix, `loops` links to a folder above. Files with the suffix `used_suffix` are
-    transcripts, which are neither audio nor left out.
+    `left_out` counts files that are not audio by their suffix, `loops` counts links to a folder above, and `unreadable`
+    lists folders. Files with the suffix `used_suffix` are transcripts, which are neither audio nor left out.
     """
 
     root: str
@@ -94,13 +94,13 @@ class Walk:
         yield files
 
     def _pass_by(self, folder: str, error: OSError) -> None:
-        """Leave out a folder; raises the error if recordings of the user may be in it, which would be lost."""
+        """Leave out a folder that cannot be read; raises `error` if it may hold recordings, which would be missing."""
         if not folder or (isinstance(error, PermissionError) and os.path.basename(folder[:-1]) != "lost+found"):
             raise error
         self.unreadable.append(folder)
 
     def _names(self, folder: str) -> list[str]:
-        """Audio files, and folders with a slash at the end, so that they sort as the paths below them."""
+        """Sorted names of audio files and of folders; folders end in a slash, so that they sort as the paths below."""
         names: list[str] = []
         try:
             entries = os.scandir(os.path.join(self.root, folder))
@@ -136,13 +136,13 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def listed_paths(path: str) -> Iterator[SourceEntry]:
-    """One path per line, unchanged: blanks belong to the name."""
+    """The entries of a list with one path per line; blanks in a line belong to the path."""
     for number, line in text_lines(path):
         yield SourceEntry(line, number, stem_of(line))
 
 
 def file_list(path: str) -> Iterator[SourceEntry]:
-    """`path|text` or `path|text|speaker` per line."""
+    """The entries of a file list with `path|text` or `path|text|speaker` per line."""
     for number, line in text_lines(path):
         parts = line.split("|")
         if len(parts) not in (2, 3) or not parts[0].strip():

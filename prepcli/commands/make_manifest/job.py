@@ -61,12 +61,12 @@ class PathNames:
         self._prefix = lru_cache(maxsize=4096)(self._prefix_of)
 
     def name(self, path: str) -> str:
-        """The name of the audio file at an absolute path."""
+        """The name in the manifest for the audio file at an absolute path."""
         folder, slash, name = path.rpartition("/")
         return path if self._absolute else self._prefix(folder + slash) + name
 
     def _prefix_of(self, folder: str) -> str:
-        """The text before the file names of a folder, which ends in a slash."""
+        """The part of a name before the file name, for a folder that ends in a slash; empty, or it ends in a slash."""
         below = self._folder.rstrip("/") + "/"
         if folder.startswith(below) and "/../" not in folder:
             return folder[len(below) :]
@@ -89,7 +89,7 @@ class Recordings:
         self._base = source.base.rstrip("/") + "/"
 
     def measure(self, entry: SourceEntry) -> tuple[dict[str, Any], float]:
-        """The record's path, duration in seconds and, for a segment, offset; and the duration again.
+        """The record's `audio_filepath`, `duration` and, for a segment, `offset`; and the duration in seconds.
 
         Raises:
             RecordRejected: the audio is missing or unreadable, or does not contain the segment.
@@ -149,7 +149,7 @@ class Recordings:
             raise
 
     def _run(self, entry: SourceEntry, command: str) -> tuple[AudioInfo, str]:
-        """Run a command of wav.scp, and keep the audio that it prints."""
+        """Run a command of wav.scp or lhotse, and write the audio that it prints; returns its header and its name."""
         words = command.strip().removesuffix("|")
         recording = entry.path if self._source.recordings is not None else entry.key
         done = subprocess.run(
@@ -169,7 +169,7 @@ class Recordings:
 
 
 def _is_whole(entry: SourceEntry, seconds: float) -> bool:
-    """Whether an entry without an offset is a whole file: its duration, if it has one, is that of the file."""
+    """Whether an entry without an offset is a whole file of `seconds`: its own duration is missing or the same."""
     return not entry.duration or abs(seconds - entry.duration) < _SAME_LENGTH
 
 
@@ -238,7 +238,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
     def _inputs(self, source: EntrySource, sha256: str) -> list[InputFile]:
         """The input files; the source comes first, since rejects refer to it.
 
-        The digest of the entries stands for its content.
+        The digest of the entries stands for the content of the source.
         """
         is_file = source.files[:1] == (source.path,)
         inputs = [InputFile(source.path, sha256, state_of(source.path) if is_file else None)]
@@ -255,13 +255,13 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         return settings_of(self.options) | {"--format": source.kind, "audio is named": f"{base}..."}
 
     def output_patterns(self, plan: MakePlan) -> Sequence[str]:
-        """The manifest, which names the audio from commands."""
+        """The name of the manifest; readers find the audio from commands through it."""
         return (glob.escape(self.options.out.name),)
 
     def files_of_records(self, plan: MakePlan) -> Iterator[str]:
-        """Audio, the transcripts next to it, and files that commands name.
+        """Audio files, the transcripts next to them, and files that commands name.
 
-        If a command names the folder for audio from commands, all files in this folder.
+        If a command names the folder in which audio from commands is written, all files in this folder too.
         """
         source, suffix = plan.contents.source, self.options.text_suffix
         made = self.options.out.with_name(audio_folder(self.options.out.name))
@@ -280,7 +280,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
                 yield from map(str, made.iterdir())
 
     def missing_sample(self, plan: MakePlan) -> str | None:
-        """Check that a few files of the source exist; None if they do, or if commands or archives hold the audio."""
+        """A message if all files of a sample are missing; else None, also if commands or archives hold the audio."""
         source = plan.contents.source
         if source.kind == "folder":  # the walk found them; a broken link is rejected later
             suffix = self.options.text_suffix
@@ -308,11 +308,11 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
             )
 
     def open_unit(self, plan: MakePlan, unit: LineSlice, writer: UnitWriter) -> "_Entries":
-        """Measure the files of a slice, and make their records."""
+        """Return the object that measures the files of a slice, and makes their records."""
         return _Entries(plan.contents, unit, writer, self.options)
 
     def finish(self, plan: MakePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the parts."""
+        """Join the parts to the manifest, and warn if no record has a text."""
         writer.join(self.options.out.name, (LINES_NAME.format(marker.unit) for marker in markers))
         details: dict[str, Any] = {"manifest": self.options.out}
         with_text = totals(markers)[_WITH_TEXT]
@@ -421,7 +421,7 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
 
 
 def _with_keys(entries: Iterator[SourceEntry], by_path: bool) -> Iterator[SourceEntry]:
-    """The entries with their paths without suffix as keys; or with the stems of their files, unless they have keys."""
+    """The entries with keys: if `by_path`, the path without suffix; else the own key, or the stem of the file."""
     for entry in entries:
         entry.key = os.path.splitext(entry.path)[0] if by_path else entry.key or stem_of(entry.path)
         yield entry

@@ -22,7 +22,7 @@ from prepcli.manifest.sources import check_file
 RECORDINGS, SUPERVISIONS, CUTS = "recordings", "supervisions", "cuts"
 _SUFFIX = re.compile(r"\.jsonl(\.gz)?$")
 _TEMPORARY = "_notfixed"
-"""The name of a file that the recipe of Fisher leaves behind."""
+"""Part of the name of a file that the recipe of Fisher leaves behind."""
 
 
 class _AudioSource(msgspec.Struct, gc=False):
@@ -72,7 +72,7 @@ class LhotseFiles(msgspec.Struct, frozen=True):
     Attributes:
         name: the name of the part, e.g. `ami-ihm_train`.
         main: the supervisions; without them the cuts or the recordings.
-        recordings: the recordings of the supervisions.
+        recordings: the recordings of the supervisions; None if `main` is not supervisions.
     """
 
     name: str
@@ -109,7 +109,7 @@ def files_of(path: str) -> LhotseFiles | None:
 
 
 def _in_order(path: str, counterpart: str) -> tuple[str, str]:
-    """The supervisions and the recordings, by their content: one recipe of lhotse exchanges the names."""
+    """First the supervisions, then the recordings, by their content: one recipe of lhotse exchanges the names."""
     both = sorted((path, counterpart), key=_holds_recordings)
     return both[0], both[1]
 
@@ -153,7 +153,7 @@ def files_at(source: str) -> LhotseFiles:
 
 
 def lhotse_source(files: LhotseFiles, how: str, base: str, run_commands: bool, folder: Path) -> EntrySource:
-    """The source of the entries of a part; `folder` is for the table of recordings, a temporary file."""
+    """The entries of a part as a source; `folder` is for a temporary file with the table of recordings."""
     reader = _Reader(files, run_commands, folder)
     return EntrySource(
         path=files.main,
@@ -218,7 +218,7 @@ class _Reader:
             yield f"{self._arrays:,} custom fields refer to arrays or recordings of lhotse and are left out"
 
     def fields(self, id: str, supervision: _Supervision | None) -> dict[str, Any]:
-        """The fields of a record. A Shar that was made from a manifest keeps the id of the manifest in `custom`."""
+        """The fields of a record, with those in `custom`. An `id` in `custom` wins: it is the id from a manifest."""
         found: dict[str, Any] = {"id": id}
         if supervision is None:
             return found
@@ -308,7 +308,7 @@ def _segment(
 
 
 def _table_of(path: str, folder: Path) -> Table:
-    """The recordings by their ids."""
+    """Index the recordings of a file by their ids; `folder` is for a temporary file."""
 
     def rows() -> Iterator[tuple[str, bytes]]:
         encode = msgspec.json.Encoder().encode

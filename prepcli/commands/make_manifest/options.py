@@ -95,7 +95,7 @@ class MakeManifest(JobOptions):
     ] = False
 
     def constants(self) -> dict[str, str]:
-        """The fields that all records get.
+        """The fields that all records get, with their values.
 
         Raises:
             UsageError: `--set` has another form, names a field that is measured, or gives a field two values.
@@ -113,7 +113,7 @@ class MakeManifest(JobOptions):
         return found
 
     def pattern(self) -> "re.Pattern[str] | None":
-        """The compiled `--speaker-pattern`.
+        """The compiled `--speaker-pattern`; None if it is not given.
 
         Raises:
             UsageError: it is not a regular expression.

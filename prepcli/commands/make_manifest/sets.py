@@ -18,7 +18,7 @@ _OWN = frozenset({"audio_filepath", "duration", "offset"})
 
 
 def set_source(path: str, how: str, options: MakeManifest) -> EntrySource:
-    """The records of a data set; fields come from it, durations are measured.
+    """The records of a data set as a source: their fields come from the set, their durations are measured.
 
     Raises:
         UsageError: the path is not a data set.

@@ -15,26 +15,26 @@ _COMMON = (".wav", ".flac", ".mp3", ".ogg", ".opus")
 
 
 def other_entries(folder: str) -> list["os.DirEntry[str]"]:
-    """The entries of a folder without common audio files, which may be many: by their names a source is recognised."""
+    """The entries of a folder by which its format is recognized: all but common audio files, which may be many."""
     with os.scandir(folder) as entries:
         return [entry for entry in entries if not entry.name.endswith(_COMMON)]
 
 
 @dataclass
 class EntrySource:
-    """The source of the entries.
+    """A source in the form that all formats share.
 
     Attributes:
         path: the path that the user gave.
         kind: the format, as `--format` names it.
         how: why it was recognized as this format.
         base: the absolute folder of relative audio paths.
-        entries: reads the source from its start, in order.
-        files: the files that hold the entries; none for a folder of audio.
-        tables: for each field from a table, the table with its values by the entries' keys.
+        entries: reads the source from its start, and yields its entries in order.
+        files: the files that hold the entries; empty for a folder of audio.
+        tables: by the name of a field, the table that has the value of the field for the key of an entry.
         recordings: for segments, the audio by the name of the recording; the `path` of an entry is then this name.
         has_commands: whether an entry may name a command instead of a file, `command |`.
-        needs_unique_keys: whether entries with the same key are ambiguous.
+        needs_unique_keys: whether entries with the same key are ambiguous, and rejected.
         notes: returns notes for the user, once the entries have been read.
         hint: advice for the error if relative paths do not resolve.
     """

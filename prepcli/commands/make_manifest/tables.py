@@ -112,7 +112,7 @@ def _check(path: Path, what: str) -> str:
 
 
 def read_table(path: Path, what: str, split: Split) -> Table:
-    """Index the lines of a file.
+    """Index the lines of a file by the keys that `split` finds in them; `what` names the file in errors.
 
     Raises:
         UsageError: there is no such file, or it is compressed.
@@ -136,7 +136,7 @@ def read_table(path: Path, what: str, split: Split) -> Table:
 
 
 def spool_table(path: str, rows: Iterator[tuple[str, bytes]], split: Split, folder: Path) -> Table:
-    """Index keys and lines that were made from a file, in a temporary file in `folder`.
+    """Index lines that were made from a file by their keys; a temporary file in `folder` holds the lines.
 
     Args:
         path: the file, for messages.
@@ -185,7 +185,7 @@ def _by_bars(column: int, line: str) -> tuple[str, str]:
 
 
 def _splits(path: Path) -> dict[str, Split]:
-    """How to split the lines of transcripts, judged by the first lines: a function for each field."""
+    """The function that splits a line of transcripts, for each field that they have; chosen by the first 100 lines."""
     with path.open("rb") as file:
         bars = [line.count(b"|") for line in file.readlines(1 << 16)[:100] if line.strip()]
     if bars and all(count == 2 for count in bars):

@@ -39,7 +39,7 @@ def read_text(path: str) -> str:
 
 
 def missing_transcripts(audio: Sequence[str], suffix: str) -> str | None:
-    """A message if none of these audio files has a transcript next to it."""
+    """A message if none of these audio files has a transcript next to it; else None."""
     tried = [transcript_of(path, suffix) for path in audio]
     if any(map(os.path.exists, tried)):
         return None
@@ -55,7 +55,7 @@ class _Written(msgspec.Struct):
 
 
 def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
-    """The first transcript that is not the text of its record in a part of a manifest.
+    """The path of the first transcript that is not the text of its record in a part of a manifest; None if all are.
 
     Args:
         part: JSON lines of a unit.
