@@ -41,10 +41,14 @@ class Container(ABC):
 
     @abstractmethod
     def audio(self, member: str) -> ByteRange | bytes:
-        """The audio of a member; raises `RecordRejected` if there is none."""
+        """The audio of a member: its place in the file, or its bytes if they had to be unpacked.
+
+        Raises:
+            RecordRejected: the member does not exist, several members have its name, or it cannot be read.
+        """
 
     def missing(self, member: str) -> RecordRejected:
-        """The reject of a member that is not there."""
+        """The error for a member that the container does not have."""
         return RecordRejected(RejectReason.MISSING_AUDIO, f"{self.path} has no member {member}")
 
     def check(self) -> None:
@@ -74,7 +78,7 @@ class TarMembers(Container):
             self.members[name] = start, size
 
     def audio(self, member: str) -> ByteRange:
-        """The bytes of a member."""
+        """The place of a member's bytes in the tar."""
         place = self.members.get(member)
         if place is None:
             raise self.missing(member)
@@ -85,12 +89,12 @@ class TarMembers(Container):
 
 
 def repeated(path: str, member: str) -> RecordRejected:
-    """The reject of a member whose name another one has."""
+    """The error for a member whose name several members have."""
     return RecordRejected(RejectReason.BAD_FIELD, f"{path} has several members {member}")
 
 
 def linked(path: str, member: str) -> RecordRejected:
-    """The reject of a link."""
+    """The error for a member that is a link."""
     return RecordRejected(
         RejectReason.MISSING_AUDIO,
         f"{path}: {member} is a link, not a file; pack files (tar --dereference --hard-dereference, zip without -y)",
@@ -98,10 +102,10 @@ def linked(path: str, member: str) -> RecordRejected:
 
 
 def tar_members(path: str) -> Iterator[tuple[str, int, int | None]]:
-    """Name, first byte and size of each regular file in a tar, in order; the size of a link is None.
+    """Yield the name, first byte and size of each regular file and link in a tar, in order; the size of a link is None.
 
     Raises:
-        UsageError: it is damaged, or cut off.
+        UsageError: the tar is damaged, or cut off.
     """
     try:
         with path_of(path).open("rb") as file:
@@ -131,7 +135,7 @@ class ZipMembers(Container):
         return any(one.compress_type for one in self.members.values())
 
     def audio(self, member: str) -> ByteRange | bytes:
-        """The bytes of a file in the archive."""
+        """The place of a stored file in the archive, or the bytes of a compressed one."""
         found = self.members.get(member)
         if found is None:
             raise self.missing(member)
@@ -172,7 +176,7 @@ def check_inflated(path: str, member: str, num_bytes: int) -> None:
 
 
 class StreamedTar(Container):
-    """A compressed tar, which is read from its start; for an earlier member, reading starts again."""
+    """A compressed tar, which is read in order; for a member before the current one, reading starts again."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -193,9 +197,9 @@ class StreamedTar(Container):
 
 
 def streamed_members(path: str) -> "Iterator[tuple[str, Callable[[], bytes]]]":
-    """Name of each regular file in a compressed tar, in order, and a function that reads it before the next one.
+    """Yield the name of each regular file and link in a compressed tar, in order, with a function that reads its bytes.
 
-    The function raises `RecordRejected` for a link, which is yielded too.
+    The function must be called before the next member is taken. For a link it raises `RecordRejected`.
 
     Raises:
         UsageError: the archive is damaged.
@@ -237,13 +241,13 @@ def _reader_of(path: str, tar: "tarfile.TarFile", member: "tarfile.TarInfo") -> 
 
 
 class ArkEntries(Container):
-    """A Kaldi archive; a member is the byte at which an entry begins."""
+    """A Kaldi archive. The name of a member is the number of the byte at which its entry begins."""
 
     def audio(self, member: str) -> ByteRange:
-        """The audio at a byte: WAV or FLAC as such, or a file of libsndfile behind `AUDIO` and its length.
+        """The place of the entry's audio: a WAV or FLAC file, or any file of libsndfile after `AUDIO` and its length.
 
         Raises:
-            RecordRejected: there is something else, such as features.
+            RecordRejected: no entry can begin at this byte, or it holds something else, such as features.
         """
         start, size = int(member) if member.isdigit() else -1, size_of(self.path)
         if not 0 <= start < size:
@@ -265,9 +269,9 @@ class ArkEntries(Container):
 
 
 def checksum(audio: ByteRange | bytes) -> int | None:
-    """A checksum of audio in a container: that of all bytes if the container states one, else that of the first bytes.
+    """The CRC-32 of audio in a container: of all bytes if the container states it, else of the first 4096 bytes.
 
-    None in an object store: the ETag identifies the content there.
+    None if the container is in an object store and states no checksum: there, the ETag identifies the content.
     """
     if isinstance(audio, bytes):
         return zlib.crc32(audio[:_BEGINNING_BYTES])
@@ -279,5 +283,5 @@ def checksum(audio: ByteRange | bytes) -> int | None:
 
 @lru_cache(maxsize=1)
 def open_to_check(path: str, process: int) -> IO[bytes]:
-    """A file that stays open: most checks are of the same one."""
+    """Open a file, which stays open until another one is opened: most checks in a row read the same file."""
     return open(path, "rb", buffering=0)  # noqa: PTH123 - closed when the next one is opened

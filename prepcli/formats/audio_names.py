@@ -7,7 +7,7 @@ AUDIO_SUFFIXES = frozenset(
         *(".aif", ".aiff", ".aifc", ".au", ".snd", ".sph", ".nist", ".w64", ".rf64", ".caf", ".mpc", ".wv", ".voc"),
     )
 )
-"""Suffixes of the names of audio files; other data have such names only by chance."""
+"""Suffixes of audio files, with the dot and in lower case; files of other data have them only by chance."""
 WENET_FORMATS = frozenset({"flac", "mp3", "m4a", "ogg", "opus", "wav", "wma"})
 """The suffixes, without the dot, of files that WeNet's reader takes for audio."""
 _LINEAR = "-t raw -e signed -b 16 -r RATE -c 1 "
@@ -29,7 +29,7 @@ def is_audio_name(name: str) -> bool:
 
 
 def headerless_advice(name: str) -> str | None:
-    """Advice on a file of this name if its content shows neither sampling rate nor coding; None for other files."""
+    """Advice on converting a file whose suffix stands for audio without a header; None for another suffix."""
     options = _HEADERLESS.get(_suffix(name))
     return None if options is None else f"convert it first, such as: sox {options}IN OUT.wav"
 

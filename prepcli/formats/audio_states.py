@@ -17,7 +17,7 @@ from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import path_of
 
 AUDIO_RECORD = "parts/{}.audio.json"
-"""The file in the workspace of a codec's codes that holds, for each unit, the `States` of its audio."""
+"""The path of a unit's file in the workspace of a codec's codes. It holds the `States` of the unit's audio."""
 _BLOCK = 1 << 20
 
 
@@ -31,20 +31,22 @@ class AudioState(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, found: FileState, digest: str) -> "AudioState":
-        """The state of a file with this content."""
+        """Join the state of a file and the digest of its content."""
         return cls(found.num_bytes, found.mtime_ns, found.inode, digest)
 
     def is_of(self, found: FileState) -> bool:
-        """Whether a file with this state is unchanged."""
+        """Whether a file whose current state is `found` is unchanged, by its size, time and inode."""
         return (self.num_bytes, self.mtime_ns, self.inode) == (found.num_bytes, found.mtime_ns, found.inode)
 
 
 States = dict[str, AudioState]
-"""States by path: relative to their Shar set for tars, absolute for other files."""
+"""States of audio files by path. The paths of tars are relative to their Shar set, all others are absolute."""
 
 
 def file_digest(path: str, found: FileState) -> str:
-    """The digest of an audio file in this state; for an object, the ETag, which `found` holds as the inode.
+    """The SHA-256 (hex) of an audio file, or of the audio in a container; `found` is the state of the file.
+
+    For an object in a store, a number (hex) from its ETag instead: `found` holds it as the inode.
 
     Raises:
         OSError: the file cannot be read.
@@ -87,7 +89,7 @@ def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared
     Args:
         record: the `AUDIO_RECORD` of the unit; missing if an earlier version of prepcli made the unit.
         folder: the Shar set.
-        is_noted: write the current states of copies to `record`, so that they are not read again.
+        is_noted: if nothing has changed, write the current states of copies to `record`: they are not read again.
     """
     states = read_document(record, States) or {}
     touched: States = {}

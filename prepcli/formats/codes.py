@@ -1,4 +1,4 @@
-"""Code fields of a Lhotse Shar set on disk, as Magpie-TTS reads them: names, and pairs of array and manifest in a tar.
+"""Fields with codec codes in a Lhotse Shar set, as Magpie-TTS reads them: names, and tars with arrays and manifests.
 
 The rules of the reader are in lhotse/shar/readers/tar.py and lhotse/array.py; the tests compare with lhotse.
 """
@@ -25,12 +25,12 @@ _TYPES = (np.int16, np.int32)
 
 
 def codes_type(codebook_size: int) -> type[np.int16] | type[np.int32]:
-    """The smallest type of NeMo that holds codes from 0 to `codebook_size` - 1: int16 or int32."""
+    """The smaller of NeMo's types for codes, int16 and int32, that holds numbers from 0 to `codebook_size` - 1."""
     return next(kind for kind in _TYPES if codebook_size - 1 <= np.iinfo(kind).max)
 
 
 class ArrayLine(msgspec.Struct, frozen=True):
-    """lhotse's Array, with its bytes in the tar."""
+    """lhotse's Array, as a manifest of an array whose bytes are in the tar."""
 
     shape: tuple[int, ...]
     storage_type: str = "shar"
@@ -51,7 +51,7 @@ class CodesWriter(PairTarWriter):
     """Appends codes to the tar of one field: the array, then its manifest, both named by the cut's id."""
 
     def __init__(self, sink: Sink, frame_shift: float) -> None:
-        """`frame_shift` in seconds."""
+        """`frame_shift`: seconds per frame of codes."""
         super().__init__(sink)
         self._frame_shift = frame_shift
 

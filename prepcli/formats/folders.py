@@ -46,7 +46,7 @@ def numbered(folder: AnyPath, pattern: "re.Pattern[str]", names: Iterable[str] |
     Args:
         folder: the folder.
         pattern: its first group is the number.
-        names: the files of the folder, if they are known.
+        names: the names of the folder's files; None lists the folder.
 
     Raises:
         UsageError: two files have the same number.
@@ -66,9 +66,9 @@ def regular_files(folder: AnyPath) -> list[AnyPath]:
 
 
 def advice_on_audio(folder: AnyPath) -> str:
-    """Return advice on a folder of audio, for the end of a message that it is not a data set; empty for other folders.
+    """The end of a message that a folder is not a data set: advice if the folder holds audio, else an empty text.
 
-    Only the first names in the folder and in its folders are read.
+    Only about 10,000 names in the folder and below it are read. For a folder in a store, the text is empty.
     """
     seen = 0
     for _, folders, names in os.walk(folder) if not isinstance(folder, StorePath) else ():
@@ -93,6 +93,6 @@ def irregular_files(folder: AnyPath) -> list[AnyPath]:
 
 
 def two_of_a_shard(one: AnyPath, other: AnyPath) -> UsageError:
-    """The error for a shard that would be read twice, or from the older of two files instead of the newer."""
+    """The error for two files of one shard: readers would read the shard twice, or the older file."""
     first, second = sorted((one.name, other.name))
     return UsageError(f"{one.parent} holds {first} and {second}, two files of the same shard; remove one of them")

@@ -27,11 +27,12 @@ from prepcli.storage.paths import AnyPath, StorePath, path_of
 
 Offsets = NDArray[np.uint64]
 IndexKind = Literal["jsonl", "nemo_tar", "shar_tar"]
-"""Kinds by their records: a line; the members with one stem; a pair of data and manifest."""
+"""Kinds of data files. A record is a line (`jsonl`), a run of members with one stem (`nemo_tar`), or a pair of data and
+manifest (`shar_tar`)."""
 
 MIRROR = "index"
-"""The mirror of a Shar set, in its folder: lhotse 1.33 and NeMo 3.0 would take an index next to the shards for a
-field."""
+"""The name of the mirror in the folder of a Shar set. Next to the shards, lhotse 1.33 and NeMo 3.0 would take an index
+for a field."""
 
 _OFFSET = np.dtype("<u8")
 _BLOCK_BYTES = 8 << 20
@@ -47,15 +48,24 @@ def beside(data: str | AnyPath) -> AnyPath:
 
 
 def mirrored(data: str | AnyPath) -> str:
-    """The path of a data file's index below a mirror."""
+    """The path of a data file's index, relative to the mirror."""
     folder, name = os.path.split(str(data))
     return f"{without_scheme(absolute_folder(folder))}/{name}{INDEX_SUFFIX}".lstrip("/")
 
 
 def index_name(folder: AnyPath, cuts: AnyPath, out: AnyPath, data: str) -> str | None:
-    """The name below `out` of the index for the new file `data`, which belongs to the Shar with `cuts` in `folder`.
+    """The name below `out` for the index of `data`, a new file of the Shar set in `folder`.
 
-    None if the set has no indexes.
+    The index is next to `data` if the set has indexes next to its files, else in the mirror below `out`.
+
+    Args:
+        folder: the Shar set.
+        cuts: one of its files of cuts.
+        out: the output folder.
+        data: the name of the new file below `out`.
+
+    Returns:
+        The name; None if the cuts are compressed, because then the set needs no indexes.
     """
     if cuts.suffix == ".gz":  # these cuts are not seekable, so the other files need no index
         return None
@@ -65,7 +75,7 @@ def index_name(folder: AnyPath, cuts: AnyPath, out: AnyPath, data: str) -> str |
 
 
 def index_bytes(offsets: Iterable[int] | Offsets, num_bytes: int) -> bytes:
-    """The content of an index, for records at `offsets` of a file of `num_bytes`."""
+    """The content of an index for a data file of `num_bytes`, whose records begin at `offsets`."""
     begun = offsets if isinstance(offsets, (np.ndarray, array)) else list(offsets)
     found = np.empty(len(begun) + 1, _OFFSET)
     found[:-1] = begun
@@ -104,12 +114,12 @@ class IndexedLines:
 
     @property
     def index(self) -> bytes:
-        """The index of the written lines."""
+        """The content of the index for the lines written so far."""
         return index_bytes(self._offsets, self._num_bytes)
 
 
 class SampleTarWriter(TarWriter):
-    """Writes a NeMo tar and collects the offsets of its samples: runs of members whose names have one stem."""
+    """Writes a NeMo tar and collects the offsets of its samples; a sample is successive members with one stem."""
 
     def __init__(self, sink: Sink) -> None:
         super().__init__(sink)
@@ -134,7 +144,8 @@ class PairTarWriter(TarWriter):
     """Writes a Shar tar, in which a manifest follows each data member, and collects the offsets of the pairs.
 
     Attributes:
-        num_long_names: number of members whose name is too long for one header; lhotse 2 misreads them by index.
+        num_long_names: number of members whose name is too long for one header; lhotse 2 misreads such members if it
+            seeks to them by the index.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -205,11 +216,11 @@ def line_offsets(path: AnyPath) -> tuple[Offsets, int]:
 
 
 def make_index(path: AnyPath, kind: IndexKind) -> bytes:
-    """The index of a data file, made from line ends or tar headers; members are not read.
+    """The content of the index for a data file, made from line ends or tar headers; the data of members are not read.
 
     Raises:
         DamagedError: the data file is damaged, or cannot be indexed.
-        OSError: it cannot be read.
+        OSError: the data file cannot be read.
     """
     if kind == "jsonl":
         return index_bytes(*line_offsets(path))
@@ -218,14 +229,14 @@ def make_index(path: AnyPath, kind: IndexKind) -> bytes:
 
 
 def index_problem(path: AnyPath, kind: IndexKind, index: bytes) -> str | None:
-    """The problem of an index of a data file; None if the index is correct.
+    """The problem of an index of a data file, as text for a message; None if the index is correct.
 
-    The last value that other tools write for a tar is the end of the last member, not the size of the file; readers
-    accept both.
+    For a tar, the last value may be the size of the file, or the end of the last member, as other tools write it.
+    Readers accept both.
 
     Raises:
         DamagedError: the data file is damaged.
-        OSError: it cannot be read.
+        OSError: the data file cannot be read.
     """
     if not index or len(index) % _OFFSET.itemsize:
         return f"it has {len(index)} bytes, but must have 8 per record, and 8 more"
@@ -248,7 +259,10 @@ def index_problem(path: AnyPath, kind: IndexKind, index: bytes) -> str | None:
 
 
 def is_current(index: AnyPath, data: os.stat_result) -> bool:
-    """Whether an index may belong to a data file, by its size, its last value and its age; reads 8 bytes."""
+    """Whether an index may belong to a data file, whose stat result is `data`; reads only 8 bytes.
+
+    It may if its length is a multiple of 8, its last value is the size of the data file, and it is not older.
+    """
     try:
         with index.open("rb", buffering=0) as file:
             found = index.stat() if isinstance(index, StorePath) else os.fstat(file.fileno())
@@ -267,7 +281,7 @@ def index_names(folder: AnyPath, name: str) -> tuple[str, str]:
 
 
 def indexes_of(found: OutputSizes, name: str) -> Iterator[str]:
-    """The names of existing indexes of a file in a set, next to it and in the mirror, which fit the file."""
+    """Yield the names of the indexes of a file in a set, next to it and in the mirror, that exist and are current."""
     for index in index_names(found.folder, name):
         if found.has(index) and is_current(found.folder / index, (found.folder / name).stat()):
             yield index

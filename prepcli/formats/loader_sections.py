@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 PLACES = (("model", "train_ds"), ("data", "train_ds"), ("train_ds",))
-"""The places of the loader options for training data."""
+"""The keys that lead to the loader options for training data in a config, for each kind of config."""
 _NO_PART = "sampler_weights"
 """A mapping in a `multi_config` that is not a part."""
 
@@ -33,7 +33,7 @@ def parts_of(section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def section_at(document: Any, place: tuple[str, ...]) -> dict[str, Any] | None:
-    """The mapping at the end of some keys; None if there is none."""
+    """The mapping to which the keys in `place` lead; None if there is no mapping at this place."""
     for name in place:
         document = document.get(name) if isinstance(document, dict) else None
     return document if isinstance(document, dict) else None

@@ -45,7 +45,7 @@ def _containers() -> Undo:
 
 
 def forget() -> None:
-    """Close all containers; at the end of a call, because files may have changed before the next one."""
+    """Close all containers. This happens at the end of each call from Python: files may change before the next call."""
     _container.cache_clear()
     open_to_check.cache_clear()
     RowGroup.place = RowGroup.values = None
@@ -62,10 +62,11 @@ def read_member(place: Place) -> bytes:
 
 
 def audio_of(place: Place) -> ByteRange | bytes:
-    """The audio of a record in a container.
+    """The audio of a record in a container: its range of the file, or its bytes if they had to be unpacked.
 
     Raises:
-        RecordRejected: MISSING_AUDIO if the container or the member does not exist, UNREADABLE_AUDIO if it is damaged.
+        RecordRejected: MISSING_AUDIO if the container or the member does not exist, UNREADABLE_AUDIO if it is damaged,
+            BAD_FIELD if several members have the name.
         InputChangedError: the container was changed since this process opened it.
     """
     try:

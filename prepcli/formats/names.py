@@ -15,12 +15,12 @@ from prepcli.storage.paths import AnyPath
 INDEX_SUFFIX = ".idx"
 """The suffix that the name of an index adds to that of its data file (`prepcli.formats.indexes`)."""
 MAX_STEM_BYTES = 180
-"""Longest member stem; with a suffix and the extension a name stays below the 255 bytes of file systems."""
+"""Maximum bytes of a member's stem; a name with a suffix and an extension stays below the 255 bytes of file systems."""
 
 # NeMo's loader removes `-sub<digits>` from the end of a stem before it looks up a member (nemo_adapters.py), so a
 # real stem must not end like that.
 _SUB_SUFFIX = re.compile(r"-sub\d+$")
-# Bytes of the suffixes that make stems unique: `tagged` and `in_shard`.
+# The suffixes that make stems unique, those of `tagged` and `in_shard`; the tag is so many hexadecimal digits.
 _TAG_CHARS = 12
 _MARK = rf"-(?:shard[0-9]+|[0-9a-f]{{{_TAG_CHARS}}})"
 _MARKS = re.compile(f"(?:{_MARK})+$")
@@ -54,9 +54,9 @@ def normal_path(audio_filepath: str) -> str:
 
 
 def path_in(folder: str, audio_filepath: str) -> str:
-    """The absolute path of a record's file; a relative path starts from `folder`.
+    """The path of a record's file; a relative `audio_filepath` starts from `folder`.
 
-    In a store `a//b.wav` and `a/b.wav` are two objects.
+    Redundant parts are removed from local paths only: in a store `a//b.wav` and `a/b.wav` are two objects.
     """
     if is_address(folder):
         return join(folder, audio_filepath)
@@ -101,7 +101,7 @@ def member_stem(audio_filepath: str) -> str:
 
 @lru_cache(maxsize=64)
 def plain_stem(audio_filepath: str) -> str:
-    """The path of a plain file for a record's audio below a folder of the output, without its extension.
+    """The path, without extension, of the plain file for a record's audio, relative to a folder of the output.
 
     `/data/./spk 1/utt.3.wav` -> `data/spk 1/utt.3`. `..` and control characters are left out, long names are cut, and a
     folder never has the name of a file. `@` is used only before suffixes that make names unique. Several files may
@@ -145,12 +145,12 @@ def marked_root(audio_filepath: str) -> str:
 
 
 def source_stem(stem: str) -> str:
-    """The stem that was made from the path of a member's file: without the suffixes that NeMo or prepcli appends."""
+    """A member's stem without the suffixes that NeMo or prepcli appends: the stem made from the path of its file."""
     return _MARKS.sub("", _SUB_SUFFIX.sub("", stem)) if "-" in stem else stem
 
 
 def brace_text(first: str, last: str) -> str:
-    """The range of shard numbers in training configs: `_OP_000000..000007_CL_`."""
+    """The range of shard numbers in training configs: `_OP_000000..000007_CL_`; only `first` if it equals `last`."""
     return first if first == last else f"_OP_{first}..{last}_CL_"
 
 
@@ -160,7 +160,7 @@ def loader_stem(audio_filepath: str) -> str:
 
 
 def in_shard(stem: str, shard: int) -> str:
-    """The stem of one of several copies in different shards."""
+    """The stem of the copy in this shard, for a record that is in several shards: `utt` -> `utt-shard3`."""
     return f"{stem}-shard{shard}"
 
 
@@ -187,7 +187,7 @@ def decimal(seconds: float) -> str:
 
 
 def digest(*parts: str | int) -> str:
-    """A short name for `parts`: 12 hexadecimal digits."""
+    """A hash of `parts`, as 12 hexadecimal digits."""
     text = "\0".join(map(str, parts)).encode("utf-8", errors="surrogatepass")
     return hashlib.blake2b(text, digest_size=_TAG_CHARS // 2).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Arrays and tensors as the content of files."""
+"""Converts arrays and tensors to the content of files, and reads arrays from it."""
 
 import io
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,8 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
 def read_npy(data: bytes) -> NDArray[Any]:
     """The array in the content of a `.npy` file.
 
-    Raises `ValueError` if there is none. NumPy parses the header as Python code, so a damaged one may raise any parser
-    error.
+    Raises `ValueError` for any other content. NumPy parses the header as Python code, so for a damaged header NumPy may
+    raise any error of the parser.
     """
     try:
         array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)

@@ -11,16 +11,16 @@ from functools import lru_cache
 RATE = 16_000
 """The sampling rate of all audio, in Hz."""
 ROWS_PER_GROUP, MIN_ROWS = 100, 10_000
-"""Number of rows of a row group, and minimum number of rows of a file of a large partition, as its own tools write."""
+"""Rows per row group, and minimum rows per file of a partition with several files, as omnilingual-asr writes them."""
 SUMMARY_NAME = "_language_distribution.tsv"
 CORPUS = "corpus="
-"""The beginning of the name of the folder of a corpus."""
+"""The beginning of the name of a corpus's folder."""
 _FOLDER = CORPUS + "{}/split={}/language={}"
 AUDIO, SIZE, TEXT = "audio_bytes", "audio_size", "text"
 NAME_OF_CORPUS = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
-"""The names of corpora. Arrow would read other names as numbers, or decode them."""
+"""A valid name of a corpus. Arrow would read some other names as numbers, or decode them."""
 NAME_OF_SPLIT = re.compile(r"[A-Za-z][A-Za-z0-9.-]*")
-"""The names of splits: the reader takes the text after `_` for a corpus."""
+"""A valid name of a split. It has no `_`, because the reader takes the text after `_` for a corpus."""
 _SPLITS = {"training": "train", "valid": "dev", "val": "dev", "validation": "dev", "testing": "test"}
 _LANGUAGE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 _BY_CODE = dict(
@@ -43,12 +43,12 @@ _BY_CODE = dict(
 )
 _BY_CODE |= {name.partition("_")[0]: name for name in _BY_CODE.values()}
 _BY_TAG = {"zh-tw": "cmn_Hant", "zh-hk": "yue_Hant", "cmn-tw": "cmn_Hant"}
-"""Tags of a language and a region whose script is not that of the language alone."""
+"""Names for tags of a language and a region, if they differ from the name for the language alone."""
 
 
 @lru_cache(maxsize=256)
 def language_of(code: str) -> str | None:
-    """Return the name of a language: `deu_Latn` for `de`, `de-DE`, `deu` or `deu_Latn`; None for an unknown code.
+    """Return omnilingual-asr's name of a language: `deu_Latn` for `de`, `de-DE`, `deu` or `deu_Latn`; None if unknown.
 
     A script in the code is kept: `sr-Latn` is `srp_Latn`.
     """
@@ -63,16 +63,16 @@ def language_of(code: str) -> str | None:
 
 
 def split_of(name: str) -> str:
-    """Return the usual name of a split: `dev` for `validation`."""
+    """Return the usual name of a split: `dev` for `validation`; other names are returned as they are."""
     return _SPLITS.get(name.lower(), name)
 
 
 def folder_of(corpus: str, split: str, language: str) -> str:
-    """Return the folder of a partition."""
+    """Return the folder of a partition, relative to the data set."""
     return _FOLDER.format(corpus, split, language)
 
 
 def summary(samples: Mapping[tuple[str, str], float]) -> str:
-    """Return the table of hours by corpus and language, over all splits; `samples` are at `RATE`."""
+    """Return the table of hours by corpus and language, over all splits; `samples` has numbers of samples at `RATE`."""
     rows = [f"{corpus}\t{language}\t{count / RATE / 3600!r}" for (corpus, language), count in sorted(samples.items())]
     return "".join(f"{row}\n" for row in ("corpus\tlanguage\thours", *rows))

@@ -23,7 +23,7 @@ PEAK = 0.9
 
 
 class ShardLine(NamedTuple):
-    """A line of the list: the paths of a tar and of its labels, the number of records, and their seconds."""
+    """A line of OmniVoice's list: the paths of a tar and its labels, the number of records, and their total seconds."""
 
     codes: Path
     labels: Path
@@ -32,19 +32,19 @@ class ShardLine(NamedTuple):
 
 
 def list_line(folder: str, number: int, num_records: int, seconds: float) -> bytes:
-    """The line of a shard whose set is in `folder`."""
+    """The line of OmniVoice's list for shard `number` of the set in `folder`; `seconds` is the shard's duration."""
     names = (f"{folder}/{name.format(number)}" for name in (CODES_NAME, LABELS_NAME))
     return f"{' '.join(names)} {num_records} {seconds:.3f}\n".encode()
 
 
 def check_folder(folder: str) -> None:
-    """Raise `UsageError` if the list cannot name files in a folder."""
+    """Raise `UsageError` if OmniVoice's list cannot name files in a folder, because its path has blanks."""
     if re.search(r"\s", folder):
         raise UsageError(f"OmniVoice divides the lines of {LIST_NAME} at blanks, and {folder!r} has some: rename it")
 
 
 def read_list(path: AnyPath) -> list[ShardLine]:
-    """The lines of a list; raises `ValueError` for a line that the reader refuses."""
+    """The lines of OmniVoice's list; raises `ValueError` for a line that its reader refuses."""
     found = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         words = line.split()

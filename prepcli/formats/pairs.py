@@ -25,12 +25,12 @@ class Pair:
 
     @property
     def cut_id(self) -> str:
-        """The name without its extension, as the reader compares it with the cut's id."""
+        """The member name without its extension, which lhotse's reader compares with the cut's id."""
         return stem(self.name)
 
     @property
     def is_placeholder(self) -> bool:
-        """Whether it is lhotse's placeholder for a cut without this field."""
+        """Whether the item is lhotse's placeholder for a cut without this field."""
         return is_placeholder(self.name)
 
 
@@ -40,7 +40,7 @@ def stem(name: str) -> str:
 
 
 def is_placeholder(name: str) -> bool:
-    """Whether a member is a placeholder for missing data."""
+    """Whether the member of this name is lhotse's placeholder for missing data."""
     return name.endswith(".nodata")
 
 
@@ -70,12 +70,15 @@ def pair_members(
 
 
 def walk_pairs(tar: tarfile.TarFile, *, check_names: bool = True) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarInfo]]:
-    """The headers of each pair in an open tar; raises as `pair_members` does."""
+    """Yield the headers of data and manifest for each pair in an open Shar tar; raises as `pair_members` does."""
     return pair_members(walk_headers(tar), lambda member: member.name, check_names=check_names)
 
 
 def read_pairs(tar: AnyPath, where: str, sha256: str | None, problems: list[str]) -> Iterator[Pair]:
-    """Yield data and manifest of each item; problems of the archive itself are added to `problems`."""
+    """Yield the items of a Shar tar; `where`, `sha256` and `problems` are those of `read_members`.
+
+    A data member without its manifest is added to `problems` too, and ends the items.
+    """
     members = read_members(tar, where, sha256, problems)
     try:
         for (info, data), (_, manifest) in pair_members(members, lambda member: member[0].name):

@@ -43,7 +43,7 @@ def check_installed() -> None:
 
 @contextmanager
 def naming_damage(path: str) -> Iterator[None]:
-    """Raise `UsageError` for pyarrow's errors within the context, which reads the file."""
+    """Raise `UsageError` in place of pyarrow's errors and `OSError` within this context, which reads `path`."""
     import pyarrow
 
     try:
@@ -181,7 +181,7 @@ class ParquetFile:
         audio: the column with the audio.
         encoded: the path of its bytes in the schema. Parquet does not compress these bytes, because audio is compressed
             already or should be read fast.
-        dictionaries: further paths with a dictionary.
+        dictionaries: paths in the schema, besides the plain columns, whose values get a dictionary.
         max_group_bytes: maximum bytes of audio per row group.
     """
 
@@ -214,7 +214,7 @@ class ParquetFile:
         self._columns: dict[str, list[Any]] = {name: [] for name in self._plain}
 
     def add(self, audio: bytes, values: Mapping[str, Any], path: str = "") -> None:
-        """Append a record; columns that are missing in `values` are empty. `path`: the name of the audio."""
+        """Append a record. Columns that are missing in `values` get null; `path` is the name of the audio."""
         if self._audio and self._audio.num_bytes + len(audio) > self.max_group_bytes:
             self._flush()
         self._audio.add(audio)
@@ -252,15 +252,15 @@ class ParquetFile:
 
 
 class OmnilingualFile(ParquetFile):
-    """Appends records to a file of a partition."""
+    """Appends records to a Parquet file for omnilingual-asr, whose audio is a list of bytes per row."""
 
     audio: ClassVar[str] = AUDIO
     encoded: ClassVar[str] = f"{AUDIO}.list.element"
-    dictionaries: ClassVar[tuple[str, ...]] = (f"{AUDIO}.list.element",)  # a byte without a dictionary would take four
-    max_group_bytes: ClassVar[int] = 32 << 20  # Arrow needs 13 bytes for each of these while it writes
+    dictionaries: ClassVar[tuple[str, ...]] = (f"{AUDIO}.list.element",)  # without a dictionary, a byte would take four
+    max_group_bytes: ClassVar[int] = 32 << 20  # Arrow needs 13 bytes of memory per byte while it writes
 
     def audio_array(self) -> "pyarrow.Array":
-        """Return the audio of the row group as lists."""
+        """Return the audio of the row group as an array of lists of int8."""
         import pyarrow as pa
 
         binary = self._audio.array()
@@ -270,7 +270,7 @@ class OmnilingualFile(ParquetFile):
 
 
 def omnilingual_schema() -> "pyarrow.Schema":
-    """Return the schema of all files; the partition is in the path only."""
+    """Return the schema of Parquet files for omnilingual-asr; the partition is in their paths only."""
     import pyarrow as pa
 
     return pa.schema([(TEXT, pa.string()), (AUDIO, pa.list_(pa.int8())), (SIZE, pa.int64())])

@@ -1,4 +1,4 @@
-"""Audio in Parquet files of any origin: its column, and the bytes of each row."""
+"""Reads audio from Parquet files of any origin: finds the column of the audio, and the bytes of each row."""
 
 import mmap
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ class ParquetRows(Container):
     """The audio of the rows of a Parquet file.
 
     The audio of one row group is held in memory. If the file stores the audio uncompressed, a process decodes each row
-    group once: then it knows the bytes of each row in the file, so that rows in any order cost no more.
+    group only once. After that it knows the place of each row's audio in the file, and reads rows in any order.
     """
 
     def __init__(self, path: str) -> None:
@@ -34,7 +34,7 @@ class ParquetRows(Container):
             self._first.append(self._first[-1] + metadata.row_group(group).num_rows)
 
     def audio(self, member: str) -> ByteRange | bytes:
-        """The bytes of a row."""
+        """The audio of the row with the number `member`: its place in the file if it is known, else its bytes."""
         from bisect import bisect_right
 
         row = int(member) if member.isdigit() else -1
@@ -52,7 +52,7 @@ class ParquetRows(Container):
         return audio_value(RowGroup.values, within, name_in(self.path, row))
 
     def read_group(self, group: int) -> "pyarrow.Array":
-        """The audio of a row group."""
+        """Read the audio of a row group, and note the places of its rows in the file."""
         self.check()
         with naming_damage(self.path):
             values = read_column(self._file, group, self._column)
@@ -60,7 +60,7 @@ class ParquetRows(Container):
         return values
 
     def _places_of(self, group: int, values: "pyarrow.Array") -> list[ByteRange | None]:
-        """The bytes of each row of a group in the file; None if the file does not hold them unchanged.
+        """The place in the file of each row's audio; None for a row whose audio the file does not hold byte for byte.
 
         A plain page holds the length of each value in four bytes, then the value; between pages are headers.
         """
@@ -95,7 +95,7 @@ class RowGroup:
 
     @classmethod
     def load(cls, rows: ParquetRows, group: int) -> None:
-        """Hold a row group."""
+        """Read a row group and hold it instead of the former one, unless it is held already."""
         if cls.place != (rows.path, group):
             cls.place = cls.values = None
             cls.values = rows.read_group(group)
@@ -128,11 +128,12 @@ _AUDIO_COLUMNS = ("audio", "audio_bytes", "wav", "flac", "mp3", "speech")
 def audio_column(schema: "pyarrow.Schema", path: str, wanted: str | None = None) -> str:
     """The column with encoded audio.
 
-    That is `wanted`; else the one that the metadata of Hugging Face call audio; else the only column of a type for
-    audio: a struct with `bytes`, binary data, or lists of bytes.
+    The column is `wanted` if it is given; else the column that the metadata of Hugging Face call audio; else the column
+    of a type for audio: a struct with `bytes`, binary data, or lists of bytes. If several columns fit, it is the first
+    one of `_AUDIO_COLUMNS` among them.
 
     Raises:
-        UsageError: there is no such column, or there are several.
+        UsageError: no column is found, or several and none with a usual name.
     """
     names = list(schema.names)
     if wanted is not None:
@@ -153,7 +154,7 @@ def audio_column(schema: "pyarrow.Schema", path: str, wanted: str | None = None)
 
 
 def huggingface_features(schema: "pyarrow.Schema") -> dict[str, Any]:
-    """The features that Hugging Face datasets has stored in a schema; empty if there are none."""
+    """The features, by column, that Hugging Face datasets has stored in a schema; empty if there are none."""
     import json
 
     try:

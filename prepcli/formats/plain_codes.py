@@ -17,7 +17,7 @@ from prepcli.formats.npy import tensor_bytes
 from prepcli.storage.containers import own_name
 
 CODES_PATH = {"target_audio": "target_audio_codes_path", "context_audio": "context_audio_codes_path"}
-"""The fields of a line with the absolute paths of its codes."""
+"""For each field of audio, the field of a manifest line with the absolute path of the audio's codes."""
 FRAME_SHIFT = "frame_shift"
 """The key in the report for the seconds per frame."""
 MANIFEST_NAME = "{}_withAudioCodes_{}.json"
@@ -27,10 +27,10 @@ _MAX_NAME_BYTES = 160
 
 @lru_cache(maxsize=64)
 def codes_stem(path: str, base_dir: str) -> str:
-    """The stem of an audio file's codes: its path below its base folder, without `.pt` and the suffix of a unique name.
+    """The stem of the file with an audio file's codes: the path of the audio below `base_dir`, without its extension.
 
-    `path` is absolute. If the file is outside of the base folder, the stem is the whole path without its first slash.
-    `@` is used only before the suffix that makes a name unique.
+    `path` is absolute. If the audio is outside of `base_dir`, the stem is the whole path without its first slash. `_`
+    replaces `@`, which is used only before the suffix that makes a name unique.
     """
     path = own_name(path)
     inside = path.startswith(base_dir.rstrip("/") + "/")
@@ -50,14 +50,14 @@ def codes_file(
     segment: tuple[float, float] | None = None,
     channel: int | None = None,
 ) -> str:
-    """The name below OUT of the codes of a segment.
+    """The path, relative to OUT, of the file with the codes of a segment.
 
     Args:
         codec: the name in `codes_<name>`.
         stem: the result of `codes_stem`.
-        other_of: the path of the file, if another file has the same stem.
+        other_of: the path of the audio file, if the codes of another file have the same stem.
         segment: offset and duration in seconds, if several segments of the file have codes.
-        channel: channel of the segment, if a record names one.
+        channel: channel of the segment, if a record names one; used only together with `segment`.
     """
     unique = [] if other_of is None else [digest(other_of)]
     if segment is not None:
@@ -67,7 +67,7 @@ def codes_file(
 
 
 def codes_bytes(codes: NDArray[np.integer]) -> bytes:
-    """The content of a file with codes, shape (codebooks, frames)."""
+    """The content of a `.pt` file with codes of shape (codebooks, frames)."""
     import torch
 
     # A copy: with a view, torch would write the whole storage.

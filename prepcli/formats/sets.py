@@ -48,7 +48,7 @@ class StoredSet(ABC):
     Attributes:
         kind: tarred, shar, codes, wenet, mels, parquet, omnilingual, omnivoice or qwen3-tts.
         folder: the folder.
-        listed: the names in it when the set was found.
+        listed: the names in the folder when the set was found.
     """
 
     kind: ClassVar[str]
@@ -61,11 +61,17 @@ class StoredSet(ABC):
     @classmethod
     @abstractmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "StoredSet | None":
-        """The set of this kind in a folder, or None; `published` are names below it that should exist."""
+        """The set of this kind in a folder, or None if there is none.
+
+        Args:
+            folder: the folder.
+            listed: the names in the folder.
+            published: the names of files below the folder that should exist; by these, a set without files is found.
+        """
 
     @property
     def shards(self) -> Shards:
-        """The file by which readers count a shard, for each shard: its tar, its cuts, or a Parquet file."""
+        """One file of each shard: its tar, its cuts, or a Parquet file. Empty for a kind without numbered shards."""
         return {}
 
     def files(self) -> Iterator[AnyPath]:
@@ -73,7 +79,7 @@ class StoredSet(ABC):
         yield from self.shards.values()
 
     def record_files(self) -> tuple[str, ...]:
-        """The manifests, cuts or Parquet files with the records, in the order in which NeMo reads them."""
+        """The paths of manifests, cuts or Parquet files with the records, in NeMo's order; empty for other kinds."""
         return ()
 
 
@@ -90,17 +96,17 @@ class TarredSet(StoredSet):
 
     @cached_property
     def parts(self) -> "dict[int, TarredSet]":
-        """The folders of static buckets (`bucket1` and so on) by number; others, as `bucket1_backup`, are left out."""
+        """The sets of static buckets (`bucket1` and so on) by number; a name such as `bucket1_backup` is left out."""
         named = ((match, name) for name in self.listed.folders if (match := BUCKET.fullmatch(name)))
         return dict(sorted((int(match[1]), TarredSet(self.folder / name)) for match, name in named))
 
     @property
     def sets(self) -> "list[TarredSet]":
-        """The set itself, or the sets in its buckets."""
+        """The set itself, or, if its own folder is empty, the sets in those buckets that are not empty."""
         return [part for part in self.parts.values() if not part.is_empty] if self.is_empty else [self]
 
     def check_parts(self) -> None:
-        """Raise `UsageError` if buckets are missing: a set without them is not the set that was made."""
+        """Raise `UsageError` if a bucket below the last one is missing or empty: the set is not as it was made."""
         found = {number for number, part in self.parts.items() if not part.is_empty}
         if missing := sorted(set(range(1, max(found, default=0) + 1)) - found):
             names = ", ".join(f"bucket{number}" for number in missing)
@@ -120,7 +126,7 @@ class TarredSet(StoredSet):
 
     @cached_property
     def version(self) -> int:
-        """The newest version of the set."""
+        """The newest version of the set: 0, or the number of its last concatenation."""
         return newest_version(self.folder, self.listed.files)
 
     @cached_property
@@ -135,11 +141,11 @@ class TarredSet(StoredSet):
 
     @property
     def whole(self) -> AnyPath:
-        """The manifest of all shards of the newest version."""
+        """The path of the manifest of all shards of the newest version; the file may not exist."""
         return self.folder / manifest_name(self.version)
 
     def _of_newest(self, found: Shards) -> Shards:
-        """The files, without those of an addition that is not complete."""
+        """The files in `found` without the files of an addition that is not complete."""
         if not found or isinstance(self.folder, StorePath) or not is_changing(self.folder):
             return found
         try:
@@ -155,12 +161,12 @@ class TarredSet(StoredSet):
         yield from map(path_of, self.record_files())
 
     def record_files(self) -> tuple[str, ...]:
-        """The manifests of the shards, else the manifest of the whole set; those of buckets belong to the `parts`."""
+        """The manifests of the shards, else the manifest of the whole set; manifests of buckets belong to `parts`."""
         manifests = self.manifests.values() or ([self.whole] if self.whole.is_file() else [])
         return tuple(map(str, manifests))
 
     def entry(self) -> dict[str, Any]:
-        """The entry of a set without buckets; its paths are absolute."""
+        """The entry in an `input_cfg` for a set without buckets; its paths are absolute."""
         manifests = self.manifests if len(self.manifests) >= len(self.shards) else {0: self.whole}
         return tarred_entry(pattern(manifests), pattern(self.shards))
 
@@ -184,11 +190,11 @@ class SharSet(StoredSet):
 
     @cached_property
     def shards(self) -> Shards:
-        """The cuts."""
+        """The file of cuts of each shard."""
         return numbered(self._of_cuts, CUTS_FILE)
 
     def cuts(self) -> Shards:
-        """The cuts; raises `UsageError` if there are none."""
+        """The file of cuts of each shard; raises `UsageError` if there are no cuts."""
         if not self.shards:
             raise UsageError(f"{self.folder} is not a Lhotse Shar set: it has no cuts/cuts.<number>.jsonl.gz")
         return self.shards
@@ -229,7 +235,9 @@ class SharSet(StoredSet):
             yield from one.values()
 
     def record_files(self) -> tuple[str, ...]:
-        """The cuts by name, in lhotse's order, which gives the files of a single shard no number.
+        """The paths of the files of cuts, sorted by name as in lhotse.
+
+        A file may have no number in its name: lhotse writes a single shard as `cuts.jsonl.gz`.
 
         Raises:
             UsageError: a shard has both compressed and plain cuts.
@@ -243,7 +251,7 @@ class SharSet(StoredSet):
         return tuple(str(self._of_cuts / name) for name in found.values())
 
     def entry(self) -> dict[str, Any]:
-        """The entry of the set; its paths are absolute.
+        """The entry in an `input_cfg` for the set; its paths are absolute.
 
         Codes of several codecs have the same field names, so the entry names the last codec.
         """
@@ -267,7 +275,7 @@ class CodesSet(StoredSet):
 
     @cached_property
     def fields(self) -> dict[str, Shards]:
-        """The tars of each field, by its folder."""
+        """The tars of each field of codes, by the path of the field's folder below the set."""
         own = {name: numbered(self.folder / name, CODES_FILE) for name in self.listed.folders if _is_codes_field(name)}
         return {name: tars for name, tars in own.items() if tars} | codes_below(self.folder, self.listed)
 
@@ -278,7 +286,7 @@ class CodesSet(StoredSet):
 
 
 def codes_below(folder: AnyPath, listed: Listing) -> dict[str, Shards]:
-    """The tars of each field of codes, by its folder below `folder`: `codes_21fps/target_codes`, ..."""
+    """The tars of each field of codes, by the path of its folder below `folder`, such as `codes_21fps/target_codes`."""
     places = [
         f"{name}/{field}"
         for name in listed.folders
@@ -333,14 +341,14 @@ class MelSet(StoredSet):
 
     @cached_property
     def lists(self) -> list[AnyPath]:
-        """The file lists."""
+        """The paths of the file lists, in the folder itself and in `filelists/`."""
         below = listing(self.folder / _LISTS).files if _LISTS in self.listed.folders else []
         names = (*self.listed.files, *(f"{_LISTS}/{name}" for name in below))
         return [self.folder / name for name in names if LIST_FILE.match(name.rpartition("/")[2])]
 
     @property
     def has_mels(self) -> bool:
-        """Whether there are mels, and not only lists of audio."""
+        """Whether the set has a folder of mels, and not only file lists."""
         return "mels" in self.listed.folders
 
     def files(self) -> Iterator[AnyPath]:
@@ -361,7 +369,7 @@ class ParquetSet(StoredSet):
 
     @cached_property
     def shards(self) -> Shards:
-        """The files of `manifest-to-parquet`."""
+        """The files with the names that `manifest-to-parquet` gives them, by number."""
         return numbered(self.folder, DATA_FILE, self.listed.files)
 
     def files(self) -> Iterator[AnyPath]:
@@ -373,7 +381,7 @@ class ParquetSet(StoredSet):
         return tuple(str(self.folder / name) for name in self.listed.files)
 
     def entry(self) -> dict[str, Any]:
-        """The entry of the set; its paths are absolute."""
+        """The entry in an `input_cfg` for the set; its paths are absolute."""
         folder = path_of(absolute_folder(str(self.folder)))
         return {"type": "parquet", "manifest_filepath": [str(folder / path.name) for path in self.files()]}
 
@@ -391,7 +399,7 @@ class OmnilingualSet(StoredSet):
 
     @cached_property
     def shards(self) -> Shards:
-        """All files, in the order of their paths."""
+        """All Parquet files, numbered from 0 in the order of their paths."""
         folders = [self.folder / name for name in self.listed.folders if name.startswith(CORPUS)]
         for _ in range(2):  # splits and languages
             folders = [folder / name for folder in folders for name in listing(folder).folders]
@@ -436,7 +444,7 @@ class QwenSet(StoredSet):
         return cls(folder, Listing(there, [])) if there or any(map(LINES_FILE.match, published)) else None
 
     def files(self) -> Iterator[AnyPath]:
-        """The files of lines."""
+        """The files of JSON lines."""
         yield from (self.folder / name for name in self.listed.files)
 
 
@@ -451,7 +459,7 @@ def sets_in(folder: AnyPath, published: Collection[str] = ()) -> Iterator[Stored
 
     Args:
         folder: the folder; a missing folder has no sets.
-        published: names below it that runs have published; by these, a set is found even if its files are missing.
+        published: names below the folder that runs have published; by these, a set is found even without its files.
     """
     listed = listing(folder)
     has_cuts = False
@@ -464,12 +472,12 @@ def sets_in(folder: AnyPath, published: Collection[str] = ()) -> Iterator[Stored
 
 
 def open_set(folder: AnyPath) -> StoredSet | None:
-    """The set in a folder: the first of `sets_in`, or None."""
+    """The set in a folder: the first of `sets_in`; None if there is none."""
     return next(sets_in(folder), None)
 
 
 def refusal_of_tarred(folder: AnyPath) -> str | None:
-    """The reason why a folder is not an input, if it is a tarred set or the folder of its shards' manifests."""
+    """The reason why a tarred set, or the folder `sharded_manifests` in it, is not an input; None for other folders."""
     one = TarredSet(folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder)
     if not any(part.has_tars for part in (one, *one.parts.values())):
         return None
@@ -480,7 +488,10 @@ def refusal_of_tarred(folder: AnyPath) -> str | None:
 
 
 def pattern(files: Mapping[int, AnyPath]) -> str | list[str]:
-    """One absolute name for all files of a field; a list if their numbers have gaps."""
+    """One absolute path that names all files of a field by a range in braces; a list of paths if numbers are missing.
+
+    The keys of `files` are the numbers, in ascending order. Without files, the list is empty.
+    """
     if not files:
         return []
     first, *_, last = [*files, *files]

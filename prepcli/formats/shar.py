@@ -25,7 +25,7 @@ CUTS_NAME = "cuts/cuts.{}.jsonl.gz"
 PLAIN_CUTS_NAME = "cuts/cuts.{}.jsonl"
 """The name of the cuts in a set with indexes: compressed files are not seekable."""
 TEXT_CONTEXT_CUTS = "cuts_textContext"
-"""The folder of the cuts with texts as contexts."""
+"""The folder of the cuts whose context is a text instead of audio."""
 AUDIO_NAME = "{}/recording.{}.tar"
 CUTS_FILE = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
 AUDIO_FILE = re.compile(r"recording\.(\d+)\.tar$")
@@ -52,7 +52,10 @@ def shard_text(number: int) -> str:
 
 
 def shard_range(numbers: Sequence[int]) -> str:
-    """The pattern for shards in a training config; `*` if their numbers, which ascend, have gaps."""
+    """The text for shards in a training config, such as `_OP_000000..000007_CL_`; `*` if the numbers have gaps.
+
+    `numbers` ascend.
+    """
     first, last = numbers[0], numbers[-1]
     return brace_text(shard_text(first), shard_text(last)) if last - first + 1 == len(numbers) else "*"
 
@@ -96,7 +99,7 @@ class Recording(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, id: str, sampling_rate: int, num_samples: int) -> "Recording":
-        """The recording with its duration in seconds."""
+        """Make a recording, whose duration in seconds follows from its samples."""
         return cls(id, sampling_rate, num_samples, num_samples / sampling_rate)
 
 
@@ -175,7 +178,7 @@ class CutWriter:
 
 
 class RecordingLine(msgspec.Struct):
-    """The fields that are read from the manifest of a recording in a tar."""
+    """The fields that prepcli reads from the manifest of a recording in a tar; the duration is in seconds."""
 
     id: str
     sources: list[Any]
@@ -185,7 +188,7 @@ class RecordingLine(msgspec.Struct):
 
 
 class CutLine(msgspec.Struct):
-    """The fields that are read from a line of the cuts."""
+    """The fields that prepcli reads from a line of the cuts; the duration is in seconds."""
 
     id: str
     duration: float

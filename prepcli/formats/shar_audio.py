@@ -1,4 +1,4 @@
-"""Digests of the content of a Shar tar: they show whether its audio is still the audio that something was made from."""
+"""Computes digests of a Shar tar: they show whether its audio has changed since codes were made from it."""
 
 import contextlib
 import hashlib
@@ -12,7 +12,7 @@ from prepcli.storage.paths import AnyPath
 
 
 def content_digest(tar: AnyPath) -> str:
-    """The digest (hex) of a tar up to its end or to the point of damage; empty if it cannot be read."""
+    """The BLAKE2 digest (hex) of a Shar tar's content up to its end or to the point of damage; empty if unreadable."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with contextlib.suppress(EOFError, tarfile.TarError):
@@ -26,9 +26,9 @@ def content_digest(tar: AnyPath) -> str:
 def tar_contents(
     tar: AnyPath, digest: "hashlib.blake2b"
 ) -> Iterator[tuple[tarfile.TarInfo, tuple[bytes, bytes, bytes] | None]]:
-    """Yield the header of the data of each pair, with the bytes of the pair: audio, digest of the audio, manifest.
+    """Yield the header of each data member in a Shar tar, with its audio, the digest of the audio, and the manifest.
 
-    A placeholder has None in place of these bytes. The content of the tar is added to `digest`.
+    A placeholder has None instead of these three. The content of the tar is added to `digest`.
     """
     with naming(tar), tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
         for data, recording in walk_pairs(members, check_names=False):

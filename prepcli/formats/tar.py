@@ -34,7 +34,7 @@ _FIXED_SUM = sum(_AFTER_NAME) + sum(_MTIME) + 8 * ord(" ") + sum(_AFTER_TYPE)
 
 
 class Sink(Protocol):
-    """The target of the stream: an open binary file, or the engine's hashing file."""
+    """The target that a writer appends to: an open binary file, or the engine's hashing file."""
 
     def write(self, data: bytes, /) -> int:
         """Append `data`."""
@@ -58,7 +58,7 @@ class TarWriter:
     def add(self, name: str, data: bytes) -> int:
         """Append one member; returns its offset.
 
-        The data are not copied; their padding is written with the next member.
+        Data of 4096 bytes or more are not copied. The padding after the data is written with the next member.
         """
         header = member_header(name.encode("utf-8"), len(data))
         if len(data) < _SMALL:
@@ -130,7 +130,7 @@ def open_regular(path: AnyPath) -> IO[bytes]:
     """Open a file to read its bytes.
 
     Raises:
-        OSError: it cannot be opened, or is a pipe or a device: opening that may wait forever.
+        OSError: the file cannot be opened, or is a pipe or a device, whose opening may wait forever.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a regular file")
@@ -152,7 +152,7 @@ def read_members(
     """Yield the members with their bytes (empty if a member is not a file).
 
     After the last member, problems of the archive itself are appended to `problems`, as "<where>: ...": it cannot be
-    read, breaks off, has no end, or differs from the published `sha256`.
+    read, breaks off, lacks its end, or differs from the published `sha256` (None: not compared).
     """
     import tarfile
 
@@ -186,6 +186,6 @@ def walk_headers(tar: "tarfile.TarFile") -> "Iterator[tarfile.TarInfo]":
 
 
 def read_content(tar: "tarfile.TarFile", member: "tarfile.TarInfo") -> bytes:
-    """The bytes of a member, empty if it is not a regular file."""
+    """The bytes of a member; empty if the member is not a regular file."""
     content = tar.extractfile(member) if member.isreg() else None
     return content.read() if content is not None else b""

@@ -14,11 +14,12 @@ from prepcli.storage.input_files import read_at
 from prepcli.storage.ranges import RangeFile
 
 Reader = Callable[[int, int], bytes]
-"""Reads at most a number of bytes from an offset."""
+"""A function that takes a length and an offset in bytes, and reads at most `length` bytes from there."""
 
 _ZEROS = bytes(BLOCK)
 _CHECKED_AT_ONCE = 240
-"""Number of headers that are joined; they fit into the processor's cache, and the allocator reuses the 128 KiB."""
+"""Number of headers that are joined and checked at once. Their 120 KiB fit into the processor's cache, and the
+allocator reuses the memory."""
 _PAGE_BYTES = 3 * BLOCK
 """Bytes that are read at once for small members: the header, the manifest of a Shar pair and the next header."""
 _AFTER_SIZE, _KIND = 135, 156
@@ -45,7 +46,7 @@ class TarWalk:
     end: int = 0
 
     def add(self, offset: int, name: str, is_regular: bool) -> None:
-        """Note a member."""
+        """Append a member."""
         self.offsets.append(offset)
         self.names.append(name)
         self.is_regular.append(is_regular)
@@ -71,7 +72,7 @@ def walk_tar(file: IO[bytes]) -> TarWalk:
 
 
 def member_ranges(file: IO[bytes]) -> Iterator[tuple[str, int, int | None]]:
-    """Yield name, first byte and size of each regular file in an open tar, in order; raises as `walk_tar`.
+    """Yield the name, first byte and size of each regular file and link in an open tar, in order; raises as `walk_tar`.
 
     The size of a link is None.
     """
@@ -94,7 +95,7 @@ def _plain_size(head: bytes) -> int:
 
 
 def _reader(file: IO[bytes]) -> tuple[int, Reader]:
-    """The size of an open file, and a function that reads from it."""
+    """The size of an open file in bytes, and a function that reads from it."""
     raw = getattr(file, "raw", None)
     if isinstance(raw, RangeFile):
         return raw.info.num_bytes, raw.read_near
@@ -137,12 +138,13 @@ def _walk(read: Reader, num_bytes: int) -> TarWalk:
 
 
 def _pass_files(read: Reader, position: int, num_bytes: int, offsets: list[int], heads: list[bytes]) -> int:
-    """Skip over plain headers of files from byte `position` on, up to the first header that `_header_at` must read.
+    """Append the plain headers of files from byte `position` on to `heads`, and their offsets to `offsets`.
 
-    This loop takes most of the time: two microseconds per member, of which reading takes more than one.
+    It ends at a header that only `_header_at` reads, or when `heads` is full. This loop takes most of the time: two
+    microseconds per member, of which reading takes more than one.
 
     Returns:
-        The position of that header.
+        The position of the next header.
     """
     page, page_begin, has_small = b"", position, False
     for _ in range(_CHECKED_AT_ONCE - len(heads)):
@@ -168,7 +170,7 @@ def _pass_files(read: Reader, position: int, num_bytes: int, offsets: list[int],
 
 
 class _Header(NamedTuple):
-    """A header of any kind: the start and the size of its content, and the position of the next header."""
+    """A header of any kind: its bytes and type, the start and size of its content, and the start of the next header."""
 
     head: bytes
     kind: bytes
@@ -178,7 +180,11 @@ class _Header(NamedTuple):
 
 
 def _header_at(read: Reader, position: int, num_bytes: int, begin: int) -> _Header | None:
-    """The header at byte `position` of a member that begins at byte `begin`; None at the end of the archive."""
+    """The header at byte `position` of a member that begins at byte `begin`; None at the end of the archive.
+
+    Raises:
+        ValueError: the member is cut off.
+    """
     if position >= num_bytes:
         return None
     head = read(BLOCK, position)
@@ -233,7 +239,7 @@ def _size(head: bytes) -> int:
 
 
 def _names(heads: list[bytes], blocks: NDArray[np.uint8], long_names: Mapping[int, bytes]) -> list[str]:
-    """The names in the headers; `long_names` replaces some of them, by the number of the header."""
+    """The names in the headers; a name in `long_names`, by the number of a header, replaces the one in that header."""
     names: list[bytes] = np.ascontiguousarray(blocks[:, :100]).view("S100")[:, 0].tolist()
     for number in np.flatnonzero(blocks[:, 345]).tolist():
         names[number] = _name(heads[number])
@@ -270,7 +276,7 @@ def _path_in(records: bytes) -> bytes | None:
 
 
 def _check_sums(heads: list[bytes], blocks: NDArray[np.uint8]) -> None:
-    """Check by their checksums that these blocks are headers."""
+    """Check by the checksums that the blocks are headers; raises `_UncommonError` if one differs."""
     stored = blocks[:, 148:156]
     sums = blocks.sum(axis=1, dtype=np.uint32) - stored.sum(axis=1, dtype=np.uint32) + 8 * ord(" ")
     digits = stored[:, :6].astype(np.int64) - ord("0")

@@ -30,9 +30,11 @@ OUTPUT_PATTERNS = (
 )
 TAR_FILE = re.compile(r"audio_(\d+)\.tar$")
 BUCKET = re.compile(r"bucket(\d+)")
-"""The name of a folder of static buckets."""
+"""The name of the folder of a static bucket; the group is its number."""
 MARKS_FILE = "skipme.json"
-"""The file in OUT.prepcli of a set in whose manifests `filter` has marked records: the reports count them."""
+"""The file in OUT.prepcli that exists while records in the manifests of the set are marked by `filter`.
+
+Trainers skip marked records, but the set's reports count them."""
 OWN_CONFIG = "prepcli"
 """The key of `own_config` in the metadata."""
 _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
@@ -44,17 +46,17 @@ def manifest_name(version: int) -> str:
 
 
 def metadata_name(version: int) -> str:
-    """The metadata file of a version of the set."""
+    """The name of the metadata file of a version of the set."""
     return f"metadata_version_{version}.yaml" if version else "metadata.yaml"
 
 
 def names_of_version(version: int, first: int, num_shards: int) -> list[str]:
-    """The files that an addition may write below the folder of the set; files that readers open first come first.
+    """The names, below the set's folder, of files that an addition may write; files that readers open first come first.
 
     Args:
         version: the version that the addition makes.
-        first: the number of its first shard.
-        num_shards: number of shards that it adds.
+        first: the number of the first new shard.
+        num_shards: number of new shards.
     """
     shards = range(first + num_shards - 1, first - 1, -1)
     names = [manifest_name(version)]
@@ -63,7 +65,10 @@ def names_of_version(version: int, first: int, num_shards: int) -> list[str]:
 
 
 def names_in_config(version: int, num_shards: int, shard_manifests: bool) -> tuple[str, str]:
-    """The tars and the manifests of a version of the set, as a training config names them, relative to its folder."""
+    """The patterns of the tars and of the manifests of a version, for a training config, relative to the set's folder.
+
+    Without `shard_manifests` the second is the name of the manifest of the whole set.
+    """
     shards = brace_text("0", str(num_shards - 1))
     manifests = SHARD_MANIFEST_NAME.format(shards) if shard_manifests else manifest_name(version)
     return TAR_NAME.format(shards), manifests
@@ -73,7 +78,8 @@ def names_in_config(version: int, num_shards: int, shard_manifests: bool) -> tup
 class ExistingSet:
     """An existing tarred set (made by prepcli or by NeMo's script), at one of its versions.
 
-    `has_shard_manifests`: it has a manifest per shard. `has_indexes`: it has indexes of its tars.
+    `manifest` is the manifest of the whole set. `has_shard_manifests`: the set has a manifest per shard.
+    `has_indexes`: the set has indexes of its tars.
     """
 
     version: int
@@ -135,7 +141,7 @@ def read_existing(folder: AnyPath, version: int | None = None) -> ExistingSet:
 def newest_version(folder: AnyPath, names: Iterable[str] | None = None) -> int:
     """The newest version of the set in `folder`: 0, or the number of its last concatenation.
 
-    `names` are the files of the folder, if they are known.
+    `names` are the names of the folder's files; None lists the folder.
     """
     files = listing(folder).files if names is None else names
     return max([0, *(int(match[1]) for name in files if (match := _VERSIONED.match(name)))])

@@ -14,7 +14,7 @@ from prepcli.storage.paths import AnyPath, absolute
 
 FILE_NAME = "train_ds.yaml"
 _BEFORE = "train_ds_before.yaml"
-"""A copy of the main file from before it named a version, in the folder of the version; empty if there was no file."""
+"""A copy, in the folder of a version, of `main_file` before `name_version` changed it; empty if there was no file."""
 _HEAD = (
     "# Made by prepcli {command}: paste this section into the config of a NeMo model (model.train_ds).\n"
     "# Add what depends on the model and the GPU: sample_rate, and batch_duration (seconds) or batch_size.\n"
@@ -57,14 +57,14 @@ def write_train_ds(
 
 
 def main_file(workspace: Workspace) -> Path:
-    """The main file, of the output itself; a run that adds a version writes its own file first."""
+    """The path of the main file, the `train_ds.yaml` of the whole output; a run that adds a version has its own too."""
     return Path(os.path.abspath(workspace.main_root / FILE_NAME))
 
 
 def name_version(workspace: Workspace) -> None:
-    """Let the main file name the version of `workspace`, once; `name_earlier` restores its current content.
+    """Copy the section for the version of `workspace` to the main file, once; `name_earlier` undoes this.
 
-    If a user has changed the main file, it stays as it is.
+    If a user has changed the main file since the first call, it stays as it is.
     """
     main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
     if not own.exists():
@@ -76,9 +76,10 @@ def name_version(workspace: Workspace) -> None:
 
 
 def name_earlier(workspace: Workspace) -> bool:
-    """Undo `name_version`; returns False if a user has changed the main file since.
+    """Undo `name_version`: restore the former content of the main file, or remove it if there was no file.
 
-    A file that a user has changed stays as it is.
+    Returns:
+        False if a user has changed the main file since: then it stays as it is.
     """
     main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
     if not before.exists() or _content(main) == _content(before):
@@ -102,7 +103,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str, AnyPath], shards: str) -> str:
-    """Write the section for a Shar set; `fields` are patterns of files in which `shards` stands for all shards.
+    """Write the section for a Shar set; `fields` has a path per field, in which the text `shards` names all shards.
 
     Returns:
         The path of the file.
@@ -116,7 +117,7 @@ def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str,
 
 
 def _files(pattern: str, shards: str) -> str:
-    """A Python expression for the names of the shards; a store has no `glob`."""
+    """A Python expression for the paths of the shards. In a store it counts up the numbers, because `glob` is local."""
     if not is_address(pattern):
         return f"sorted(glob({pattern!r}))"
     numbers = re.findall(r"\d+", shards)

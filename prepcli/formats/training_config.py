@@ -1,4 +1,4 @@
-"""Entries of an `input_cfg`, and text to paste into the config of a training run that resumes by index."""
+"""Makes entries of an `input_cfg`, and text to paste into the config of a training run that resumes by index."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,21 +10,24 @@ from prepcli.storage.addresses import join
 from prepcli.storage.paths import AnyPath
 
 INDEXED_CONFIG = "config_with_indexes"
-"""The key of the text to paste in the details of a report."""
+"""The key, in the details of a report, of the text to paste into a training config."""
 
 
 def tarred_entry(manifests: Any, tars: Any) -> dict[str, Any]:
-    """The entry of a tarred set with these manifests and tars: a path, a pattern of paths, or a list."""
+    """The entry in an `input_cfg` for a tarred set; `manifests` and `tars` are each a path, a pattern, or a list."""
     return {"type": "nemo_tarred", "manifest_filepath": manifests, "tarred_audio_filepaths": tars}
 
 
 def shar_entry(fields: Any) -> dict[str, Any]:
-    """The entry of a Shar set with these files by field, or with any other value of a `shar_path`."""
+    """The entry in an `input_cfg` for a Shar set; `fields` is the value of `shar_path`, usually a mapping by field."""
     return {"type": "lhotse_shar", "shar_path": fields}
 
 
 def indexed_config(entries: Sequence[dict[str, Any]], indexes_root: Path | str | None = None) -> str:
-    """The YAML for entries of an `input_cfg` with absolute paths, as readers need them with indexes in a mirror."""
+    """The YAML of a training config with `entries` in its `input_cfg`, read by index; `indexes_root` is the mirror.
+
+    The paths of the entries are absolute. None as `indexes_root` stands for indexes next to the data files.
+    """
     import yaml
 
     config: dict[str, Any] = {"input_cfg": list(entries), "indexed": True, "use_stateful_dataloader": True}

@@ -23,8 +23,8 @@ LIST_NAME = "shards.list"
 RAW_LIST_NAME = "data.list"
 
 MIN_FRAMES, MAX_FRAMES = 10, 10240
-"""The filter of the reader without a `filter_conf`: utterances with fewer or more frames of 10 ms are dropped
-silently."""
+"""Bounds of the reader's filter if there is no `filter_conf`, in frames of 10 ms: utterances with fewer or more frames
+are dropped silently."""
 MIN_TOKENS, MAX_TOKENS = 1, 200
 MIN_TOKENS_PER_FRAME, MAX_TOKENS_PER_FRAME = 0.0005, 1.0
 
@@ -57,7 +57,7 @@ def shard_list(folder: str, names: Sequence[str]) -> bytes:
 
 
 def read_shard_list(path: AnyPath) -> list[Path]:
-    """The shards in a list. Lines end where the reader ends them, not at other line separators of Unicode."""
+    """The paths of the shards in a list. Lines end as for WeNet's reader, not at other line separators of Unicode."""
     *lines, rest = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     return [Path(line) for line in (*lines, *([rest] if rest else []))]
 
@@ -91,7 +91,7 @@ def raw_line(key: str, path: str, text: str, span: tuple[float, float] | None) -
 
 
 def seconds_at(sample: int, rate: int) -> float:
-    """The number of seconds that the reader converts to this sample by `int(seconds * rate)`, which rounds down."""
+    """The seconds that WeNet's reader converts back to `sample` by `int(seconds * rate)`, which rounds down."""
     seconds = sample / rate
     while int(seconds * rate) < sample:
         seconds = math.nextafter(seconds, math.inf)

@@ -14,7 +14,7 @@ _WIDTH = 110
 class EditableYaml:
     """A YAML text, its value, and the positions of its mappings in the text.
 
-    `value` is None for a text without a value, such as comments alone. No list or mapping occurs in it twice.
+    `value` is None for a text without a value, such as comments alone. In `value`, an alias is a copy of its anchor.
     """
 
     def __init__(self, text: str) -> None:
@@ -31,7 +31,7 @@ class EditableYaml:
         return self._root is None
 
     def mapping(self, place: Sequence[str]) -> "MappingNode | None":
-        """Return the mapping at the end of some keys; None if it comes from a merge (`<<`)."""
+        """Return the mapping to which the keys in `place` lead; None if it is missing, or comes from a merge (`<<`)."""
         import yaml
 
         node: Node | None = self._root
@@ -123,7 +123,7 @@ def _edited_block(text: str, node: "MappingNode", changed: Mapping[str, Any], re
 
 
 def _replaced(text: str, key: "Node", value: "Node", new: str) -> tuple[int, int, str]:
-    """The span to replace, and its new text: on the key's line, unless a comment follows there."""
+    """The start and end of the text to replace, and the new text: on the key's line, unless a comment follows there."""
     start, end = value.start_mark.index, _end(text, value)
     after_key = text.find(":", key.end_mark.index) + 1
     return (start, end, new) if "#" in text[after_key:start] else (after_key, max(end, after_key), f" {new}")

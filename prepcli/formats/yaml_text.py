@@ -73,10 +73,10 @@ def _check_length(text: str | bytes) -> None:
 
 
 def _expanded_size(node: "Node", sizes: dict[int, int], around: set[int]) -> int:
-    """The number of nodes that a node stands for, with aliases expanded.
+    """The number of nodes that a node stands for, with aliases expanded; 64 characters of text count as one more.
 
     Args:
-        node: a scalar, list or mapping; aliases are the same object.
+        node: a scalar, list or mapping; an alias is the same object as the node that it names.
         sizes: gets the sizes of the nodes below, by their `id`.
         around: the `id` of the nodes that contain this one.
 
