@@ -1,4 +1,4 @@
-"""Large arrays of a plan. One rank makes them, in files that the kernel can write back instead of in process memory."""
+"""Large arrays of a plan, which one rank makes in memory-mapped files: the kernel can move their pages to disk."""
 
 import hashlib
 import os
@@ -22,17 +22,17 @@ Values = Mapping[str, Any]
 _MIN_BYTES = 1 << 20
 _DOCUMENT = "plan.json"
 _FORMAT = 2
-"""Version of the stored plan. It is part of the folder's name, so a plan of another version is not reused."""
+"""Version of the format of stored plans. It is hashed into the name of a plan's folder: other versions are not read."""
 
 
 class Scratch:
-    """Temporary arrays for planning, in files without a name below `folder` (None: in memory)."""
+    """Makes temporary arrays for planning: large ones in unnamed files in `folder`, if given; others in memory."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
 
     def empty(self, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """A new array; its content is undefined."""
+        """A new array of shape (length,); its content is undefined."""
         size = length * np.dtype(dtype).itemsize
         if self._folder is None or size < _MIN_BYTES:
             return np.empty(length, dtype)
@@ -41,14 +41,14 @@ class Scratch:
             return np.asarray(np.memmap(file, dtype, "r+", shape=(length,)))
 
     def zeros(self, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """A new array of zeros."""
+        """A new array of `length` zeros."""
         array = self.empty(length, dtype)
         array[:] = 0
         return array
 
 
 class Growing:
-    """An array that grows at its end, in a file without a name below `folder`."""
+    """A one-dimensional array to which values are appended; it is kept in an unnamed temporary file in `folder`."""
 
     def __init__(self, folder: Path, dtype: npt.DTypeLike) -> None:
         self._dtype = np.dtype(dtype)
@@ -56,12 +56,12 @@ class Growing:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
 
     def append(self, values: npt.ArrayLike) -> None:
-        """Add values to the end."""
+        """Append `values`, converted to the type of the array."""
         with naming(self._folder):
             self._file.write(np.ascontiguousarray(values, self._dtype).data)
 
     def array(self) -> npt.NDArray[Any]:
-        """All values, mapped into memory; it may be changed. Nothing may be added afterwards."""
+        """All values as a writable array, mapped from the file. Nothing may be appended afterwards."""
         with naming(self._folder), self._file:
             self._file.flush()
             if not os.fstat(self._file.fileno()).st_size:
@@ -79,12 +79,14 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
 
     Args:
         workspace: the workspace that the ranks share.
-        beside: the folder of the index that the plan is made from. If None, this process makes the plan for itself.
+        beside: the folder of the index that the plan is made from; the plan is stored in it. If it is None or cannot
+            be written, or in a dry run, this process makes the plan for itself.
         what: everything else that shapes the plan; all ranks must pass values with the same `repr`.
         make: makes the values; its argument provides large arrays.
 
     Raises:
         UsageError: raised by `make`.
+        PrepcliError: the stored plan was removed during the run.
     """
     if beside is None:
         return make(Scratch())
@@ -119,7 +121,7 @@ def _make(folder: Path, make: Callable[[Scratch], Values]) -> None:
 
 
 def _load(folder: Path) -> Values | None:
-    """The values of a plan that is complete; None if there is none."""
+    """The values of the plan in `folder`; None if the plan is missing or incomplete."""
     document = read_document(folder / _DOCUMENT, dict[str, dict[str, Any]])
     if document is None:
         return None
@@ -131,11 +133,11 @@ def _load(folder: Path) -> Values | None:
 
 
 def map_array(path: Path, length: int) -> npt.NDArray[Any]:
-    """An array in a `.npy` file, mapped into memory, read only.
+    """The array of `length` values in a `.npy` file, mapped into memory read-only.
 
     Raises:
-        OSError: it is missing.
-        ValueError: it has another length.
+        OSError: the file is missing or cannot be read.
+        ValueError: the array has another length, or the file is damaged.
     """
     try:
         array = np.asarray(np.load(path, mmap_mode="r" if length else None, allow_pickle=False))

@@ -16,9 +16,9 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 CHUNK_SIZE = 1 << 18
-"""Number of values that are computed at a time."""
+"""Number of values per slice of `chunks`: computing a large array slice by slice saves memory."""
 GROUP_SIZE = 1 << 18
-"""Approximate number of keys per group; there are up to `2 ** MAX_GROUP_BITS` groups."""
+"""Approximate number of keys per group of `groups_of`, which makes at most `2 ** MAX_GROUP_BITS` groups."""
 MAX_GROUP_BITS = 6
 
 
@@ -35,10 +35,10 @@ def mix64(keys: Hashes) -> Hashes:
 
 
 def groups_of(keys: Hashes) -> Iterator[NDArray[np.int64]]:
-    """All positions in groups of about `GROUP_SIZE`. Positions ascend in a group, and equal keys are in one group.
+    """Divide the positions 0..len(keys)-1 into groups of about `GROUP_SIZE`; positions of equal keys share a group.
 
-    Groups come in ascending order of their keys, which must be hashes. Work done group by group needs memory for one
-    group only, and a byte for each key.
+    Positions ascend within a group, and groups come in ascending order of their keys. The keys must be hashes, so that
+    the groups have similar sizes. Work done group by group needs memory for one group, and one byte per key.
     """
     bits = min(MAX_GROUP_BITS, max(0, (len(keys) - 1) // GROUP_SIZE).bit_length())
     if not bits:
@@ -52,7 +52,7 @@ def groups_of(keys: Hashes) -> Iterator[NDArray[np.int64]]:
 
 
 def chunks(length: int) -> Iterator[slice]:
-    """Slices of `CHUNK_SIZE` that cover `length` values."""
+    """Slices of `CHUNK_SIZE` values that cover 0..length-1 in order; the last slice may be shorter."""
     return (slice(start, min(start + CHUNK_SIZE, length)) for start in range(0, length, CHUNK_SIZE))
 
 
@@ -68,7 +68,7 @@ def _num_distinct(keys: Hashes) -> int:
 
 
 def in_sorted(keys: Hashes, values: Hashes) -> NDArray[np.bool_]:
-    """Whether each of `values` is one of the sorted `keys`."""
+    """For each of `values`: whether it is one of the sorted `keys`."""
     if not len(keys):
         return np.zeros(len(values), bool)
     found: NDArray[np.bool_] = keys[np.searchsorted(keys[:-1], values)] == values
@@ -76,9 +76,9 @@ def in_sorted(keys: Hashes, values: Hashes) -> NDArray[np.bool_]:
 
 
 def have_several(keys: Hashes, values: NDArray[Any], result: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-    """For each position: whether the positions with its key have more than one value.
+    """For each position: whether its key occurs with two or more different values.
 
-    `result`: an array to write into.
+    `values[i]` is the value of `keys[i]`. `result`: an array to write into; by default a new one.
     """
     if result is None:
         result = np.empty(len(keys), bool)
@@ -102,7 +102,10 @@ def _have_several(keys: Hashes, values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def occurrences(keys: Hashes, result: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """For each position: the number of earlier positions with the same key. `result`: an array to write into."""
+    """For each position: the number of earlier positions with the same key.
+
+    `result`: an array to write into; by default a new one.
+    """
     if result is None:
         result = np.empty(len(keys), np.int64)
     for positions in groups_of(keys):

@@ -14,10 +14,10 @@ Indices = NDArray[np.int64]
 
 
 def shuffled(num_records: int, seed: int, scratch: Scratch) -> Indices:
-    """A permutation of 0..num_records-1, the same for a seed on every machine and in every version of NumPy.
+    """A permutation of 0..num_records-1; a seed gives the same one on every machine and in every version of NumPy.
 
-    Each number gets a 64-bit key by SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-    2014); the permutation sorts by it. NumPy's own generators may change their streams between versions.
+    Each number gets a 64-bit key from SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+    2014), and the numbers are sorted by their keys. NumPy's own generators may change their streams between versions.
     """
     keys = scratch.empty(num_records, np.uint64)
     with np.errstate(over="ignore"):
@@ -43,7 +43,7 @@ def in_order(num_records: int, seed: int | None, scratch: Scratch) -> Indices:
 
 
 def selected(values: NDArray[Any], positions: Indices, scratch: Scratch) -> NDArray[Any]:
-    """`values[positions]`, computed piece by piece."""
+    """`values[positions]`, computed piece by piece into an array of `scratch`."""
     result = scratch.empty(len(positions), values.dtype)
     for chunk in chunks(len(positions)):
         result[chunk] = values[positions[chunk]]
@@ -51,17 +51,23 @@ def selected(values: NDArray[Any], positions: Indices, scratch: Scratch) -> NDAr
 
 
 def seconds_of(durations: NDArray[np.float64], order: Indices, bounds: Indices) -> NDArray[np.float64]:
-    """The seconds of audio of each shard `order[bounds[k]:bounds[k + 1]]`; shape (shards,)."""
+    """The seconds of audio in each shard; shape (shards,).
+
+    Shard `k` has the records `order[bounds[k]:bounds[k + 1]]`; `durations` has the seconds of each record.
+    """
     return np.array([durations[order[lo:hi]].sum() for lo, hi in pairwise(bounds.tolist())], np.float64)
 
 
 def by_count(num_records: int, num_shards: int) -> Indices:
-    """Boundaries (num_shards + 1) of shards whose sizes differ by at most one: the remainder is spread."""
+    """The boundaries, shape (num_shards + 1,), of shards whose numbers of records differ by at most one."""
     return (np.arange(num_shards + 1, dtype=np.int64) * num_records + num_shards - 1) // num_shards
 
 
 def by_seconds(durations: NDArray[np.float64], seconds: float, scratch: Scratch | None = None) -> Indices:
-    """Boundaries of shards of about `seconds` each, with at least one record each; the last is not much smaller."""
+    """The boundaries, shape (shards + 1,), of shards with about `seconds` of audio and at least one record each.
+
+    The total is divided evenly, so the last shard is not much smaller than the others.
+    """
     ends_of = np.cumsum(durations, out=(scratch or Scratch()).empty(len(durations), np.float64))
     total = float(durations.sum())
     num_shards = max(1, min(len(durations), round(total / seconds)))
@@ -73,7 +79,10 @@ def by_seconds(durations: NDArray[np.float64], seconds: float, scratch: Scratch 
 
 
 def gathered(groups: NDArray[np.uint64], scratch: Scratch) -> Indices:
-    """A stable order that puts the records of a group together, groups in order of first appearance."""
+    """The order of the records after sorting them by group, stably; groups come in order of their first record.
+
+    `groups` has the id of the group of each record; groups need not be adjacent.
+    """
     first = scratch.empty(len(groups), np.uint64)
     for positions in groups_of(groups):
         _, first_here, inverse = np.unique(groups[positions], return_index=True, return_inverse=True)
@@ -91,7 +100,9 @@ def gathered(groups: NDArray[np.uint64], scratch: Scratch) -> Indices:
 
 
 def at_group_ends(boundaries: Indices, groups: NDArray[np.uint64]) -> Indices:
-    """Move inner boundaries to the nearest change of group; every shard has at least one group.
+    """Move the inner boundaries of shards to the nearest change of group, so that each group stays in one shard.
+
+    Every shard gets at least one group. `groups` has the id of the group of each record; groups must be adjacent.
 
     Raises:
         UsageError: there are fewer groups than shards.
@@ -113,7 +124,7 @@ def at_group_ends(boundaries: Indices, groups: NDArray[np.uint64]) -> Indices:
 
 
 def positions_between(values: NDArray[Any], low: float | None, high: float | None, scratch: Scratch) -> Indices:
-    """The positions with `low` <= value < `high`, ascending."""
+    """The positions, ascending, of the values with `low` <= value < `high`; None removes the limit."""
     count = 0
     result = scratch.empty(len(values), np.int64)
     for chunk in chunks(len(values)):

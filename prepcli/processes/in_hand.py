@@ -1,4 +1,4 @@
-"""Notes of the audio that a process is about to decode or compute, which name the audio in question after a crash.
+"""Notes of the audio that a process is about to decode, or a model to process: after a crash, they name this audio.
 
 Workers note audio only after a decoder has crashed, because each note is a write. A process with a model notes each
 batch (`prepcli.engine.run.crashes.InFlight`).
@@ -17,14 +17,14 @@ _END = b"\0"
 
 
 class NoteFile:
-    """A file that holds one whole note, whenever its process crashes."""
+    """A file with the last note of its process; the note is complete even if the process crashes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
 
     def write(self, note: bytes) -> None:
-        """Replace the note, in one write."""
+        """Replace the note in the file, with a single write."""
         with naming(self._path):
             os.pwrite(self._file, note + _END, 0)
 
@@ -35,17 +35,19 @@ class NoteFile:
 
 
 class _Notes:
-    """The file for notes (None: no decoder has crashed), and the audio that is rejected without a further attempt."""
+    """The file for notes (None: no notes are taken), and the audio that is rejected without a further attempt."""
 
     file: NoteFile | None = None
     refused: Collection[str] = ()
 
 
 def take_in_hand(*audio: object) -> None:
-    """Note the audio that is decoded or encoded next; `audio` identifies it in every run: path, offset, ...
+    """Note the audio that is decoded or encoded next; does nothing outside of `noting`.
+
+    `audio`: the path, the offset, and whatever else identifies the audio; the same in every run.
 
     Raises:
-        RecordRejected: CRASHED_DECODER if two processes died while decoding this audio.
+        RecordRejected: CRASHED_DECODER if `noting` refuses this audio, because it has crashed earlier processes.
     """
     if _Notes.file is None:
         return
@@ -64,7 +66,7 @@ def read_note(file: Path) -> str | None:
 
 
 def _name(note: bytes) -> str:
-    """A name that JSON can hold, because a path may have bytes that are not UTF-8."""
+    """The note as text for JSON; bytes that are not UTF-8, which a path may have, are escaped."""
     return note.decode(errors="backslashreplace")
 
 

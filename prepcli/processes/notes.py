@@ -12,5 +12,5 @@ def note(text: str) -> None:
 
 
 def take_notes() -> list[str]:
-    """Return the notes of this process since the last call."""
+    """Return the notes that were made in this process since the last call, newest first."""
     return [_notes.popitem()[0] for _ in range(len(_notes))]

@@ -1,4 +1,4 @@
-"""Whether a process is alive: names contain the owner of their files, and each rank gives signs of life.
+"""Finds out whether a process is alive: names of temporary files contain their owner, and ranks give signs of life.
 
 Host names and process numbers alone are not sufficient, because containers may share both. A process of the same boot,
 host name and process namespace is looked up by its number and start time. For all others only the signs of life of
@@ -29,22 +29,30 @@ from prepcli.processes.workers import no_interruption
 BEAT_SECONDS = 15.0
 """Seconds between two signs of life of a rank."""
 REPEAT_SECONDS = 90.0
-"""Silence after which a rank counts as dead if a mistake only repeats its work: six times `BEAT_SECONDS`, because
-network file systems show a change some seconds later, and busy machines wake processes late."""
+"""Seconds without a sign of life after which a rank counts as dead, if a mistake only repeats its work.
+
+Six times `BEAT_SECONDS`, because network file systems show a change some seconds late, and busy machines wake processes
+late.
+"""
 DELETE_SECONDS = 3600.0
-"""Silence after which a rank counts as dead if a mistake deletes the rank's files: machines rarely stand still for so
-long (a virtual machine that is moved, a file server that fails over)."""
+"""Seconds without a sign of life after which a rank counts as dead, if a mistake deletes the rank's files.
+
+Machines rarely stand still for so long (a virtual machine that is moved, a file server that fails over).
+"""
 EMPTY_SECONDS = 15.0
-"""Silence after which a claim without an owner counts as left by a process that was killed before it wrote its name,
-which it does at once; other machines see that some seconds later. A mistake repeats work."""
+"""Seconds after which a claim that is still empty counts as left by a process that was killed.
+
+A process writes its name into a new claim at once, and other machines see the name some seconds later. A mistake only
+repeats work.
+"""
 _RANK = "rank-"
 
 
 class Owner(NamedTuple):
-    """A process that makes directories for the rank `rank_id`; the names of the directories contain it.
+    """A process that makes temporary files and directories for the rank `rank_id`; their names contain `str(owner)`.
 
-    `place` stands for host, boot and process namespace, `started` for the time at which the process began, in the
-    kernel's ticks since its boot (0 if it is unknown).
+    `place` identifies host, boot and process namespace (`this_place`). `started` is the time at which the process
+    began, in the kernel's ticks since boot; 0 if it is unknown.
     """
 
     rank_id: str
@@ -54,12 +62,12 @@ class Owner(NamedTuple):
 
     @classmethod
     def of_this_process(cls, rank_id: str) -> "Owner":
-        """The calling process, on behalf of `rank_id`."""
+        """The calling process, as a process of the rank `rank_id`."""
         return cls(rank_id, this_place(), os.getpid(), start_time(os.getpid()) or 0)
 
     @classmethod
     def parse(cls, text: str) -> "Owner | None":
-        """Parse the result of `str`; None if the text has another form."""
+        """The owner with this text, which is a result of `str`; None if the text has another form."""
         parts = text.split("-")
         if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
             return None
@@ -113,7 +121,7 @@ def start_time(pid: int) -> int | None:
 def clock_of(folder: Path) -> float:
     """The time (seconds since the epoch) on the clock of the file system, which sets the times of files.
 
-    A file server's clock may differ from the one of this machine, which is used only if nothing can be written.
+    A file server's clock may differ from the clock of this machine, which is used only if `folder` cannot be written.
     """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -125,9 +133,10 @@ def clock_of(folder: Path) -> float:
 
 
 def list_anew(folder: Path) -> None:
-    """Make the next listing of a folder complete: after a change of our own, the listing comes from no cache.
+    """Make the next listing of a folder complete, by making and removing a folder in it.
 
-    A network file system may list a file some seconds late.
+    A network file system may list a file some seconds late, from a cache; after a change by this machine, it lists the
+    folder again.
     """
     probe = folder / f".list~{uuid.uuid4().hex}"
     with contextlib.suppress(OSError):  # the folder does not exist, or cannot be written
@@ -250,12 +259,12 @@ def _owner(file: Path) -> Owner | None:
 
 
 def owner_of(entry: Path) -> Owner | None:
-    """The owner of a temporary directory, from its name."""
+    """The owner in the name of a temporary file or directory; None if the name contains none."""
     return Owner.parse(entry.name.split("~")[1]) if "~" in entry.name else None
 
 
 def last_change(path: Path) -> float:
-    """The time of the last change of a file; 0 if there is none, infinite if its state cannot be read."""
+    """The time of a file's last change (seconds since the epoch); 0 if there is no file, infinite if it is unknown."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

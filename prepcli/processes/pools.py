@@ -22,15 +22,15 @@ Result = TypeVar("Result")
 def map_in_order(
     function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int, always_fork: bool = False
 ) -> Iterator[Result]:
-    """`map` over worker processes, in the order of `tasks`; a single worker runs in this process.
+    """Call `function` with each of `tasks` in worker processes, and yield the results in the order of `tasks`.
 
-    Only a few results are held at the same time.
+    If one worker is enough, the calls are made in this process. Only a few results are held at the same time.
 
     Args:
         function: a module-level function; its exceptions are raised here.
-        tasks: its arguments.
+        tasks: the argument of each call.
         num_workers: the maximum number of worker processes.
-        always_fork: whether even a single worker is a separate process, because it may crash.
+        always_fork: whether even a single worker is a process of its own, because `function` may crash.
 
     Raises:
         IncompleteError: a worker was killed or died.
@@ -50,7 +50,7 @@ def map_in_order(
 
 
 CRASHES = frozenset(-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE))
-"""Exit codes of processes that have crashed without being killed."""
+"""Exit codes (negative numbers of signals) of processes that have crashed, rather than been killed."""
 
 
 class WorkerDiedError(IncompleteError):
@@ -62,14 +62,15 @@ class WorkerDiedError(IncompleteError):
 
     @property
     def is_crash(self) -> bool:
-        """Whether all of these processes have crashed without being killed: SIGKILL shows no fault of their work."""
+        """Whether all processes in `dead` have crashed. SIGKILL is not a crash: it shows no fault in the work."""
         return set(self.dead.values()) <= CRASHES
 
 
 class WorkerPool:
     """Worker processes that end with this `with` block; a killed worker is reported, and never waited for.
 
-    `in_hand` takes the ids of dead processes and returns a description of their work, for the message.
+    Each worker calls `initializer(*arguments)` first. `in_hand` takes the ids of dead processes and returns the names
+    of their work, for the error message.
 
     Raises:
         OSError: /dev/shm cannot be written.
@@ -91,7 +92,7 @@ class WorkerPool:
         self._processes: list[BaseProcess] = []
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> "Future[Result]":
-        """Call a module-level function in a worker."""
+        """Call a module-level function in a worker; returns the future of its result."""
         with no_interruption(), starting_children():
             future = self._pool.submit(function, *arguments)
             self._processes = self._processes or self._started()
@@ -120,9 +121,9 @@ class WorkerPool:
                 self._end()
 
     def _end(self) -> None:
-        """Kill all workers, idle or not; their results have arrived.
+        """Kill all workers, idle or not: no further result is needed.
 
-        To ask them to end could hang: an idle worker waits while it holds the lock of the queue, and if that worker was
+        Asking the workers to end could hang: an idle worker waits while it holds the lock of the queue, and if it was
         killed, the others never receive the request.
         """
         processes = self._processes or self._started()

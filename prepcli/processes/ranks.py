@@ -21,9 +21,10 @@ Environ = Mapping[str, str]
 class Rank:
     """One of `world_size` processes that share a job without communication.
 
-    `local_rank` counts the ranks of one machine; None if it is unknown. `launch_id` names the set of ranks that were
-    started together, if the launcher gives one; ranks without one divide *all* units and skip units that are done (see
-    `prepcli.engine.ranks.launch`). `restarts` counts requeues of the job; `job_id` is the same in all its starts.
+    `local_rank` is the number of the rank among the ranks of its machine; None if it is unknown. `launch_id` names the
+    ranks that were started together; ranks without a launch id divide *all* units and skip units that are done (see
+    `prepcli.engine.ranks.launch`). `restarts` is the number of times that the job was requeued; `job_id` is the same in
+    all starts of the job, and None if it is unknown.
     """
 
     rank: int = 0
@@ -62,13 +63,14 @@ class Launcher(NamedTuple):
     """The environment variables that a launcher sets for its ranks.
 
     Attributes:
-        name: its name in messages.
-        rank, world_size: the variables with both numbers; if one is missing, the launcher has not started the process.
-        local_rank: variables that may hold the number of the rank on its machine.
+        name: the launcher's name in messages.
+        rank, world_size: the variables with the rank and the number of ranks; if one of them is missing, this launcher
+            has not started the process.
+        local_rank: the variables that may hold the number of the rank on its machine.
         ranks_of_node: the variable with the number of ranks per machine, if `rank` and `world_size` count machines.
-        takes_world_size: `--world-size` may stand for the variable.
-        is_within_step: whether a Slurm step has started this launcher, rather than the process itself.
-        launch: returns the rank with the launch that it belongs to.
+        takes_world_size: whether `--world-size` may replace the variable `world_size`.
+        is_within_step: returns whether this launcher runs in a Slurm step, whose variables are then not those of ranks.
+        launch: returns a rank completed with its launch id, its job id, and the number of restarts.
     """
 
     name: str
@@ -81,12 +83,12 @@ class Launcher(NamedTuple):
     launch: Callable[[Environ, Rank], Rank] = lambda _, rank: rank
 
     def is_set(self, environ: Environ, world_size: int | None) -> bool:
-        """Whether the rank and the world size are both given."""
+        """Whether this launcher's variables (or `world_size`, if it may replace one) give rank and world size."""
         has_size = environ.get(self.world_size) or (self.takes_world_size and world_size is not None)
         return bool(environ.get(self.rank) and has_size)
 
     def numbers(self, environ: Environ, world_size: int | None) -> tuple[int, int]:
-        """The rank and the world size, if they are set.
+        """The rank and the world size, in this order; called only if `is_set` is true.
 
         Raises:
             UsageError: a variable is not a number, or the numbers of a machine contradict each other.
@@ -221,13 +223,13 @@ def _alone(environ: Environ, world_size: int | None) -> Rank:
 
 
 def _local_rank_of_any(environ: Environ) -> int | None:
-    """The number on its machine of a rank from the command line, if any launcher gives the number."""
+    """The local rank for a rank from the command line: from any launcher's variables; None if none of them is set."""
     texts = (environ.get(name, "") for one in reversed(LAUNCHERS) for name in one.local_rank)
     return next((int(text) for text in texts if text.isdecimal()), None)
 
 
 def _as_file_name(id: str) -> str:
-    """An id of a launcher in a form that file names may have; different ids stay different."""
+    """A launcher's id as a part of file names: other characters become `_`, and a long id is cut and gets its hash."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", id)
     if len(name) <= _MAX_ID:
         return name

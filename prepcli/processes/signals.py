@@ -21,10 +21,10 @@ class Interruption(BaseException):
 
 @contextmanager
 def stop_on_signals(kind: type[BaseException] = InterruptedBySignal) -> Iterator[None]:
-    """Within the context a stop signal raises `kind` in the main thread, once.
+    """Within the context, the first stop signal raises `kind` in the main thread; further ones are ignored.
 
-    Raising is safe at any point of the engine: every file is renamed into place whole, or not at all. Only work with
-    processes delays it (see `prepcli.processes.workers.no_interruption`).
+    In another thread, the context does nothing. Raising is safe at any point of the engine: every file is renamed into
+    place whole, or not at all. Only work with processes delays it (see `prepcli.processes.workers.no_interruption`).
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -33,8 +33,8 @@ TICK = 0.25
 def available_processors() -> int:
     """The number of CPU cores that this process may use; a Slurm step or a container often has only a part of them.
 
-    Slurm does not always bind a task to its cores, but an environment variable has their number. Ranks that the command
-    itself has started, one per GPU, share the cores, and so do those of torchrun and MPI on one machine.
+    Slurm does not always bind a task to its cores, but an environment variable has their number. Ranks on one machine
+    that this command (one per GPU), torchrun or MPI has started share the cores: each gets an equal part.
     """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     of_task = os.environ.get("SLURM_CPUS_PER_TASK", "")
@@ -65,7 +65,7 @@ def interrupt(error: BaseException) -> None:
 
 
 def stop_here() -> None:
-    """Raise the error that `interrupt` held back; called where raising is safe."""
+    """Raise the error that `interrupt` has held back, if there is one; called at points at which raising is safe."""
     error, _Stop.error = _Stop.error, None
     if error is not None:
         raise error
@@ -92,7 +92,7 @@ def no_interruption() -> Iterator[None]:
 
 
 def wait_for_any(futures: "Collection[Future[Result]]") -> "set[Future[Result]]":
-    """The finished futures; waits at most `TICK` seconds for the first one."""
+    """Wait until one of the futures has finished, at most `TICK` seconds; returns all finished ones, perhaps none."""
     from concurrent.futures import FIRST_COMPLETED, wait
 
     with no_interruption():
@@ -107,7 +107,7 @@ def wait_for(future: "Future[Result]", tick: Callable[[], None] = lambda: None) 
 
 
 def worker_context() -> "BaseContext":
-    """`fork`: workers start in milliseconds, and inherit loaded modules and their work."""
+    """The `fork` context of multiprocessing: workers start in milliseconds, with loaded modules and their work."""
     import multiprocessing
 
     return multiprocessing.get_context("fork")
@@ -166,8 +166,8 @@ def keep_freed_memory() -> None:
     """Let glibc keep up to 64 MB of freed memory for the next recording.
 
     Otherwise the memory of each array of samples returns to the kernel, which clears it page by page for the next
-    array. This saves an eighth of the time from FLAC to WAV. The thresholds are those that glibc itself chooses after
-    blocks of 32 MB are freed; see mallopt(3).
+    array. This saves an eighth of the time to convert FLAC to WAV. The thresholds are those that glibc itself chooses
+    after blocks of 32 MB are freed; see mallopt(3).
     """
     import ctypes
 

@@ -16,7 +16,7 @@ from prepcli.storage.paths import AnyPath, blocks_of
 WRITEBACK_BYTES = 4 << 20
 """Bytes of a file that may wait in the page cache before writeback is started."""
 WRITTEN_BYTES = 1 << 20
-"""Bytes of a file that are collected before a write: a single large write takes half the kernel's time."""
+"""Bytes of a file that are collected before a write: one large write takes half the kernel time of many small ones."""
 MAX_PARTS = 512
 """Maximum number of pieces per write; Linux allows 1,024."""
 SENT_BYTES = 1 << 20
@@ -24,14 +24,14 @@ SENT_BYTES = 1 << 20
 
 
 class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A published file. Resuming and `verify` compare with it; only a file that matches it is ever removed.
+    """The record of a published file. Resuming and `verify` compare files with it; only matching files are removed.
 
     Attributes:
-        sha256: the digest of its content.
-        num_bytes: its size.
+        sha256: the SHA-256 (hex) of the content.
+        num_bytes: the size.
         etag: in a store, the store's identifier of the content.
-        mtime_ns: on a file system, the time of its last change; 0 if an earlier version of prepcli published it.
-        foreign: the file already existed with this content, so the unit did not publish it.
+        mtime_ns: on a file system, the time of the last change; 0 if an earlier version of prepcli published the file.
+        foreign: whether the file already existed with this content, so that the unit did not publish it.
     """
 
     sha256: str
@@ -52,7 +52,7 @@ def sha256_of(path: AnyPath) -> str:
 class HashedFile:
     """A file being written; SHA-256 and size are computed during writing, so that the file is not read again.
 
-    Nothing of it is visible under its final name before `publish`.
+    The file is written at `path`; `publish` renames it to `target`. Before, nothing of it is visible there.
     """
 
     def __init__(self, path: Path, target: Path) -> None:
@@ -76,7 +76,7 @@ class HashedFile:
         return len(data)
 
     def _write(self) -> None:
-        """Write the collected pieces, without joining them."""
+        """Write the collected pieces with one call, without joining them in memory."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
@@ -92,12 +92,12 @@ class HashedFile:
             self._begun = self._num_written
 
     def release(self) -> None:
-        """Close the descriptor of a file that is complete: a unit may have thousands of them."""
+        """Write the rest of a complete file and close its descriptor: a unit may have thousands of files."""
         self._write()
         self._file.close()
 
     def close(self) -> PublishedFile:
-        """Flush to disk, and return the facts about the file; a second call returns them again."""
+        """Flush the file to disk and close it; returns its record, also at a second call."""
         if self._published is not None:
             return self._published
         self._write()
@@ -114,17 +114,17 @@ class HashedFile:
         return self._published
 
     def publish(self) -> str:
-        """Rename the file."""
+        """Rename the file to its final name; returns "" in place of an ETag."""
         _move(self._path, self._target)
         return ""
 
     def discard(self) -> None:
-        """Close without flushing; the content is not needed."""
+        """Close the file without flushing, because its content is not needed."""
         self._file.close()
 
 
 class UploadedFile:
-    """An object of a store being written. The parts of a long one are sent meanwhile; it appears when published."""
+    """An object being written to a store. Parts of a long object are sent meanwhile; it appears when published."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -151,13 +151,13 @@ class UploadedFile:
         self._waiting, self._num_waiting = [], 0
 
     def close(self) -> PublishedFile:
-        """Send the remaining bytes of a long object, and return the facts about it; it does not appear yet."""
+        """Send the remaining bytes of a long object, which does not appear yet; returns its record, without an ETag."""
         if self._upload is not None and self._waiting:
             self._send()
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)
 
     def publish(self) -> str:
-        """Complete the upload: the object appears, or replaces an earlier object."""
+        """Complete the upload: the object appears, or replaces an earlier object. Returns its ETag."""
         if self._upload is None:
             return call(client.put_file, self._address, b"".join(self._waiting), self.num_bytes)
         return call(client.finish_upload, self._upload, self.num_bytes)
@@ -175,8 +175,8 @@ OutputFile = HashedFile | UploadedFile
 def write_back(descriptor: int) -> None:
     """Start writeback of a file, and drop pages that are already on disk from the page cache.
 
-    So the cache does not fill with output, and new pages are recently used ones: on a virtual machine these take a
-    third to a half of the time of pages that the host must provide.
+    So the cache does not fill with output, and the kernel uses the dropped pages again for new data. On a virtual
+    machine, this takes a third to a half of the time of using pages that the host must provide first.
     """
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -28,7 +28,7 @@ from prepcli.storage.paths import AnyPath, StorePath
 
 State = os.stat_result | ObjectInfo
 _RETIRED = "retired"
-"""Part of a document's name, in place of a process, if no process can add files to the document."""
+"""The word in a document's name in place of its owner, if no process will publish further files of the document."""
 
 
 class Noted(msgspec.Struct, frozen=True):
@@ -41,16 +41,16 @@ class Owned:
     """The files that runs have recorded as theirs in a state folder.
 
     Attributes:
-        files: for each name below OUT, the files published there; several documents may have the name.
-        documents: the notes and markers with these names.
-        ended: the documents whose processes have ended.
+        files: for each name below OUT, the records of the files published under it; several documents may have one.
+        documents: the notes and markers that were read.
+        ended: those of `documents` whose processes have ended.
     """
 
     def __init__(self, workspace: Workspace, unit: str | None = None) -> None:
         """Read all documents, or those of `unit`.
 
         Notes are read before markers: a note that is renamed during the reading is found in `done/`. Folders are
-        listed without caches, because files of a document that is missed would be taken for foreign ones.
+        listed without caches, because the files of a document that is overlooked would be taken for foreign files.
         """
         self.files: dict[str, list[PublishedFile]] = {}
         self.documents: list[Path] = []
@@ -66,15 +66,18 @@ class Owned:
                 self.ended.append(path)
 
     def fits(self, path: AnyPath, name: str, state: State, *more: PublishedFile) -> bool:
-        """Whether a file matches its documents, or one of `more`; reads it if its time (in a store, ETag) differs."""
+        """Whether the file `name` at `path`, in this state, matches one of its records or one of `more`.
+
+        Reads the file if the time of its last change (in a store, its ETag) matches none.
+        """
         records = [*self.files.get(name, ()), *more]
         return is_as_published(state, records) or _has_content(path, state, records)
 
 
 def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Path:
-    """Record on disk which files a unit is about to publish; returns the path of the document.
+    """Record on disk which files a unit is about to publish; returns the path of this note.
 
-    `folder` is the temporary directory of the unit.
+    `document` is the marker that the unit will have; `folder` is the temporary directory of the unit.
     """
     workspace.owned.mkdir(exist_ok=True)
     path = workspace.owned / f"{unit}~{Owner.of_this_process(workspace.rank_id)}~{uuid.uuid4().hex[:8]}.json"
@@ -85,9 +88,10 @@ def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Pat
 def mark(
     workspace: Workspace, unit: str, document: object, names: Collection[str], noted: Path | None, folder: Path
 ) -> None:
-    """Write the marker of a unit after all of its files, `names`, have appeared.
+    """Write `document` as the marker of a unit, after all files of the unit, `names`, have appeared.
 
-    `noted`: its note, if the note has the same content. `folder`: the temporary directory of the unit.
+    `noted`: the unit's note, which is renamed to the marker, if it has the same content; else None. `folder`: the
+    temporary directory of the unit.
     """
     path = workspace.done / f"{unit}.json"
     if not _read(path).files.keys() <= set(names):
@@ -156,7 +160,9 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
 
 
 def set_aside(workspace: Workspace, path: AnyPath, name: str, why: str = "is not as prepcli has noted it") -> None:
-    """Move a file that is in the way and must not be removed to `OUT.prepcli/kept/`, under this name.
+    """Move the file at `path`, which is in the way but must not be removed, to `OUT.prepcli/kept/<name>`.
+
+    Prints a note with the reason, `why`. If the new name is taken, random characters are added to it.
 
     Raises:
         UsageError: the file is in a store, which cannot move objects.
@@ -203,7 +209,7 @@ def write_editable(workspace: Workspace, name: str, data: bytes) -> Path:
 
 
 def remove_editable(workspace: Workspace, name: str) -> None:
-    """Remove a file of `write_editable`, unless users have changed it."""
+    """Remove a file that `write_editable` has written; if users have changed it, move it to `OUT.prepcli/kept/`."""
     path = workspace.root / name
     if path.is_file() and sha256_of(path) in _written(workspace, name):
         path.unlink()
@@ -224,7 +230,7 @@ def _digest_file(workspace: Workspace, name: str) -> Path:
 
 
 def is_as_published(state: State, records: Iterable[PublishedFile]) -> bool:
-    """Whether a file is not protected, and has the size and time (in a store, the ETag) of one of the records."""
+    """Whether a file has the size and time (in a store, the ETag) of one of the records, and no write protection."""
     if isinstance(state, ObjectInfo):
         return any(state.etag == file.etag != "" for file in records)
     return _is_plain(state) and any(
@@ -239,7 +245,7 @@ def _has_content(path: AnyPath, state: State, records: Iterable[PublishedFile]) 
 
 
 def _digest(path: AnyPath, state: State) -> str:
-    """The SHA-256 of a file in this state; cached, so that the file is read once."""
+    """The SHA-256 (hex) of a file in this state; cached, so that the file is read only once."""
     key = path, state.etag if isinstance(state, ObjectInfo) else f"{state.st_size}.{state.st_mtime_ns}"
     if key not in _digests:
         _digests[key] = sha256_of(path)
@@ -259,9 +265,9 @@ def _read(path: Path) -> Noted:
 
 
 def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
-    """The documents that name files, and whether their processes have ended.
+    """The notes and then the markers of one unit, or of all (None), each with whether its process has ended.
 
-    `done/` is listed after the caller has read all notes, because a note may be renamed to it before it is read.
+    `done/` is listed after the caller has read all notes, because a note may be renamed to a marker before it is read.
     """
     yield from _notes(workspace, unit)
     markers = _json_files(workspace.done) if unit is None else [workspace.done / f"{unit}.json"]
@@ -269,7 +275,7 @@ def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, b
 
 
 def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
-    """The documents in `owned/`, and whether their processes have ended."""
+    """The documents in `owned/` of one unit, or of all (None), each with whether its process has ended."""
     for path in _json_files(workspace.owned):
         if unit is None or path.name.startswith(f"{unit}~"):
             owner = owner_of(path)
@@ -277,7 +283,7 @@ def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]
 
 
 def _json_files(folder: Path) -> list[Path]:
-    """The documents in a folder, sorted; none if another rank, which clears the output, has removed the folder."""
+    """The JSON files in a folder, sorted; none if another rank, which clears the output, has removed the folder."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(".json") and name[0] != "."]
     return []

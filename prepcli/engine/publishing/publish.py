@@ -1,4 +1,4 @@
-"""Publishes a unit: its files appear under their final names together and complete, or not at all."""
+"""Publishes a unit: each file appears complete under its final name, then the marker shows that the unit is done."""
 
 import shutil
 import time
@@ -22,7 +22,10 @@ from prepcli.storage.paths import StorePath, blocks_of
 from prepcli.version import __version__
 
 MANY_FILES = 16
-"""Number of files that are flushed at once (measured: a third of the time for 64 files of 400 kB)."""
+"""Number of files that are flushed at once, if a unit has at least as many.
+
+Measured for 64 files of 400 kB: it takes a third of the time.
+"""
 OBJECTS_AT_ONCE = 8
 """Number of objects of a unit that are sent to a store, or completed there, at the same time."""
 
@@ -30,7 +33,12 @@ Item = TypeVar("Item")
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """`done/<unit>.json`: the unit is complete. `files` are relative to OUT, `work_files` to OUT.prepcli."""
+    """The content of `done/<unit>.json`, which shows that a unit is done.
+
+    `digest` is the digest of the plan; `rejects` has the number of rejects by reason, `seconds` the seconds of audio
+    written. The names in `files` are relative to OUT, those in `work_files` to OUT.prepcli. `extra` has further counts
+    of the job by name.
+    """
 
     unit: str
     digest: str
@@ -46,7 +54,7 @@ class Marker(msgspec.Struct, frozen=True):
 
 
 def totals(markers: Iterable[Marker]) -> Counter[str]:
-    """The sums of the counts of units in `extra`, by name; 0 for other names."""
+    """The sum over all markers of each count in `extra`, by name; 0 for a name that no marker has."""
     counts: Counter[str] = Counter()
     for marker in markers:
         counts.update(marker.extra)
@@ -108,10 +116,10 @@ class UnitWriter:
             file.release()
 
     def add_after(self, name: str, data: bytes | memoryview) -> None:
-        """Add a small file that will become `OUT/name` and describes other files of the unit, such as their index.
+        """Add a small file that will become `OUT/name` and describes other files of the unit, for example an index.
 
-        It is written when these files are complete and renamed after them, so it is never older. A file of an earlier
-        run with its name is removed before they are renamed.
+        The small file is renamed after the files that it describes, so it is never older than they are. A file of an
+        earlier run with its name is removed before the described files are renamed.
         """
         self._after[name] = data
 
@@ -122,7 +130,7 @@ class UnitWriter:
         return file
 
     def join(self, name: str, parts: Iterable[str]) -> None:
-        """Make `OUT/name` by concatenating parts (`open_part`) that units have published."""
+        """Make `OUT/name` by concatenating the files `parts` (`open_part`), which units have published."""
         joined = self.open(name)
         for part in parts:
             for block in blocks_of(self.workspace.root / part):
@@ -134,11 +142,11 @@ class UnitWriter:
         self.seconds += seconds
 
     def reject(self, line: bytes, rejected: RecordRejected, origin: Origin) -> None:
-        """Add a reject; `line` is its original manifest line."""
+        """Add one record to the rejects of the unit; `line` is its original manifest line."""
         self.add_rejects(reject_line(line, rejected, origin), {rejected.reason: 1})
 
     def add_rejects(self, data: bytes, reasons: Mapping[RejectReason, int]) -> None:
-        """Add lines as `reject_line` makes them, and count their reasons."""
+        """Add lines that `reject_line` has made; `reasons` has the number of these lines for each reason."""
         if not data:
             return
         if self._reject_file is None:
@@ -154,15 +162,15 @@ class UnitWriter:
         advance: Callable[[int, float], None] | None = None,
         length: Callable[[Item], float] | None = None,
     ) -> None:
-        """Write items one after the other; counts each written item, and rejects the others.
+        """Write items one after the other; count each written item, and reject the others.
 
         Args:
             items: the records of the unit, or objects that stand for them.
             write: writes an item and returns its seconds of audio, or None if another loop will count it. Raises
                 `RecordRejected`.
-            original: returns the line and the origin of an item that is rejected.
-            advance: shows progress by records and seconds; None if another loop has done so.
-            length: returns the seconds of an item for `advance`, also of a rejected one; None: as written.
+            original: returns the manifest line and the origin of an item that is rejected.
+            advance: called after each item with 1 and its seconds, to show progress; None if another loop does this.
+            length: returns the seconds of an item for `advance`; None: the result of `write`, and 0 for a reject.
         """
         for item in items:
             try:
@@ -185,7 +193,7 @@ class UnitWriter:
         return self._rejects.total()
 
     def publish(self) -> Marker:
-        """Flush, fsync and rename the files into place, then write the marker.
+        """Flush the files to disk and rename them into place, then write the marker; returns the marker.
 
         Before the first rename, the marker is on disk as a note (see `owned`); before the note becomes the marker, the
         files' names are on disk. If a power failure loses the marker, the unit is done again.
@@ -241,7 +249,7 @@ class UnitWriter:
         return marker
 
     def _publish_all(self, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
-        """Publish the files that do not exist already; returns all files with their ETags."""
+        """Publish all files that are not foreign; returns the records of all files, with ETags for published ones."""
         own = [name for name, file in files.items() if not file.foreign]
         names, after = [name for name in own if name not in self._after], [name for name in own if name in self._after]
         self.workspace.found.remove(after)  # those of an earlier run do not match the files of this run
@@ -252,7 +260,7 @@ class UnitWriter:
         return published
 
     def _publish(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Publish files in this order or, from a worker in a store, at the same time; yields names and ETags."""
+        """Publish files one by one (a worker that writes to a store: several at once); yields names and ETags."""
         if len(names) < 2 or not (is_worker() and isinstance(self.workspace.out, StorePath)):
             yield from ((name, self._files[name].publish()) for name in names)
             return
@@ -270,7 +278,7 @@ class UnitWriter:
 
 
 def _close_all(files: Mapping[str, OutputFile]) -> dict[str, PublishedFile]:
-    """Close the files in parallel: waiting for the disk once for all takes a fraction of the time."""
+    """Close the files, and return their records by name; many files in parallel, which takes a fraction of the time."""
     if sum(not isinstance(file, UploadedFile) for file in files.values()) < MANY_FILES:
         return {name: file.close() for name, file in files.items()}
     with no_interruption(), ThreadPoolExecutor(MANY_FILES) as pool:
@@ -278,7 +286,11 @@ def _close_all(files: Mapping[str, OutputFile]) -> dict[str, PublishedFile]:
 
 
 def read_marker(workspace: Workspace, unit: Unit, digest: str, sizes: OutputSizes | None = None) -> Marker | None:
-    """The unit's marker, if it belongs to this plan and all files it names exist with their size."""
+    """The marker of a unit; None if the unit is not done, or was done for a plan with another digest.
+
+    Returns None also if a file that the marker names is missing or has another size. `sizes`: the sizes of the files in
+    OUT, if they are known already.
+    """
     try:
         marker = read_document(workspace.done / f"{unit.id}.json", Marker)
     except OSError:

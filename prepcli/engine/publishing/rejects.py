@@ -30,10 +30,10 @@ class Origin(NamedTuple):
 
 
 def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
-    r"""The original record plus `reject_reason`, `reject_detail`, `manifest_line`, `manifest_filepath`; one JSON line.
+    r"""One JSON line: the original record plus `reject_reason`, `reject_detail`, `manifest_line`, `manifest_filepath`.
 
-    A line that is not a JSON object in UTF-8, or not one that Python reads, is kept as text under `manifest_text`
-    (undecodable bytes as `\xNN`).
+    If `line` is not a JSON object in UTF-8 that Python can read, its text is under `manifest_text` instead (undecodable
+    bytes as `\xNN`).
     """
     fields = None
     if rejected.reason is not RejectReason.BROKEN_JSON:
@@ -53,21 +53,22 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
 
 
 def can_append(data: bytes) -> bool:
-    """Whether `to_append` makes rejects of the lines of usable records in a block, if they end with a brace.
+    """Whether appending `to_append` turns lines of usable records into rejects, if each line ends with a brace.
 
-    It does not if a line may have fields of a reject, a member of a container, or NaN, which JSON does not have.
+    `data` has the lines. False if a line may have fields of a reject, audio in a container, or NaN or Infinity, which
+    JSON does not have.
     """
     return not any(one in data for one in (b'"reject_', b'"manifest_', SEPARATOR.encode(), b"NaN", b"Infinity"))
 
 
 def to_append(rejected: RecordRejected, manifest: str) -> tuple[bytes, bytes]:
-    """The texts that turn a line without its last brace into a reject: before the number of the line, and after it."""
+    """The two texts that turn a line without its last brace into a reject, with the number of the line between them."""
     before = b'"reject_reason":%b,"reject_detail":%b' % (_raw(rejected.reason.value), _raw(rejected.detail))
     return b',%b,"manifest_line":' % before, b',"manifest_filepath":%b}\n' % _raw(manifest)
 
 
 def _add_place(fields: dict[str, msgspec.Raw]) -> None:
-    """Add the container and the member or row to a record from a container that has no fields of these names."""
+    """If the audio is in a container, add fields with the container and the member or row, unless they exist."""
     path = fields.get("audio_filepath")
     if path is None or SEPARATOR.encode() not in bytes(path):
         return
@@ -91,10 +92,11 @@ class _OriginFields(msgspec.Struct):
 
 
 def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifests: Iterable[str]) -> Iterator[bytes]:
-    """All reject lines in the order of the inputs.
+    """All reject lines in the order of the inputs: of `manifests`, and of the lines in each.
 
-    `planned` already has this order and is streamed, because it may be long (a duration filter can exclude millions).
-    The rejects of units are sorted here: they are bad data, limited by `--max-rejects` in any useful run.
+    The lines of `planned` already have this order and are streamed, because there may be many (a duration filter can
+    exclude millions). The lines in `unit_files` are sorted here: they are bad data, limited by `--max-rejects` in any
+    useful run.
     """
     number = {path: index for index, path in enumerate(dict.fromkeys(manifests))}
     decoder = msgspec.json.Decoder(_OriginFields)
@@ -130,7 +132,10 @@ class _Reject(msgspec.Struct):
 
 
 def first_if_all_alike(rejects: Mapping[str, int], listed_in: str) -> str:
-    """Line and detail of the first bad record in the file `listed_in`, if all bad records have the same reason."""
+    """The line number and the detail of the first bad record in the file `listed_in`, in words.
+
+    Returns "" if the bad records have different reasons, or the file cannot be read. `rejects`: counts by reason.
+    """
     reasons = [reason for reason in rejects if not asked_for(reason)]
     if len(reasons) != 1:
         return ""
@@ -153,7 +158,10 @@ class Budget:
             raise UsageError(f"{option('--max-rejects')} takes a share below 1 or a count, not {self.limit}")
 
     def exceeded(self, rejects: Mapping[str, int], records_in: int) -> bool:
-        """Whether there are too many bad records; records that the user's options left out do not count."""
+        """Whether there are too many bad records; records that the user's options leave out do not count.
+
+        `rejects`: counts by reason; `records_in`: the number of input records.
+        """
         bad = sum(count for reason, count in rejects.items() if not asked_for(reason))
         return bad > (self.limit * records_in if self.limit < 1 else self.limit)
 

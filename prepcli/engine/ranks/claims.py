@@ -1,11 +1,12 @@
 """Claims: files by which ranks show their current work, so that others continue the work of a rank that has died.
 
 A claim is a file that only one process can create; it names the process and its work. If the process ends, or its rank
-gives no sign of life, the next claim for the same work has the next number. No claim is ever taken away, so two ranks
-cannot both take over from the same one. A rank that was only slow also continues; both publish the same bytes.
+gives no sign of life, another rank takes the work over with a claim that has the next number. The old claim stays, so
+two ranks cannot both take over from the same one. A rank that was only slow also continues; both publish the same
+bytes.
 
 Signs of life are a counter in a file (`prepcli.processes.owner.Life`). Each observer measures with its own clock for
-how long it has not changed: the clocks of machines and file servers may differ by any amount.
+how long the counter has not changed: the clocks of machines and file servers may differ by any amount.
 """
 
 import contextlib
@@ -31,14 +32,14 @@ from prepcli.processes.workers import TICK
 CLAIMS = "claims"
 """The name of the folder of claims."""
 STAGE_FILE = "stage.json"
-"""The file, next to this folder, with the common work of ranks that have no plan yet, for `status`."""
+"""The name of a file next to the folder of claims: it shows `status` the common work of ranks that have no plan yet."""
 
 
 class Claims:
     """The claims in a folder, as one rank sees them; its worker processes inherit the object."""
 
     def __init__(self, folder: Path, rank: int, life: Life, silence: float = REPEAT_SECONDS) -> None:
-        """`life`: that of this rank; `silence`: seconds without a sign of life after which another counts as dead."""
+        """`life`: the signs of life of this rank; `silence`: seconds without one after which another rank is dead."""
         self._folder = folder
         self.rank = rank
         self._life = life
@@ -46,7 +47,7 @@ class Claims:
         self._seen: dict[str, tuple[bytes, float]] = {}  # by rank: the last beat, and when it was first seen
 
     def begin(self) -> None:
-        """Make the folder."""
+        """Make the folder of claims."""
         while_others_remove(partial(self._folder.mkdir, parents=True, exist_ok=True))
 
     @contextmanager
@@ -60,7 +61,11 @@ class Claims:
                 self.give_up()
 
     def take(self, name: str) -> bool:
-        """Claim work; False if another rank that seems to be alive has claimed it."""
+        """Claim the work `name`. Returns False if another rank that seems to be alive has claimed it.
+
+        Returns False also if another process has removed the folder of claims meanwhile: the folder is made again, and
+        the next attempt may succeed.
+        """
         for number in itertools.count():
             path = self._path(name, number)
             try:
@@ -84,7 +89,7 @@ class Claims:
         raise AssertionError("unreachable")
 
     def count_as_dead(self, owner: Owner) -> None:
-        """Count a rank as dead from now on, unless it gives another sign of life."""
+        """Count the rank of `owner` as dead from now on, unless it gives another sign of life."""
         self._seen[owner.rank_id] = self._life.last_beat(owner), -math.inf
 
     def is_free(self, name: str) -> bool:
@@ -96,7 +101,7 @@ class Claims:
         raise AssertionError("unreachable")
 
     def release(self, name: str) -> None:
-        """Remove the claims for work that is done, or has failed."""
+        """Remove all claims for the work `name`, which is done or has failed."""
         for number in itertools.count():
             try:
                 self._path(name, number).unlink()
@@ -104,7 +109,7 @@ class Claims:
                 return
 
     def give_up(self) -> None:
-        """Remove all claims of this rank, so that others need not wait for it."""
+        """Remove all claims of this rank, so that other ranks need not wait for it."""
         for path in _files(self._folder):
             if _is_number(path.suffix[1:]) and self._state(path) == "own":
                 path.unlink(missing_ok=True)
@@ -113,12 +118,12 @@ class Claims:
         return self._folder / f"{name}.{number}"
 
     def _last_state(self, name: str, number: int) -> str:
-        """As `_state`; `dead` also for a claim of this rank that another one has taken over since."""
+        """The state (`_state`) of claim `number` for `name`; `dead` if another rank has taken it over from this one."""
         found = self._state(self._path(name, number))
         return "dead" if found == "own" and self._path(name, number + 1).exists() else found
 
     def _state(self, path: Path) -> str:
-        """Whether the holder of a claim is this rank (`own`), another one (`alive`), or `dead`."""
+        """The state of the claim at `path`: `own` (of this rank), `alive` (of another rank) or `dead`."""
         holder = None
         with contextlib.suppress(FileNotFoundError):
             holder = _holder(path.read_bytes())
@@ -132,7 +137,7 @@ class Claims:
         return "alive"
 
     def _is_silent(self, who: str, beat: bytes, seconds: float) -> bool:
-        """Whether the last sign of life has not changed for `seconds`, by the clock of this process."""
+        """Whether `beat`, the last sign of life of `who`, was first seen more than `seconds` ago, by our own clock."""
         now = time.monotonic()
         last = self._seen.get(who)
         if last is None or last[0] != beat:
@@ -142,7 +147,7 @@ class Claims:
 
 
 def owners(folder: Path) -> dict[str, tuple[int, Owner]]:
-    """For each claimed work in a folder, the rank and the process that claimed it last."""
+    """The rank and the process that claimed each work last, from the claims in `folder`, by the name of the work."""
     found: dict[str, tuple[int, tuple[int, Owner]]] = {}
     for path in _files(folder):
         name, _, number = path.name.rpartition(".")
@@ -171,9 +176,10 @@ def _holder(content: bytes) -> tuple[int, Owner] | None:
 
 
 class Stage(msgspec.Struct):
-    """The content of `stage.json`: the common work of the ranks, and the command.
+    """The content of `stage.json`: the work that ranks without a plan do together, for example indexing.
 
-    `results` is a pattern of files next to it, which all exist when `total` tasks are done.
+    `doing` is the work in words, and `total` the number of its tasks. `results` is a glob, relative to the folder of
+    `stage.json`, that matches one file per finished task. `run_with` is the command, and `run_in` its current folder.
     """
 
     doing: str
@@ -184,14 +190,14 @@ class Stage(msgspec.Struct):
 
 
 def begin_stage(folder: Path, doing: str, total: int, results: str) -> None:
-    """Record the work that ranks with claims in `folder` begin now; nothing if there are no tasks."""
+    """Write `stage.json` in `folder`: the work that the ranks begin together now. Does nothing if `total` is 0."""
     if total:
         stage = Stage(doing, total, results, command_line(of_rank=False), str(Path.cwd()))
         write_json(folder / STAGE_FILE, stage, durable=False)
 
 
 class Named(Protocol):
-    """A task, whose name is the name of its claim."""
+    """A task with a name, which is also the name of its claim."""
 
     @property
     def name(self) -> str:
@@ -211,8 +217,8 @@ def do_together(
 ) -> None:
     """Do all tasks together with the other ranks; returns when all are done, by any rank.
 
-    Every rank begins at another place. At the end it waits for tasks that others have claimed, and does tasks that they
-    leave.
+    Every rank begins at another task. At the end it waits for tasks that other ranks have claimed, and does the tasks
+    of ranks that have ended.
 
     Args:
         tasks: the tasks, the same for all ranks.
@@ -220,7 +226,7 @@ def do_together(
         is_done: whether the result is published.
         claims: the claims of this rank.
         world_size: the number of ranks.
-        num_workers: the number of processes of this rank.
+        num_workers: the maximum number of worker processes of this rank.
 
     Raises:
         IncompleteError: a worker process was killed.

@@ -27,8 +27,8 @@ from prepcli.storage.paths import StorePath
 
 _ROOT = str(Path(__file__).parents[3])
 _RUN = "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; from prepcli.__main__ import main; main()"
-"""A rank process runs this prepcli, and imports nothing from the current folder, which may have a file `typer.py`
-(`python -P` does the same, but only from Python 3.11 on)."""
+"""The code of a rank process. It runs this prepcli, and imports nothing from the current folder, which may have a file
+`typer.py` (`python -P` does the same, but only from Python 3.11 on)."""
 
 
 def shares(
@@ -38,13 +38,17 @@ def shares(
     missing: Sequence[Unit],
     is_done: Callable[[Unit], bool],
 ) -> list[list[Unit]]:
-    """The units of every rank of this launch, including those that are done already.
+    """The share of each rank of this launch, by the number of the rank; it may have units that are done already.
 
     Ranks may start minutes apart, so a rank must not divide the units that it finds missing itself. With a launch id,
-    the first rank stores the list of missing units, and all ranks of the launch divide this list. Without one, ranks
-    divide all units. Each rank then skips units that are done: no unit is left out or done twice.
+    the first rank stores the list of missing units, and all ranks of the launch divide this list. Without a launch id,
+    ranks divide all units. Each rank then skips units that are done: no unit is left out or done twice.
 
     `missing` may come from a listing, which lags on a network file system; `is_done` opens the marker of a unit.
+
+    Raises:
+        UsageError: the launch id was used before.
+        IncompleteError: the stored list is damaged.
     """
     if rank.world_size == 1:
         return pack(missing, 1)
@@ -71,15 +75,16 @@ def has_agreed(workspace: Workspace, rank: Rank) -> bool:
 
 
 def has_done(workspace: Workspace, rank: Rank, what: str) -> bool:
-    """Whether an earlier start of this job has done an action that is done once per job: `overwrite` or `retry`.
+    """Whether an earlier start of this job has done `what` (`overwrite` or `retry`), which is done only once per job.
 
-    The number of starts does not show it: the first start may have ended while it planned.
+    The number of starts does not show this: the first start may have ended while it planned. It decides only for a job
+    without an id.
     """
     return rank.restarts > 0 and (rank.job_id is None or _done_file(workspace, rank.job_id, what).exists())
 
 
 def note_done(workspace: Workspace, rank: Rank, what: str) -> None:
-    """Record that this start has done the action, for later starts of the same job."""
+    """Record for later starts of the same job that this start has done the action `what` (`has_done`)."""
     if rank.job_id is not None:
         _done_file(workspace, rank.job_id, what).touch()
 
@@ -118,7 +123,7 @@ def clear_once(workspace: Workspace, rank: Rank, job: AnyJob, plan: AnyPlan) -> 
     """Start again: one rank of a launch empties the output; the others wait for it.
 
     Raises:
-        UsageError: this rank of the launch has run before, so another launch has the same id; or as `clear`.
+        UsageError: this rank of the launch has run before, so another launch has the same id; also raised by `clear`.
     """
     cleared = None
     if rank.world_size > 1:
@@ -146,17 +151,17 @@ def spawn_ranks(
     """Run `prepcli ARGUMENTS` as `num_ranks` processes on this machine, one per device, and wait for them.
 
     The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`, a run id of their own), and end with this
-    process. Stop signals are passed on. A rank that crashes is started again, because its next start knows the audio in
-    question (`prepcli.engine.run.crashes`).
+    process. Stop signals are passed on. A rank that crashes is started again, because its next start knows the audio
+    that was in its model (`prepcli.engine.run.crashes`).
 
     Args:
-        arguments: arguments of the command line.
+        arguments: the arguments of the command line.
         num_ranks: the number of processes.
-        stderrs: a file for the stderr of each rank.
-        parent: the rank that this process would be: its ranks also know that their job was requeued.
+        stderrs: a file for the stderr of each rank; by default, ranks write to the stderr of this process.
+        parent: the rank of this process; the new ranks get its job id and its number of restarts.
 
     Returns:
-        One exit code for all: a failure (1, 2) before incomplete (4), before too many rejects (3), before 0.
+        The most severe exit code of the ranks (`combine_exit_codes`).
     """
     launch_id = f"local-{uuid.uuid4().hex[:12]}"
     job_id, restarts = (parent.job_id, parent.restarts) if parent else (None, 0)
@@ -220,6 +225,9 @@ def spawn_ranks(
 
 
 def combine_exit_codes(codes: Sequence[int]) -> int:
-    """One exit code for several ranks; a rank that was ended by a signal counts as incomplete."""
+    """The most severe exit code: 2 or 1 (failures) before 4 (incomplete), before 3 (too many rejects), before 0.
+
+    A rank that was ended by a signal counts as incomplete.
+    """
     seen = {4 if code < 0 or code > 128 else code for code in codes}
     return next((code for code in (2, 1, 4, 3) if code in seen), max(seen, default=0))

@@ -21,13 +21,15 @@ from prepcli.processes.workers import no_interruption, worker_context
 FILE_INTERVAL = 2.0
 """Seconds between two writes of a rank's progress file."""
 LINE_INTERVAL = 60.0
-"""Seconds between two lines if stderr is not a terminal."""
+"""Seconds between two lines that show progress, if stderr is not a terminal."""
 
 
 class RankProgress(msgspec.Struct):
-    """`progress/rank_<r>.json`. `state`: running, done, interrupted or failed; times are seconds since the epoch.
+    """The content of `progress/rank_<r>.json`: the progress of one rank.
 
-    `rank_id`, `place` and `process_started` are those of `prepcli.processes.owner.Owner`.
+    `state`: running, done, interrupted or failed; `message`: the error that ended the rank, or "". `started` and
+    `updated` are seconds since the epoch, `seconds_total` and `seconds_done` seconds of audio. `rank_id`, `place` and
+    `process_started`: as in `prepcli.processes.owner.Owner`.
     """
 
     rank: int
@@ -65,7 +67,7 @@ class RankProgress(msgspec.Struct):
 
 
 class SharedCounter:
-    """Records and seconds done by a rank's processes, added up in the process that made it.
+    """Adds up the records and seconds of audio that a rank's processes have done, in the process that made the counter.
 
     Other processes send their counts through a pipe, in pieces that are written atomically. With a lock around shared
     memory, all processes would wait forever after a worker is killed while it holds the lock.
@@ -80,7 +82,7 @@ class SharedCounter:
         self._seconds = 0.0
 
     def add(self, records: int, seconds: float) -> None:
-        """Add counts; called in any of the processes, a few times per second."""
+        """Add records and seconds of audio; called in any process of the rank, a few times per second."""
         if os.getpid() == self._owner:
             self._records += records
             self._seconds += seconds
@@ -88,7 +90,7 @@ class SharedCounter:
             self._send.send_bytes(self._PIECE.pack(records, seconds))
 
     def read(self) -> tuple[int, float]:
-        """Return the total records and seconds; called in the process that made the counter."""
+        """Return the total records and seconds of audio; called in the process that made the counter."""
         # A signal during a read would leave half of a piece, and the next read would wait for bytes that never come.
         with no_interruption():
             while self._receive.poll():
@@ -99,9 +101,10 @@ class SharedCounter:
 
 
 class Reporter:
-    """Writes this rank's progress file, and shows the bar (rank 0) or plain lines (no terminal).
+    """Writes this rank's progress file, and shows progress: in rank 0 a bar for all ranks, or lines without a terminal.
 
-    `records_before`: number of records of earlier runs. `records_all`: number of records of the whole job.
+    `own`: the progress of this rank, which the caller keeps up to date. `records_before`: the number of records in
+    units that were done before this rank began. `records_all`: the number of records in all units of the job.
     """
 
     def __init__(
@@ -131,7 +134,10 @@ class Reporter:
             )
 
     def update(self, force: bool = False) -> None:
-        """Show and store the progress; cheap enough to call several times a second."""
+        """Show and store the progress, at most as often as the intervals allow; may be called several times a second.
+
+        `force`: whether to write the progress file now in any case.
+        """
         now = time.monotonic()
         if force or now - self._last_file >= FILE_INTERVAL:
             self._last_file = now
@@ -156,7 +162,7 @@ class Reporter:
             self._bar.close()
 
     def _ranks(self) -> list[RankProgress]:
-        """The ranks of the launch of this rank, with this rank."""
+        """The progress of all ranks of this launch; this rank comes first."""
         own = self.own
         if own.world_size == 1:
             return [own]
@@ -178,7 +184,10 @@ class Reporter:
 
 
 def describe(records_done: int, records_all: int, ranks: Sequence[RankProgress], now: float) -> str:
-    """The progress of a launch: records, time left (of the slowest rank), hours of audio, rate, and rejects."""
+    """The progress of a launch in words: records, time left (of the slowest rank), hours of audio, rate, and rejects.
+
+    `ranks`: the progress of each rank, of this process first. `now`: seconds since the epoch.
+    """
     seconds_done = sum(rank.seconds_done for rank in ranks)
     # The first rank is this process, whose file is slightly older than its counts.
     ends = [now, *(rank.updated for rank in ranks[1:])]
@@ -222,7 +231,7 @@ def progress_file(workspace: Workspace, rank: int) -> Path:
 
 
 def read_progress(workspace: Workspace) -> list[RankProgress]:
-    """The newest progress of every rank that ever ran on this output, by rank."""
+    """The newest progress of every rank that ever ran on this output, in the order of rank numbers."""
     found = (read_document(path, RankProgress) for path in sorted(workspace.progress.glob("rank_*.json")))
     return [progress for progress in found if progress is not None]
 
@@ -251,12 +260,15 @@ def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | Non
 
 
 def is_running(workspace: Workspace, progress: RankProgress, silence: float = REPEAT_SECONDS) -> bool:
-    """Whether a rank says that it is running, and has not ended without notice."""
+    """Whether a rank is running: its progress file says so, and its process has not ended since.
+
+    `silence`: as in `prepcli.processes.owner.Life.has_ended`.
+    """
     return progress.state == "running" and not workspace.life.has_ended(progress.process, silence)
 
 
 def format_seconds(seconds: float) -> str:
-    """`75` -> `1:15`, `3700` -> `1:01:40`."""
+    """A duration as text: `75` -> `1:15`, `3700` -> `1:01:40`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,7 +1,7 @@
 """Ranks take units from each other: after its own units, a rank does units that their owners have not begun.
 
-The shares decide the start; taking units compensates for facts that the shares cannot know: slow disks and machines,
-ranks that never start or die. A rank claims each unit when it begins it (`claims`), also its own units. Publishing a
+At the start each rank has a share. Taking units compensates for facts that shares cannot know: slow disks and machines,
+ranks that die or never start. A rank claims each unit when it begins it (`claims`), also its own units. Publishing a
 unit twice would be harmless, as the bytes are the same: claims only save work.
 
 Only ranks that were started together, with a launch id, take units. Ranks without one may be started hours apart.
@@ -32,8 +32,8 @@ class Crew:
     def takeable(self, done: Collection[str]) -> list[Unit]:
         """The units that no rank has begun, in the order in which to take them.
 
-        Each unit is the last in the list of the rank with the most seconds left to begin. Units claimed by a rank that
-        gives no sign of life are included.
+        The next unit is always the last one of the share that has the highest cost left. Units claimed by a rank that
+        gives no sign of life are included. `done`: the ids of units that are done.
         """
         left = [
             [unit for unit in share if unit.id not in done and self.claims.is_free(unit.id)] for share in self._shares
@@ -51,7 +51,7 @@ class Crew:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Give signs of life while this rank does units; then give up units that it has claimed and not done."""
+        """Within the context, this rank gives signs of life; at the end, it gives up the units that it has not done."""
         with self.claims.at_work():
             yield
         with contextlib.suppress(OSError):  # the folder stays if other ranks have claims in it
@@ -63,7 +63,7 @@ class Crew:
 
 
 def claims_folder(root: Path, launch_id: str | None, world_size: int) -> Path:
-    """The folder of the claims of a launch's ranks."""
+    """The folder in which the ranks of a launch claim units."""
     return root / CLAIMS / f"{launch_id}-of-{world_size}"
 
 
@@ -75,7 +75,7 @@ def remove_dead_claims(workspace: Workspace) -> None:
 
 
 def units_in_hand(root: Path, launch_id: str | None, world_size: int) -> dict[int, list[str]]:
-    """The units that each rank of a launch has claimed; empty if ranks do not claim units."""
+    """The ids of the units that the ranks of a launch have claimed, by rank; empty if ranks do not claim units."""
     found: dict[int, list[str]] = {}
     for unit, (rank, _) in sorted(owners(claims_folder(root, launch_id, world_size)).items()):
         found.setdefault(rank, []).append(unit)
