@@ -168,7 +168,7 @@ def blend(options: Blend) -> BlendReport:
 
 
 def _report(options: Blend, root: Node, draws: Sequence[float], notes: list[str]) -> BlendReport:
-    """The table; `draws` are the shares of the data sets in all draws, from 0 to 1."""
+    """The report with all rows of its table; `draws` are the shares of the data sets in all draws, from 0 to 1."""
     leaves = [(name, leaf) for name, leaf, _ in root.leaves()]
     hours = [share * leaf.seconds / leaf.records for (_, leaf), share in zip(leaves, draws, strict=True)]
     sets = [
@@ -240,12 +240,12 @@ Size = tuple[int, float]
 
 
 def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
-    """A set for WeNet: the folder with its `shards.list` or `data.list`, or one of these lists.
+    """Read a set for WeNet; `path` is a folder with `shards.list` or `data.list`, or one of these lists.
 
     The node's entry has `type` (the `data_type` of WeNet), `list` (the file), and `lines`, with absolute paths.
 
     Raises:
-        UsageError: it has another form, is not finished, or cannot be read.
+        UsageError: the set has another form, is not finished, or cannot be read.
     """
     here = Path(path)
     listed: AnyPath = here
@@ -270,7 +270,7 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
 
 
 def _measured(node: Node, num_workers: int) -> Node:
-    """Read the headers of all audio, for a list that has no report of a run."""
+    """Set the seconds and records of a node without a run's report: reads the headers of all audio in its list."""
     lines = node.entry["lines"]
     if node.entry["type"] == "raw":
         parts = [lines[first : first + _LINES_AT_ONCE] for first in range(0, len(lines), _LINES_AT_ONCE)]
@@ -282,7 +282,7 @@ def _measured(node: Node, num_workers: int) -> Node:
 
 
 def count_lines(root: Node, by: str) -> list[int]:
-    """The number of lines of each set in the list; the lines of the set that is repeated least occur once.
+    """How many lines each set gets in the mixed list; each line of the set that is repeated least occurs once.
 
     In each epoch, WeNet reads each line of its list once (wenet/dataset/datapipes.py), so a set with a larger weight
     has its lines in the list several times. The shares of the sets are shares of the hours in an epoch; with `by`
@@ -310,14 +310,14 @@ def count_lines(root: Node, by: str) -> list[int]:
 
 
 def draws_of(root: Node, counts: Sequence[int]) -> list[float]:
-    """The share of each set in the utterances of an epoch."""
+    """The share of each set in the utterances of an epoch, from 0 to 1; `counts`: its number of lines in the list."""
     leaves = [leaf for _, leaf, _ in root.leaves()]
     drawn = [count / len(leaf.entry["lines"]) * leaf.records for count, leaf in zip(counts, leaves, strict=True)]
     return [one / sum(drawn) for one in drawn]
 
 
 def epoch_note(root: Node, counts: Sequence[int]) -> str:
-    """The length of an epoch, and the sets that are in it more than once."""
+    """A note that names the hours of an epoch, and the sets that are in it more than once."""
     repeats = {
         name: count / len(leaf.entry["lines"]) for (name, leaf, _), count in zip(root.leaves(), counts, strict=True)
     }
@@ -335,7 +335,10 @@ def mixed_list(root: Node, counts: Sequence[int]) -> bytes:
 
 
 def _spread(number: int, lines: Sequence[str], count: int) -> Iterator[tuple[float, int, str]]:
-    """`count` lines of a set, each with its place in the list from 0 to 1; copies differ in number by at most one."""
+    """Yield `count` lines of set `number`: (place in the list from 0 to 1, `number`, line).
+
+    If the lines are repeated, the numbers of their copies differ by at most one.
+    """
     rest = count % len(lines)
     for place in range(count):
         left = place - (count - rest)
@@ -344,7 +347,7 @@ def _spread(number: int, lines: Sequence[str], count: int) -> Iterator[tuple[flo
 
 
 def _lines(listed: AnyPath) -> list[str]:
-    """The lines that are not blank."""
+    """The lines of a list that are not blank; raises `UsageError` if the list cannot be read."""
     try:
         text = listed.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
@@ -361,7 +364,7 @@ def _absolute_tar(listed: AnyPath, line: str) -> str:
 
 
 def _absolute_items(listed: AnyPath, lines: Sequence[str]) -> Iterator[str]:
-    """The lines of a data list with absolute paths; only the first relative path is searched for."""
+    """Yield the lines of a data list with absolute paths; only for the first relative path, check that it exists."""
     is_checked = False
     for number, line in enumerate(lines, start=1):
         try:

@@ -13,13 +13,13 @@ class Node:
 
     Attributes:
         name: within its group.
-        entry: its keys in the `input_cfg`, except weight, tags and the entries of a group.
+        entry: its keys and values in the `input_cfg`; `entries_of` sets the weight, the tags and the members.
         seconds: seconds of audio; for a group, the sum.
         records: number of records.
-        given: the weight that the user gives, or the value of a config.
+        given: the weight from the command line or from a config; None if there is none.
         by_user: whether the weight is from the command line.
-        is_tarred: NeMo reads it as a stream; None for a group.
-        tags: fields to set in all its records.
+        is_tarred: whether NeMo reads the set as a stream; None for a group, and for a set for WeNet.
+        tags: fields that the command line sets in all its records.
         children: members of a group.
         notes: notes on its data for the user.
         weight: its weight in its group; the weights of a group add up to 1.
@@ -46,13 +46,13 @@ class Node:
             self.records = sum(child.records for child in self.children)
 
     def depth(self) -> int:
-        """Levels of groups: 0 for a data set."""
+        """The number of levels of groups, this one included; 0 for a data set."""
         return 1 + max(child.depth() for child in self.children) if self.children else 0
 
     def below(self, path: str = "", share: float = 1.0) -> Iterator[tuple[str, "Node", float]]:
-        """The groups and data sets below, each before its members, with its whole name and its share of all draws.
+        """Yield the groups and data sets below: whole name, node, share of all draws. Groups precede their members.
 
-        The share is the product of the weights of the levels, as in NeMo, which draws a group first and then a member.
+        A share is the product of the weights of the levels: like NeMo, which draws a group first and then a member.
         """
         for child in self.children:
             name, of_all = joined(path, child.name), share * child.weight
@@ -60,7 +60,7 @@ class Node:
             yield from child.below(name, of_all)
 
     def leaves(self) -> Iterator[tuple[str, "Node", float]]:
-        """The data sets below, with their whole name and their share of all draws."""
+        """Iterate over the data sets below, without the groups: whole name, node, share of all draws."""
         return (one for one in self.below() if not one[1].children)
 
 
@@ -72,19 +72,20 @@ def joined(path: str, name: str) -> str:
 def set_weights(
     group: Node, temperatures: Sequence[float], by: str, path: str = "", owned: bool = True
 ) -> Iterator[str]:
-    """Weigh the members of a group, and of the groups in it; yields notes on unexpected results.
+    """Set the weights of the members of a group, and of the groups in it; yields notes on unexpected results.
 
-    A note may come several times.
+    The same note may be yielded several times.
 
     Args:
         group: the group.
         temperatures: the exponent of this level, and of the levels below; the last one applies to all further levels.
-        by: the size that is the weight of a member without a given one: hours or records.
+        by: the size by which members are weighed if none has a given weight: hours or records.
         path: the whole name of the group.
         owned: whether the group has a given weight, or is the root.
 
     Raises:
-        UsageError: only some of the members have a weight, or one is not a number above 0.
+        UsageError: only some of the members have a given weight, or a weight is not a finite number above 0, is too
+            small, or has no effect.
     """
     temperature, below = temperatures[0], temperatures[1:] or temperatures
     where = f" in {path}" if path else ""
@@ -128,7 +129,7 @@ def set_weights(
 
 
 def _usable_weight(child: Node, where: str) -> float:
-    """The given weight, which may be any value of a config."""
+    """The given weight of a member; raises `UsageError` if a config gives another value than a number above 0."""
     weight: Any = child.given
     if not isinstance(weight, int | float) or not 0 < weight < float("inf"):
         raise UsageError(f"the weight of {child.name}{where} must be a number above 0, not {weight!r}")
@@ -136,7 +137,7 @@ def _usable_weight(child: Node, where: str) -> float:
 
 
 def entries_of(group: Node) -> list[dict[str, Any]]:
-    """The `input_cfg` of a group."""
+    """The entries of an `input_cfg` for the members of a group, with their weights and tags."""
     found = []
     for child in group.children:
         entry = {key: value for key, value in child.entry.items() if key not in ("weight", "tags", "input_cfg")}

@@ -36,10 +36,10 @@ _NAME = re.compile(r"[^\s=:/]+(/[^\s=:/]+)*")
 
 
 def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
-    """The tree of the data sets.
+    """Read all data sets, and return the root of the tree of groups and data sets.
 
     Args:
-        sets: `NAME=SET[:WEIGHT]` each, or `NAME=:WEIGHT` for a group or a part of a set that another argument names.
+        sets: arguments `NAME=SET[:WEIGHT]`, and `NAME=:WEIGHT` for a group or for a part of a set.
         read: returns the node of a data set, given its name in its group and its path.
 
     Raises:
@@ -92,7 +92,7 @@ def find(root: Node, name: str) -> Node:
 
 
 def _parse(text: str) -> tuple[str, str, float | None]:
-    """The name, the path of the set ("" if only a weight is given), and the weight."""
+    """The name, the path of the set ("" if only a weight is given), and the weight (None if only a path is given)."""
     name, equals, path = text.partition("=")
     if not equals or not _NAME.fullmatch(name) or not path:
         raise UsageError(f"{text}: give NAME=SET or NAME=SET:WEIGHT, such as en/books=books.json:0.7, or GROUP=:WEIGHT")
@@ -112,7 +112,7 @@ def _parse(text: str) -> tuple[str, str, float | None]:
 
 
 def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -> Node:
-    """A data set for NeMo, with its hours and records.
+    """Read a data set for NeMo as a node with hours and records; `keep`: expressions that select the counted records.
 
     Raises:
         UsageError: the set has another form, is not finished, or cannot be read.
@@ -152,7 +152,11 @@ def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -
 
 
 def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
-    """The entry of a set that NeMo can load; without codes if the set has codes of several codecs."""
+    """The `input_cfg` entry of a set; it names no codes if the set has codes of several codecs.
+
+    Raises:
+        UsageError: the numbers of the shards have gaps, so that NeMo cannot load the set.
+    """
     if isinstance(one, TarredSet) and (not one.shards or list(one.shards) != list(range(len(one.shards)))):
         raise UsageError(
             f"{one.folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {one.folder}"
@@ -167,10 +171,10 @@ def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
 
 
 def _entries(value: Any, seen: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], str, tuple[str, ...]]]:
-    """The entries of an `input_cfg`, each with its name, its type and its chain of files.
+    """Yield the entries of an `input_cfg`: name, keys and values, type, and the chain of files that leads to the entry.
 
-    Keys next to the entries that NeMo passes to each entry are copied into each entry; other keys belong into a
-    training config.
+    NeMo passes some keys of a config to all of its entries (`INHERITED_KEYS`); these are copied into each entry. Other
+    keys are left out, and a note names them for the training config.
     """
     for number, (entry, kind, within, notes) in enumerate(config_entries(value, AUDIO_TYPES, seen, Notes())):
         loader = {key: value for key, value in vars(notes.loader).items() if value is not None}
@@ -201,7 +205,9 @@ def _config_entry(
 
 
 def finished_reports(path: Path) -> list[Report]:
-    """The reports of the runs that made a set, with its hours and records; empty if there is no valid report.
+    """The reports of the runs that made a set, with hours and records; empty if there are none or they do not hold.
+
+    Reports do not hold if files have changed since the run, or if `filter --skipme` has marked records.
 
     Raises:
         UsageError: a run has not finished.
@@ -233,7 +239,7 @@ def _progress(status: Status) -> str:
 
 
 def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:
-    """Read the durations of all records, or of those for which the expressions are true."""
+    """Set the seconds and records of a node from its manifests; `keep`: expressions that select the counted records."""
     data: DataSet | Mix = parse_input_cfg([{key: value for key, value in node.entry.items() if key != "weight"}])
     keeping = None
     if keep:

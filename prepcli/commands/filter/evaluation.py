@@ -84,12 +84,12 @@ class Values:
 
     @cached_property
     def has_large(self) -> bool:
-        """Whether one of the numbers is so large that float64 has not each integer of its size."""
+        """Whether the absolute value of a number is at least 2**53: float64 has not each integer above that."""
         return bool(np.any(np.abs(self.numbers) >= _LARGE))
 
     @cached_property
     def there(self) -> Flags:
-        """Whether each value is there."""
+        """For each record, whether it has a value: neither None nor NaN."""
         if self.kinds <= {"number"}:
             return ~np.isnan(self.numbers)
         if _NONE not in self._types and float not in self._types:
@@ -97,7 +97,7 @@ class Values:
         return np.array([one is not None and one == one for one in self.items], bool)
 
     def check(self, kinds: Collection[str], use: str) -> None:
-        """Check that the values are of these kinds.
+        """Check that all values are of these kinds; `use` names what needs them, for the message.
 
         Raises:
             RecordRejected: a value is of another kind; the detail has the value if there is only one record.
@@ -112,7 +112,10 @@ class Values:
 
 
 class NumberColumn(Values):
-    """The values of a computed number, NaN if they are missing, or the numbers `items` of an expression."""
+    """A number per record that is computed or stands in the expression; NaN if it is missing.
+
+    `items`: the numbers as the expression has them, because float64 rounds large integers.
+    """
 
     kinds = frozenset({"number"})
 
@@ -122,7 +125,7 @@ class NumberColumn(Values):
 
 
 def _finite(value: int | float | None) -> float:
-    """The number as float64: infinity for an integer beyond its range."""
+    """The number as float64: NaN for None, and infinity, with its sign, for an integer beyond the range of float64."""
     try:
         return np.nan if value is None else float(value)
     except OverflowError:
@@ -130,7 +133,7 @@ def _finite(value: int | float | None) -> float:
 
 
 def _without_nan(items: Sequence[Any]) -> Sequence[Any]:
-    """The values of a field, with None for NaN, which tables write for a text that is missing too."""
+    """The values of a field, with None in place of NaN: tables write NaN also for a missing text."""
     if float not in set(map(type, items)) or not any(map(operator.ne, items, items)):
         return items
     return [one if one == one else None for one in items]
@@ -142,17 +145,17 @@ _EQUAL = _ORDERED | _FLAGS
 
 
 class Block:
-    """The values of some records, and the values that are computed from them."""
+    """Evaluates operands and conditions for a block of records, from the values of their fields."""
 
     def __init__(self, fields: Mapping[str, Sequence[Any]], quantiles: Quantiles) -> None:
-        """`fields`: for each field that is read, the values of the records; None if it is missing or null."""
+        """`fields`: for each field that is read, its value in each record; None if it is missing or null."""
         self._fields = fields
         self._quantiles = quantiles
         self._values: dict[Operand, Values] = {}
         self._size = len(next(iter(fields.values())))
 
     def holds(self, condition: Condition) -> Logical:
-        """Evaluate a condition; raises `RecordRejected` if a value does not compare."""
+        """Evaluate a condition for each record; raises `RecordRejected` if a value has a type that does not compare."""
         match condition:
             case Not(below):
                 found = self.holds(below)

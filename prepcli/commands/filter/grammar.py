@@ -1,4 +1,4 @@
-"""The expressions of `filter`: their text as a tree. Nothing of an expression is evaluated as Python."""
+"""Parses the expressions of `filter` into trees. Nothing of an expression is evaluated as Python."""
 
 import difflib
 import math
@@ -15,7 +15,7 @@ Operator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">="]
 Scalar: TypeAlias = float | int | str | bool
 
 DERIVED = {"chars_per_second": "characters of text per second", "words_per_second": "words of text per second"}
-"""Values that are computed of `text` and `duration`; they hide fields with these names."""
+"""Values that are computed from `text` and `duration`; they hide fields of the record with these names."""
 _MAX_DEPTH = 50
 _WORDS = frozenset({"and", "or", "not", "in", "true", "false"})
 _OPERATORS = ("==", "!=", "<=", ">=", "<", ">")
@@ -87,7 +87,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """`matches(x, "regex")`: the expression is found in the text."""
+    """`matches(x, "regex")`: the regular expression is found anywhere in the text."""
 
     argument: "Operand"
     pattern: re.Pattern[str]
@@ -95,7 +95,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class IsTrue:
-    """A field that is true or false."""
+    """A field as a condition: its value must be true or false."""
 
     argument: Field
 
@@ -125,27 +125,27 @@ def parse(text: str, named: str) -> Condition:
 
     Args:
         text: the expression.
-        named: the option that has it, for messages.
+        named: the option or preset that has the expression, for messages.
 
     Raises:
-        UsageError: the expression is wrong; the message has it with a `^` before the mistake.
+        UsageError: the expression is wrong; the message shows it with a `^` before the mistake.
     """
     return _Parser(text, named).whole()
 
 
 def mistake(named: str, text: str, at: int, why: str) -> UsageError:
-    """The error for a mistake in an expression: one line with a `^` before the mistake."""
+    """The error for a mistake in an expression: one line that shows `text` with a `^` at the position `at`."""
     return UsageError(f"{named}: {why}, at the ^ in: {text[:at]}^{text[at:]}")
 
 
 def _all(conditions: Sequence[Condition]) -> Condition:
-    """All of the conditions in a row; halved again and again, so that thousands are not deeper than Python allows."""
+    """Join conditions by `and`, as a balanced tree, so that thousands of them stay within Python's recursion limit."""
     half = len(conditions) // 2
     return Both(_all(conditions[:half]), _all(conditions[half:])) if half else conditions[0]
 
 
 def nodes(tree: Node) -> Iterator[Node]:
-    """The node and all below it."""
+    """Yield a node and all nodes below it."""
     yield tree
     match tree:
         case Comparison(_, left, right) | Membership(left, right) | Both(left, right):
@@ -158,18 +158,18 @@ def nodes(tree: Node) -> Iterator[Node]:
 
 
 def fields_of(tree: Node) -> list[Field]:
-    """The fields and derived values that an expression names, in order."""
+    """The fields and derived values that an expression names, in order; one that it names twice comes twice."""
     return [one for one in nodes(tree) if isinstance(one, Field)]
 
 
 def read_fields(tree: Node) -> set[str]:
-    """The fields of a record that are read for an expression."""
+    """The fields of a record that an expression needs; for a derived value, `text` and `duration`."""
     names = {one.name for one in fields_of(tree)}
     return (names - DERIVED.keys()) | ({"text", "duration"} if names & DERIVED.keys() else set())
 
 
 def needed_fields(tree: Node) -> list[Field]:
-    """The fields that at least one record must have: all of the expression, except those only in `missing(x)`."""
+    """The fields of an expression that at least one record must have: all except those in `missing(x)`."""
     only_asked = {id(one.argument) for one in nodes(tree) if isinstance(one, Missing)}
     return [one for one in fields_of(tree) if id(one) not in only_asked]
 
@@ -184,7 +184,7 @@ def kind_of(value: object) -> Kind:
 
 
 def static_kind(operand: Operand) -> Kind | None:
-    """The kind of an operand whose value is the same for all records; None for a field."""
+    """The kind of an operand if it is the same for all records; None for a field, whose kind its values decide."""
     match operand:
         case Literals(value):
             return kind_of(value)
@@ -252,7 +252,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def _take(self, *texts: str) -> _Token | None:
-        """The next token if it is one of some words or signs."""
+        """Take the next token if it is one of these words or signs; None if it is not."""
         token = self._here
         if token.kind in ("word", "sign") and token.text in texts:
             self._next += 1
@@ -309,7 +309,7 @@ class _Parser:
         raise self._wrong(self._here, "a comparison is missing")
 
     def _chain(self, left: Operand) -> Condition:
-        """Comparisons in a row: `3 <= duration <= 30`."""
+        """Parse a comparison, or several in a row, such as `3 <= duration <= 30`; `left` is already parsed."""
         found: Condition | None = None
         while (token := self._here).kind == "sign" and token.text in _OPERATORS:
             self._next += 1

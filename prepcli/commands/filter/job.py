@@ -31,7 +31,7 @@ from prepcli.manifest.sources import expand_paths
 
 
 class FilterJob(SelectionJob):
-    """Writes one manifest. The code of a record has a bit for each rule that drops it."""
+    """Writes the manifest of `filter`. The plan gives each record a code with a bit for each rule that drops it."""
 
     command: ClassVar[str] = "filter"
 
@@ -52,7 +52,7 @@ class FilterJob(SelectionJob):
         self.keeps_skipped = options.skipme
 
     def plan(self, workspace: Workspace) -> SelectionPlan:
-        """Apply the rules, and show what they cost if this is the start of a run."""
+        """Apply the rules; at the start of a run, print the records and hours that they drop."""
         plan = Planning(self.manifests, self.options, self.out.parent, workspace, self.num_workers).plan()
         facts = plan.contents.facts
         if workspace.rank.rank == 0:
@@ -64,19 +64,19 @@ class FilterJob(SelectionJob):
         return plan
 
     def settings(self, plan: SelectionPlan) -> dict[str, Any]:
-        """The options, and the folder of the audio."""
+        """The options and the folders of the audio; `paths`, if relative paths become absolute."""
         paths = {"paths": "absolute"} if any(plan.contents.base_dirs) else {}
         return super().settings(plan) | paths
 
     def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """Records that no rule drops are written; the others too with `--skipme`."""
+        """Write records that no rule drops; leave out the others, or write them marked with `--skipme`."""
         why = "; ".join(one["rule"] for bit, one in enumerate(contents.facts["rules"]) if code >> bit & 1)
         if why and not self.options.skipme:
             return left_out(why)
         return Treatment(0, changes={"_skipme": f"{OWNER}{why}"} if why else None)
 
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
-        """The manifest, and the records and hours that the rules cost."""
+        """The path of the manifest, and the records and hours that the rules drop."""
         return {"manifest": self.out, **contents.facts}
 
 
@@ -106,7 +106,7 @@ def filter(options: Filter) -> FilterReport:
 
 
 def _mark(options: Filter, engine: RunOptions) -> FilterReport:
-    """Mark records in the manifests of a tarred set."""
+    """Mark the records that rules drop, in the manifests of a finished tarred set."""
     if not options.skipme:
         raise UsageError(f"OUT.json is missing; without it, {option('--skipme')} marks records in a tarred set")
     if options.drop_listed is not None or options.audio_base_dir is not None or engine.rank.world_size > 1:

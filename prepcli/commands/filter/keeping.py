@@ -13,13 +13,13 @@ from prepcli.manifest.parts import Collector, Part
 
 
 class Keeping:
-    """Selects records while durations are read (`prepcli.manifest.durations.Selection`)."""
+    """Selects the records that `--keep` keeps while durations are read (`prepcli.manifest.durations.Selection`)."""
 
     def __init__(self, expressions: Sequence[str]) -> None:
         """Parse the expressions.
 
         Raises:
-            UsageError: one is wrong, or needs two passes.
+            UsageError: an expression is wrong, or has a quantile, which needs two passes.
         """
         keep = option("--keep")
         rules = [Rule(keep, text, parse(text, keep), keeps=True) for text in expressions]
@@ -31,7 +31,7 @@ class Keeping:
         self.num_seen = self.num_kept = 0
 
     def kept(self, path: str, part: Part) -> NDArray[np.bool_]:
-        """Whether each record of a part is used."""
+        """Whether each record of a part of the manifest `path` is kept: all expressions are true."""
         self._fields.see(self._numbers.setdefault(path, len(self._numbers)), part)
         found: NDArray[np.bool_] = part.collected.drops == 0
         self.num_seen += len(found)
@@ -39,10 +39,10 @@ class Keeping:
         return found
 
     def note(self) -> str:
-        """The number of records that are used, in words.
+        """The number of records that are kept, in words; called after the last part.
 
         Raises:
-            UsageError: no record passes, or a field is in no record or has only values that do not compare.
+            UsageError: no record is kept, no record has a field, or all values of a field have the wrong type.
         """
         self._fields.check(list(self._numbers))
         if self.num_seen and not self.num_kept:

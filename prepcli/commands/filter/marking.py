@@ -1,8 +1,9 @@
 """Marks records in the manifests of a finished tarred set: `filter SET --skipme`.
 
-A mark is appended to its line, so taking it away restores the line byte by byte. A manifest is written next to the old
-one and renamed. The notes of the set's runs about a manifest change with it, so `verify`, and a later run of
-the command that made the set, find what they expect. Each step may be repeated: after a kill, the same call continues.
+A mark is the last field of its line, so removing it restores the line byte by byte. A manifest is written next to the
+old one and renamed. The runs that made the set have recorded the size and the hash of each manifest; these records
+change with it, so that `verify` and later runs of `manifest-to-tarred` still accept the manifest. Each step may be
+repeated: after a kill, the same call continues.
 """
 
 import contextlib
@@ -34,18 +35,18 @@ from prepcli.manifest.scan import Range, blocks_of
 from prepcli.storage.paths import relative
 
 OWNER = "filter: "
-"""The text with which the marks of `filter` begin; other marks stay."""
+"""The text with which the marks of `filter` begin; marks that begin otherwise are left as they are."""
 _MARK = re.compile(rb',"_skipme":"%b(?:[^"\\\n]|\\.)*"(?=\}[ \t\r]*$)' % OWNER.encode(), re.MULTILINE)
 _END = re.compile(rb"\}[ \t\r]*\Z")
 Reasons = dict[bytes, str]
-"""The reasons of marks, by the keys of the lines (`_key`)."""
+"""The text of the mark for each line that gets one, by the hash of the line (`_key`)."""
 
 
 def set_to_mark(path: Path) -> TarredSet:
     """The finished tarred set in a folder.
 
     Raises:
-        UsageError: there is none, or shards are being added to it.
+        UsageError: the folder holds no complete tarred set with manifests, or shards are being added to it.
     """
     one = open_set(path) if path.is_dir() else None
     if not isinstance(one, TarredSet):
@@ -60,10 +61,12 @@ def set_to_mark(path: Path) -> TarredSet:
 
 @contextlib.contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Within the context no other call marks the set: two would mix their marks. The lock ends with the process.
+    """Lock the set in `folder` within the context, because two calls would mix their marks.
+
+    The lock ends with the process at the latest. A file system without locks is accepted.
 
     Raises:
-        UsageError: another call marks it.
+        UsageError: another call is marking the set.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -79,12 +82,12 @@ def only_one(folder: Path) -> Iterator[None]:
 
 
 def manifests_of(one: TarredSet) -> list[Path]:
-    """The manifests that together have each record once, from all buckets."""
+    """The manifests of a set, of all its buckets, that together have each record once."""
     return [Path(name) for part in one.sets for name in part.record_files()]
 
 
 def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
-    """Each manifest; if `filter` has marked a record in it, a copy without these marks, in a folder."""
+    """Yield the path of each manifest, or of a copy in `folder` without marks if `filter` has marked records in it."""
     for number, path in enumerate(paths):
         copy, is_marked = folder / f"{number}_{path.name}", False
         with copy.open("wb") as file:
@@ -96,7 +99,7 @@ def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
 
 
 def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
-    """The reasons of the lines that rules drop."""
+    """The marks for all lines that rules drop."""
     reasons = {}
     for unit in plan.units:
         lines = Lines(plan.contents.slices.block(unit))
@@ -107,9 +110,9 @@ def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
 
 
 def mark_set(one: TarredSet, reasons: Reasons, facts: Mapping[str, Any]) -> bool:
-    """Write the marks into all manifests of all versions; returns whether one of them has changed.
+    """Write the marks into all manifests of a set, in all its versions; returns whether a manifest has changed.
 
-    `facts`: facts about the marks, which are kept in OUT.prepcli as long as there are marks.
+    `facts`: the records and hours that rules drop; they are kept in OUT.prepcli as long as there are marks.
     """
     folder = Path(str(one.folder))
     units, record = _units(folder), Workspace(folder).root / MARKS_FILE
@@ -131,7 +134,7 @@ def _key(line: bytes) -> bytes:
 
 
 def _marked(path: str, reasons: Reasons) -> Iterator[bytes]:
-    """The lines of a manifest with these marks, and without our earlier ones."""
+    """Yield the lines of a manifest, in blocks, with the marks in `reasons`, and without earlier marks of `filter`."""
     for block in blocks_of(Range(path, 0, None)):
         data = _MARK.sub(b"", block)
         if not reasons:
@@ -147,7 +150,7 @@ def _marked(path: str, reasons: Reasons) -> Iterator[bytes]:
 
 
 class _Unit(NamedTuple):
-    """The unit of a run that has published a file; `own`: the files of all units of the run."""
+    """A unit of a run that has published files; `own`: the files of all units of the run."""
 
     workspace: Workspace
     name: str
@@ -159,7 +162,7 @@ class _Unit(NamedTuple):
 
 
 def _units(folder: Path) -> dict[str, _Unit]:
-    """The unit of each file of a set."""
+    """For each file that a run has published in the folder of a set, by its relative name: the unit that made it."""
     units: dict[str, _Unit] = {}
     for workspace in workspaces_of(folder):
         own = Owned(workspace)
@@ -171,10 +174,23 @@ def _units(folder: Path) -> dict[str, _Unit]:
 
 
 def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) -> bool:
-    """Replace a manifest, its index, and the unit's record of both; returns whether the manifest has changed.
+    """Replace a manifest, its index, and the record of both files in the marker of their unit.
 
-    A note has the new content before it appears, so the file is known as ours whenever this ends. The old index is
-    moved away before the manifest is replaced, because readers do not notice that an index is stale.
+    Before the new files appear, a note records their sizes and hashes, so that they are known as ours even if the
+    process is killed. The old index is moved away before the manifest is replaced, because readers do not notice that
+    an index is stale.
+
+    Args:
+        path: the manifest.
+        name: its path relative to the folder of the set.
+        lines: its new content, in blocks.
+        unit: the unit that has published it; None if a run of prepcli has not.
+
+    Returns:
+        Whether the manifest has changed.
+
+    Raises:
+        UsageError: the manifest is write-protected.
     """
     state, index = path.stat(), Path(str(beside(path)))
     if not state.st_mode & 0o222:
@@ -217,7 +233,7 @@ def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) 
 
 
 def _draft(path: Path) -> Path:
-    """The name under which a file is written; a file that a killed call has left there is replaced."""
+    """The path under which the new content of a file is written; a draft of a killed call is replaced."""
     return path.with_name(f".{path.name}~new")
 
 

@@ -39,8 +39,8 @@ _NO_DROPS = np.uint64(0)
 class Planning:
     """Reads the manifests, gives each record a bit per rule that drops it, and adds up what the rules cost.
 
-    Bits of expressions come first, then those of `--drop-listed`, `--unique` and `--sample`, which are applied in this
-    order: `--unique` to the records that the others keep, `--sample` to the rest of these.
+    The bits of expressions come first, then the bits of `--drop-listed`, `--unique` and `--sample`. `--unique` compares
+    only the records that the rules before it keep, and `--sample` draws from the records that all other rules keep.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Planning:
         self._num_without_number, self._without_number = 0, ""
 
     def plan(self) -> SelectionPlan:
-        """Read the manifests, and make the plan; its facts have the sums for the report.
+        """Read the manifests, and make the plan; its `facts` have the records and hours that each rule drops.
 
         Raises:
             UsageError: a field does not exist, its type does not fit, or no record is left.
@@ -113,14 +113,14 @@ class Planning:
             self._held.add(source, part, drops=drops, unique=unique, sample=keys, duration=part.duration)
 
     def _consume(self, source: int, part: Part, drops: NDArray[np.uint64]) -> None:
-        """Add the records of a part, whose bits are complete."""
+        """Add the records of a part to the sums and to the plan; `drops`: their bits, with the bits of all rules."""
         self._tally.add(drops, part.duration, part.collected.groups, part.collected.group_of)
         most = 1 << (len(self._rules) + len(self._bits))
         written = np.ones(len(drops), bool) if self._options.skipme else drops == _NO_DROPS
         self._selector.add(source, part, drops.astype(np.min_scalar_type(most - 1)), written)
 
     def _decide_together(self, held: HeldParts) -> None:
-        """Apply the rules that compare records with each other, then add all parts."""
+        """Apply the rules that compare records with each other (`--unique`, `--sample`), then add all parts."""
         columns = held.arrays()
         drops, duration = columns["drops"], columns["duration"]
         alone: dict[str, NDArray[np.bool_]] = {}
@@ -175,7 +175,9 @@ class Planning:
         return [*notes, *self._fields.notes()]
 
     def _quantiles(self) -> dict[Quantile, float]:
-        """The values of `quantile(...)`, exact, by linear interpolation; NaN without values.
+        """The value of each `quantile(...)` in the rules, exact, by linear interpolation; NaN if no record has a value.
+
+        Reads all manifests if a rule has a quantile.
 
         Raises:
             UsageError: no value is a number, and some are of another type.

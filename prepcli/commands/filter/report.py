@@ -14,7 +14,7 @@ from prepcli.engine.run.report import Report
 from prepcli.interface.printing import aligned, as_text, printable
 
 _TOP = 5
-"""Number of languages and speakers in a table: those that lose most hours."""
+"""Maximum number of languages, and of speakers, in their tables, which list those that lose most hours."""
 _MAX_TEXT = 60
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -64,7 +64,14 @@ class RuleTally:
         groups: Sequence[Sequence[str]],
         group_of: NDArray[np.int32],
     ) -> None:
-        """Add records: a bit for each rule that drops them, their seconds, and their languages and speakers."""
+        """Add the records of a part.
+
+        Args:
+            drops: for each record a bit per rule that drops it.
+            duration: for each record, its seconds.
+            groups: the languages and the speakers in the part, as in `Collected`.
+            group_of: for each record, the numbers of its language and of its speaker, as in `Collected`.
+        """
         is_dropped = drops != 0
         self._all += _sums(np.ones(len(drops), bool), duration)
         self._dropped += _sums(is_dropped, duration)
@@ -90,7 +97,7 @@ class RuleTally:
         return int(self._all[0] - self._dropped[0])
 
     def facts(self, rules: Sequence[str]) -> dict[str, Any]:
-        """The sums for the report, with the texts of the rules."""
+        """The records and hours that rules drop, for the report; `rules`: the text of each rule, in order."""
         rows = [
             {"rule": rule, "alone": _amount(self.alone[:, n]), "last": _amount(self.last[:, n])}
             for n, rule in enumerate(rules)
@@ -123,9 +130,9 @@ def _amount(sums: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def _tables(facts: dict[str, Any], is_wide: bool = False) -> list[tuple[str, list[list[str]]]]:
-    """The tables, each with a title; the first row of each is its heading.
+    """The tables of the report, each with a title; the first row of a table is its heading.
 
-    `is_wide`: with the hours that each of several rules drops alone, by language and speaker.
+    `is_wide`: adds, per language and speaker, the hours that each rule drops alone, if there are several rules.
     """
     of, together = facts["of"], facts["together"]
     heading = ["drops", "alone: records", "hours", "last: records", "hours"]
@@ -157,13 +164,13 @@ def _short(text: str) -> str:
 
 
 def table_of(facts: dict[str, Any], notes: Sequence[str]) -> str:
-    """Show what the rules drop, as text."""
+    """The records and hours that the rules drop, and the notes, as text with one line per row."""
     lines = [line for _, rows in _tables(facts) for line in aligned(rows)]
     return as_text(f"  {line}" for line in (*lines, *(f"note  {note}" for note in notes)))
 
 
 def write_page(facts: dict[str, Any], notes: Sequence[str], title: str, path: Path) -> None:
-    """Write what the rules drop as a page; raises `UsageError` if the file cannot be written."""
+    """Write the tables and the notes as an HTML page; raises `UsageError` if the file cannot be written."""
     tables = []
     for name, (heading, *rows) in _tables(facts, is_wide=True):
         cells = [("th", heading), *(("td", row) for row in rows)]

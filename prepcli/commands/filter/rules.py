@@ -1,4 +1,4 @@
-"""The rules of a call, and the collector that applies them to the lines of a range."""
+"""The rules of a call of `filter`, and the collector that applies them to the records in a range of a manifest."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from prepcli.manifest.parts import Part
 
 MAX_RULES = 64
 NEEDS_A_NUMBER = ", and quantile needs a number"
-"""The end of the detail of a reject for a value that `quantile` cannot use."""
+"""The last words of the message about a record whose value `quantile` cannot use."""
 GROUPS = ("lang", "speaker")
 """The fields by which the report divides the dropped hours and records."""
 
@@ -43,11 +43,11 @@ class Rule:
     """An expression that drops records: those for which it is not true, or those for which it is.
 
     Attributes:
-        name: for messages: the option or the preset.
+        name: the option or the preset that has the expression, for messages.
         text: the expression.
-        condition: its tree.
-        keeps: whether records are kept for which it is true; else they are dropped.
-        of_preset: whether each manifest must have all of its fields.
+        condition: the parsed expression.
+        keeps: True: records for which the expression is true are kept; False: they are dropped.
+        of_preset: whether the rule is from a preset; each manifest must have all fields of such a rule.
     """
 
     name: str
@@ -81,7 +81,7 @@ def rules_of(options: Filter) -> list[Rule]:
 
 
 def unique_fields(options: Filter) -> tuple[str, ...]:
-    """The fields of `--unique`."""
+    """The fields of `--unique`; empty without the option. Raises `UsageError` if it names no field."""
     names = tuple(name.strip() for name in (options.unique or "").split(",") if name.strip())
     if options.unique is not None and not names:
         raise UsageError(f"{option('--unique')} takes names of fields, such as audio_filepath,offset")
@@ -89,15 +89,16 @@ def unique_fields(options: Filter) -> tuple[str, ...]:
 
 
 class Collected(NamedTuple):
-    """The columns of a range.
+    """The results of the rules for the records in a range of a manifest.
 
     Attributes:
         drops: for each record a bit per rule that drops it.
-        groups: for each of `GROUPS`, the names in the range.
-        group_of: for each of `GROUPS` and each record, the number of its name in `groups`; shape (groups, records).
-        unique: a hash of the fields of `--unique`; empty without.
+        groups: for each of `GROUPS`, the different values in the range, as texts.
+        group_of: for each of `GROUPS` and each record, the number of its value in `groups`, or -1 if it is missing;
+            shape (groups, records).
+        unique: for each record, a hash of the fields of `--unique`, or 0 if all are missing; empty without the option.
         present: for each field, the number of records that have it.
-        numbers: for each quantile, the values of the records that have one.
+        numbers: for each wanted operand, the values of the records that have one.
     """
 
     drops: NDArray[np.uint64]
@@ -118,13 +119,13 @@ class RuleCollector:
         quantiles: Quantiles = MappingProxyType({}),
         wanted: Sequence[Operand] = (),
     ) -> None:
-        """Collect nothing yet.
+        """Start without records.
 
         Args:
-            rules: the expressions to evaluate; none if values are `wanted`.
+            rules: the expressions to evaluate; empty if only values are `wanted`.
             unique: the fields of `--unique`.
-            quantiles: the values of `quantile(...)`, if they are known.
-            wanted: the operands whose values are collected for quantiles.
+            quantiles: the values of the quantiles in the rules.
+            wanted: operands whose values are collected, for computing quantiles.
         """
         self._rules, self._of_key, self._quantiles, self._wanted = rules, unique, quantiles, wanted
         of_rules = {name for rule in rules for name in read_fields(rule.condition)}
@@ -139,7 +140,7 @@ class RuleCollector:
         self._numbers: list[list[NDArray[np.float64]]] = [[] for _ in wanted]
 
     def add(self, values: Sequence[list[Any]]) -> None:
-        """Apply the rules to consecutive records."""
+        """Apply the rules to a block of records; `values`: for each of `fields`, its value in each record."""
         fields = dict(zip(self.fields, values, strict=True))
         block = Block(fields, self._quantiles)
         numbers = []
@@ -163,7 +164,7 @@ class RuleCollector:
             self._present[name] += len(items) - items.count(None)
 
     def result(self) -> Collected:
-        """The columns of all records."""
+        """The results for all records that were added."""
         return Collected(
             np.concatenate([np.empty(0, np.uint64), *self._drops]),
             [[str(name) for name in names if name is not None] for names in self._names],
@@ -175,7 +176,7 @@ class RuleCollector:
 
 
 def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
-    """The number of each value in `names`, to which new values are added; -1 for a missing value."""
+    """The number of each value in `names`; new values are added to `names`, and a missing value has -1."""
     with contextlib.suppress(KeyError, TypeError):  # in most blocks no name is new
         return list(map(names.__getitem__, values))
     try:
@@ -202,7 +203,7 @@ class FieldCheck:
         self._misfits: dict[str, str] = {}
 
     def see(self, source: int, part: Part) -> None:
-        """Add the counts of a part."""
+        """Add the counts of a part; `source` is the number of its manifest."""
         counts = self._present.setdefault(source, {})
         for name, count in part.collected.present.items():
             counts[name] = counts.get(name, 0) + count
@@ -211,9 +212,9 @@ class FieldCheck:
                 self._misfits.setdefault(problem.detail.partition(" is ")[0], problem.detail)
 
     def check_types(self) -> None:
-        """Raise `UsageError` if the field of a rule has a value of another type than the rule compares.
+        """Raise `UsageError` if a field of a rule has a value whose type the rule cannot compare.
 
-        It is called only while no record is usable; later such a record is a reject.
+        Called only while no usable record has been found; after that, a record with such a value is rejected.
         """
         for rule in self._rules:
             for one in needed_fields(rule.condition):
@@ -224,7 +225,7 @@ class FieldCheck:
         return mistake(rule.name, rule.text, one.at, f"the types do not compare: {self._misfits[name]}")
 
     def notes(self) -> list[str]:
-        """Sentences about fields that are asked for by `missing(x)` and that no record has."""
+        """Notes on fields that only occur in `missing(x)` and that no record has."""
         asked = {one.name for rule in self._rules for one in fields_of(rule.condition)}
         return [
             f"no record has the field {name}"
@@ -236,7 +237,8 @@ class FieldCheck:
         """Check the names and types of the fields.
 
         Raises:
-            UsageError: no record has a field, or none has it with the type that a rule compares.
+            UsageError: no record has a field, or all its values have a type that the rule cannot compare. For a preset,
+                each manifest must have the field.
         """
         for rule in self._rules:
             for one in needed_fields(rule.condition):
@@ -268,6 +270,6 @@ def quantiles_of(rules: Sequence[Rule]) -> list[Quantile]:
 
 
 def shown_quantiles(values: Mapping[Quantile, float], rule: Rule) -> str:
-    """The values of a rule's quantiles, for the table."""
+    """The values of a rule's quantiles in parentheses, for the table; empty if the rule has none."""
     found = [f"{values[one]:.6g}" for one in quantiles_of([rule])]
     return f" ({', '.join(found)})" if found else ""

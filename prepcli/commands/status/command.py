@@ -40,7 +40,7 @@ def status(options: ShowStatus) -> Statuses:
 
 
 def _named(path: AnyPath) -> AnyPath:
-    """The output of a path: `out.prepcli` means `out`, because shell patterns match both."""
+    """The output that a path names: `out` for `out.prepcli` too, because shell patterns such as `out*` match both."""
     if isinstance(path, StorePath):
         return path
     name = path.name.removesuffix(".prepcli")
