@@ -45,10 +45,11 @@ class Sets:
 
 
 def equal_keys(keys: NDArray[np.uint64]) -> tuple[Indices, Indices]:
-    """The positions with a key that occurs more than once, group by group, and the number of the group of each.
+    """Group the rows of `keys`, of shape (n, 2), that are equal and occur more than once; rows of zeros are left out.
 
-    Groups come in the order of their first positions, positions ascend in a group; positions with a key of zeros are in
-    no group. `keys` has the shape (n, 2).
+    Returns:
+        The numbers of these rows, group by group, and the number of the group of each, from 0. Groups come in the order
+        of their first rows; rows ascend in a group.
     """
     there = np.flatnonzero(keys.any(axis=1))
     order = there[np.lexsort((there, keys[there, 1], keys[there, 0]))]
@@ -66,7 +67,16 @@ def equal_keys(keys: NDArray[np.uint64]) -> tuple[Indices, Indices]:
 
 
 def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tuple[Indices, Indices]:
-    """The groups whose records have at least two values of `value_of`, such as inputs; groups get new numbers."""
+    """Keep the groups whose records have at least two different values, such as inputs; groups get new numbers.
+
+    Args:
+        records: the numbers of records, group by group.
+        group_of: the group of each of `records`, ascending.
+        value_of: the value of each record of the input, which its number selects.
+
+    Returns:
+        The kept `records` and `group_of`.
+    """
     if not len(records):
         return records, group_of
     count = int(group_of[-1]) + 1
@@ -78,7 +88,12 @@ def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tupl
 
 
 class GroupWriter:
-    """Writes groups of records to the output, and counts them."""
+    """Writes groups of records to the output, and counts them.
+
+    Attributes:
+        rows: the counts of each kind of duplicates, for the report.
+        input_of: the number of the input of each record.
+    """
 
     def __init__(self, file: OutputFile, records: Records, input_of_manifest: Sequence[int]) -> None:
         self._file, self._records = file, records
@@ -88,7 +103,14 @@ class GroupWriter:
         self.input_of: Indices = np.array(input_of_manifest, np.int64)[source_of]
 
     def write(self, kind: str, numbers: Indices, group_of: Indices, **more: object) -> None:
-        """Write the records of the groups of a kind, and add a row to the report with `more` in it."""
+        """Write the records of the groups of a kind, and add their counts to `rows`.
+
+        Args:
+            kind: the kind of duplicates.
+            numbers: the records, group by group.
+            group_of: the group of each of `numbers`, from 0, ascending.
+            more: further values for the row.
+        """
         place = np.arange(len(group_of)) - np.searchsorted(group_of, group_of)  # in the group, from 0
         lines = self._lines(kind, numbers, group_of + self._count, place)
         while block := b"".join(islice(lines, _LINES_AT_ONCE)):
@@ -100,7 +122,7 @@ class GroupWriter:
         self._count += groups
 
     def _lines(self, kind: str, numbers: Indices, group_of: Indices, place: Indices) -> Iterator[bytes]:
-        """The lines of the records of groups."""
+        """Yield the output line of each record, with absolute paths, its group, and its place in the input."""
         records = self._records
         for number, group, at in zip(numbers.tolist(), group_of.tolist(), place.tolist(), strict=True):
             record = records.record(number)

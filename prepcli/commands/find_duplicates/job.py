@@ -70,11 +70,11 @@ class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
         return records.plan(units, RecordContents(records, order=order))
 
     def settings(self, plan: DuplicatesPlan) -> dict[str, Any]:
-        """The options, and which manifests belong to one input."""
+        """The options, and for each manifest the number of its input."""
         return self.own_settings() | {"inputs": self._input_of}
 
     def open_unit(self, contents: RecordContents, unit: RecordUnit, writer: UnitWriter) -> "_Keys":
-        """Compute the keys of a unit."""
+        """Return the object that computes the keys of a unit's records."""
         return _Keys(contents, contents.numbers(unit), writer, self.kinds)
 
     def finish(self, plan: DuplicatesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
@@ -104,7 +104,8 @@ class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
 class _Keys(RecordWriter):
     """Computes the keys of a unit's records. A key is zero if its value is missing, or the record is rejected.
 
-    The words of fingerprints are in a file of their own, because a unit may have hundreds of long recordings.
+    The words of fingerprints are written at once, to a separate file, because a unit may have hundreds of long
+    recordings.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class _Keys(RecordWriter):
         self._counts: dict[int, int] = {}
 
     def add(self, number: int, record: Record) -> float:
-        """Compute the keys of a record."""
+        """Compute the keys of a record; returns its seconds of audio."""
         of_audio = self._of_audio(number, record) if not {AUDIO, NEAR_AUDIO}.isdisjoint(self._kinds) else {}
         keys = (of_audio[kind] if kind in of_audio else _key(kind, record.get(kind)) for kind in self._kinds)
         self._keys[number] = b"".join(keys)
@@ -128,7 +129,8 @@ class _Keys(RecordWriter):
     def _of_audio(self, number: int, record: Record) -> dict[str, bytes]:
         """Decode a record once for both kinds; returns the key of `audio`, and a zero key for `near-audio`.
 
-        A record with the bytes of an earlier file is not decoded: it has the key and the words of that record.
+        The keys of `near-audio` are found from the words at the end (`finish`). If the file of an earlier record has
+        the same bytes, the record is not decoded: it shares the key and the words of the earlier record.
         """
         path = self._records.audio_path(number, record.audio_filepath)
         info = self._probes(path)
@@ -164,7 +166,7 @@ class _Keys(RecordWriter):
 
 
 def _key(kind: str, value: object) -> bytes:
-    """The key of the value of a field."""
+    """The key of a record for the value of its field `kind`; zero if the value is missing or empty."""
     if kind == "text":
         text = normal_text(value) if isinstance(value, str) else ""
     else:
@@ -173,7 +175,10 @@ def _key(kind: str, value: object) -> bytes:
 
 
 def _near(markers: Sequence[Marker], order: Indices, root: Path, folder: Path) -> tuple[NDArray[np.uint64], int]:
-    """Keys that are equal for records with nearly the same audio, and the number of records with too little sound."""
+    """Compute the `near-audio` keys of all records; returns the keys, and how many records have too little sound.
+
+    Records with nearly the same audio have equal keys. Rejected records are not in the count.
+    """
     fingerprints = Fingerprints(folder)
     twins = np.empty_like(order)
     done = 0

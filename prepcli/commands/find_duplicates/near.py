@@ -29,10 +29,11 @@ LONG_WORDS = 129
 """The number of words in 1.9 s of audio."""
 MAX_BIT_ERROR = 0.25
 _LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
-"""Maximum share of bits that differ in at least so many words: the fewer words, the more other audio is alike.
+"""Pairs (N, share): if two records have at least N words in common, at most this share of their bits may differ.
+The first N that fits applies; for few words the limit is stricter, because they agree more often by chance.
 `benchmarks/README.md` shows the margins."""
 MIN_SHARE = 0.5
-"""Minimum share of the words of the record with fewer words that both records have at an alignment."""
+"""Minimum number of words with sound in common, as a share of the words with sound in the record that has fewer."""
 _DISTANCE = 8
 """The distance between the two words of a key."""
 _SAMPLED = np.uint64(3)
@@ -46,7 +47,7 @@ _BITS = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
 
 
 class Fingerprints:
-    """The words of all records, in a file without a name."""
+    """Collects the fingerprint words of all records in a file without a name, and finds records with similar words."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -55,7 +56,7 @@ class Fingerprints:
         self._with_sound: list[Indices] = []
 
     def add(self, words: Words, counts: Indices) -> None:
-        """Add the words of further records; `counts`: the number of words of each."""
+        """Add the words of further records, one after another; `counts`: the number of words of each record."""
         self._growing.append(words)
         sums = np.concatenate(([0], np.cumsum(words != 0)))
         ends = np.cumsum(counts)
@@ -63,7 +64,10 @@ class Fingerprints:
         self._with_sound.append(sums[ends] - sums[ends - counts])
 
     def labels(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """A number for each record, equal for records with nearly the same audio, and whether it could be compared."""
+        """Two arrays over all records: a number that is equal for nearly the same audio, and whether it was compared.
+
+        A record with fewer than `MIN_WORDS` words with sound is not compared.
+        """
         counts = np.concatenate([np.empty(0, np.int64), *self._counts])
         with_sound = np.concatenate([np.empty(0, np.int64), *self._with_sound])
         words, starts = self._growing.array(), np.concatenate(([0], np.cumsum(counts)))
@@ -76,7 +80,7 @@ class Fingerprints:
 
 
 class _Pair(NamedTuple):
-    """Two records that may be aligned: word n + `shift` of the first is about word n of the second."""
+    """Two records that may be copies: word n + `shift` of the first is about equal to word n of the second."""
 
     first: int
     second: int
@@ -105,7 +109,7 @@ def _aligned(words: Words, starts: Indices, folder: Path) -> Iterator[_Pair]:
 
 
 def _keys(words: Words, starts: Indices, folder: Path) -> tuple[NDArray[np.uint64], Indices]:
-    """The hashes of the keys, and the positions of their first words."""
+    """The hashes of the keys that are used, and the position in `words` of the first word of each key."""
     hashes, positions = Growing(folder, np.uint64), Growing(folder, np.int64)
     is_short = np.diff(starts) < SHORT_WORDS
     for chunk in chunks(max(0, len(words) - _DISTANCE)):
@@ -127,7 +131,10 @@ def _keys(words: Words, starts: Indices, folder: Path) -> tuple[NDArray[np.uint6
 def _is_near(
     words: Words, starts: Indices, first: tuple[Indices, Indices], second: tuple[Indices, Indices]
 ) -> NDArray[np.bool_]:
-    """Whether the words around two positions are nearly equal; `first` and `second` are records and positions."""
+    """For each pair of positions, whether the words around them are nearly equal.
+
+    `first` and `second` have the records of the pairs, and the positions in `words`.
+    """
     steps = np.arange(-_BEFORE, _AFTER)
     taken = np.ones((len(first[0]), len(steps)), bool)
     both = []
@@ -154,7 +161,7 @@ class _Aligning:
         self._words, self._starts, self._with_sound = words, starts, with_sound
 
     def is_copy(self, pair: _Pair) -> bool:
-        """Whether the records have enough sound in common, and few bits differ."""
+        """Whether two aligned records have enough words with sound in common, and few bits of these differ."""
         first, second = self._of(pair.first), self._of(pair.second)
         ahead, behind = max(pair.shift, 0), max(-pair.shift, 0)
         length = min(len(first) - ahead, len(second) - behind)

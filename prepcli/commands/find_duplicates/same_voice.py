@@ -1,7 +1,7 @@
-"""Finds speakers that are the same voice: by their name, or by the mean of a few embeddings of each name.
+"""Finds speakers with the same voice: names that occur in several inputs, and names with similar mean embeddings.
 
-A unit is a number of whole speakers. Only some utterances of each are decoded, so the time grows with the speakers, not
-with the hours.
+A unit has all records of some speakers. Only a few utterances of each speaker are decoded, so the time grows with the
+number of speakers, not with the hours.
 """
 
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ from prepcli.planning.split import Indices
 UTTERANCES = 20
 """Maximum number of utterances of a speaker that are embedded."""
 MIN_SECONDS = 2.0
-"""Shorter utterances are embedded only if a speaker has too few others: their embeddings differ more."""
+"""Utterances of fewer seconds are embedded only if a speaker has too few longer ones: their embeddings vary more."""
 _UNIT_UTTERANCES, _NUM_UNITS = 500, 16
-"""Number of utterances per unit, and number of units below which units get fewer utterances."""
+"""Maximum number of utterances per unit, and the number of units to reach, with smaller units if needed."""
 _NAME = "parts/{}.voices"
 _PAIRS_SHOWN = 20
 _VALUES_AT_ONCE = 1 << 24
@@ -65,7 +65,7 @@ VoicePlan = Plan[RecordUnit, VoiceContents]
 
 
 class SameVoiceJob(SpeakerJob[VoiceContents]):
-    """Writes one file. A unit computes the voices of its speakers, which are compared at the end."""
+    """Writes one file. A unit computes the mean embeddings (voices) of its speakers; they are compared at the end."""
 
     command: ClassVar[str] = "find-duplicates"
     telemetry = ("between", "num_same_voice", "without_voice")
@@ -97,15 +97,15 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
         return records.plan(units, contents, notes=notes_on_speaker_model(self.speaker_model))
 
     def settings(self, plan: VoicePlan) -> dict[str, Any]:
-        """The options, which manifests belong to one input, and the identity of the model."""
+        """The options, for each manifest the number of its input, and the identity of the model."""
         return super().settings(plan) | {"inputs": self._input_of}
 
     def read_ahead(self, contents: VoiceContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
-        """Read nothing ahead."""
+        """Return a function that begins the unit; nothing is read ahead."""
         return lambda tick: _Voices(contents, unit, self.model, self.max_batch_samples)
 
     def finish(self, plan: VoicePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Compare the voices, and write the records of groups."""
+        """Compare the voices, and write the records of speakers with the same name or voice."""
         contents, root = plan.contents, writer.workspace.root
         parts = [np.fromfile(root / _NAME.format(marker.unit), "<f8") for marker in markers]
         count = len(contents.first_of)
@@ -136,7 +136,7 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
 
 
 def _drawn(records: Records) -> Values:
-    """Draw the utterances of each speaker, and divide the speakers into units; returns the arrays of the plan."""
+    """Draw utterances of each speaker by a hash, and divide the speakers into units; returns the arrays of the plan."""
     index = records.index
     none = int.from_bytes(key_bytes(""), "little")
     keys = index.keys["speaker"]
@@ -182,7 +182,7 @@ class _Voices(EmbeddingWork[NDArray[np.float64]]):
         self._speakers = contents.speaker_of[self.numbers]
 
     def finish(self, advance: Advance) -> NDArray[np.float64]:
-        """Return the mean embedding (speakers, dim) of each speaker, of length 1; NaN if there is no embedding."""
+        """Return the mean embedding per speaker, scaled to length 1: shape (speakers, dim); NaN if there is none."""
         embeddings = self.embedded().cpu().numpy().astype(np.float64)
         readable = self.is_readable()
         first = np.flatnonzero(np.diff(self._speakers, prepend=-1))
@@ -210,10 +210,17 @@ class _Voices(EmbeddingWork[NDArray[np.float64]]):
 
 
 def similar_pairs(voices: NDArray[np.float64], least: float) -> tuple[Indices, NDArray[np.float64]]:
-    """The pairs (P, 2) of voices whose cosine similarity is at least `least`, ascending, and their similarities.
+    """Find the pairs of voices whose cosine similarity is at least `least`.
 
-    Rows of NaN are similar to none. The similarities near `least` are computed again one by one in float64, because
+    A matrix product in float32 finds candidates. Their similarities are computed again in float64, one by one, because
     the rounding of a matrix product depends on the machine.
+
+    Args:
+        voices: shape (voices, dim), rows of length 1; a row of NaN is in no pair.
+        least: the minimum similarity, from -1 to 1.
+
+    Returns:
+        The row numbers of the pairs, shape (P, 2), ascending, and their similarities, shape (P,).
     """
     voiced = np.flatnonzero(~np.isnan(voices).any(axis=1))
     own = voices[voiced]

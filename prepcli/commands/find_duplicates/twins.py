@@ -19,9 +19,9 @@ _MIDDLE_BYTES = 4096
 
 
 def by_duration(records: Records, scratch: Scratch) -> Indices:
-    """An order of the records in which those of equal duration follow each other, so that copies come in one unit.
+    """The numbers of all records, those of equal duration one after another, so that copies get into the same unit.
 
-    Segments, and records in containers, keep their order: their neighbours are read together.
+    If the input has segments, or records in containers, its order is kept, because neighbours are read together.
     """
     is_cut = bool(records.index.offset.any())
     if is_cut or any(SEPARATOR in record.audio_filepath for _, record in records.sample()):
@@ -35,19 +35,25 @@ class _Seen(NamedTuple):
 
 
 class Twins:
-    """The local files of a unit's records. Files of one size are compared, first a few bytes from their middle."""
+    """Finds records of a unit whose local files have the same bytes.
+
+    Only files of the same size are compared: first a few bytes from their middle, then all.
+    """
 
     def __init__(self) -> None:
         self._alone: dict[tuple[object, ...], _Seen | None] = {}
         self._by_middle: dict[tuple[object, ...], _Seen] = {}
 
     def earlier(self, number: int, path: str, segment: Segment) -> int | None:
-        """An earlier record with the same segment of a file with the same bytes; None if there is none."""
+        """The number of an earlier record with the same segment in a file with the same bytes; None if there is none.
+
+        The record is remembered for the next calls.
+        """
         if is_address(path) or SEPARATOR in path:
             return None
         try:
             return self._earlier(_Seen(number, path), segment)
-        except (OSError, RecordRejected):  # of either file: decoding names the one that is to blame
+        except (OSError, RecordRejected):  # one of two files cannot be read: decoding it names the file
             return None
 
     def _earlier(self, mine: _Seen, segment: Segment) -> int | None:

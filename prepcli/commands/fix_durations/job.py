@@ -44,7 +44,7 @@ class _Place(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class DurationsContents(LineContents):
-    """The lines, the base folder of each manifest, and the sorted numbers of files that have segments."""
+    """The lines, the base folder of each manifest, and the sorted numbers (`_key`) of files that have segments."""
 
     base_dirs: list[str]
     segmented: NDArray[np.int64]
@@ -83,15 +83,15 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
         return Plan(slices.units, slices.num_records, contents, slices.inputs, knows_seconds=False)
 
     def settings(self, plan: DurationsPlan) -> dict[str, Any]:
-        """The options, and the folder of the audio."""
+        """The options, and the folders from which relative audio paths start."""
         return settings_over(self.manifests, self.options.audio_base_dir, self.options)
 
     def output_patterns(self, plan: DurationsPlan) -> Sequence[str]:
-        """The manifest."""
+        """The name of the manifest to write, as a pattern."""
         return (glob.escape(self.options.out.name),)
 
     def missing_sample(self, plan: DurationsPlan) -> str | None:
-        """Check that a few audio files of the manifests exist."""
+        """A message if a few audio files of the manifests are sampled and all are missing; None otherwise."""
         contents = plan.contents
         named: list[tuple[str, str]] = []
         for source, line in contents.slices.sample():
@@ -100,7 +100,7 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
         return explain_missing(named)
 
     def open_unit(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter) -> "_Corrected":
-        """Measure the files of a slice, and correct its lines."""
+        """Return the object that measures the files of a slice, and corrects its lines."""
         return _Corrected(plan, unit, writer)
 
     def finish(self, plan: DurationsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
 
 
 class _Corrected(SliceWriter):
-    """Makes the corrected lines of a slice, and collects the errors of the durations in seconds.
+    """Makes the corrected lines of a slice, and collects by how many seconds durations differed if by more than 20 ms.
 
     Consecutive records of one file are measured once.
     """
@@ -154,10 +154,12 @@ class _Corrected(SliceWriter):
         self._writer.open_part(name).write(np.array(self._differences, "<f8").tobytes())
 
     def _durations(self, fields: Mapping[str, msgspec.Raw]) -> tuple[float | None, float]:
-        """The duration in a record (None: not a number of seconds), and its measured duration, in seconds.
+        """The duration in a record (None if it is not a number), and the correct duration, in seconds.
+
+        The duration of a segment counts as correct if the segment ends within the file.
 
         Raises:
-            RecordRejected: its audio cannot be read, or the segment begins after its end.
+            RecordRejected: the audio cannot be read, or the segment does not begin before the end of the audio.
         """
         name = audio_filepath_of(fields)
         offset = offset_of(fields)
@@ -197,7 +199,7 @@ def _real_folder(folder: str) -> str:
 
 
 def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
-    """Add the numbers of the files of records with an offset above 0."""
+    """Add the number (`_key`) of each file of which a line in `block` names a segment, with an offset other than 0."""
     if b'"offset"' not in block:
         return
     names: set[str] = set()

@@ -112,7 +112,7 @@ class Outcome:
 
 
 def needs_index(file: DataFile) -> bool:
-    """Whether a file has no valid index: it is missing, has another size in it, or is older than the file.
+    """Whether the index of a data file is missing, older than the data, or made for data of another size.
 
     Raises:
         OSError: the data file does not exist.
@@ -121,7 +121,7 @@ def needs_index(file: DataFile) -> bool:
 
 
 def write_index(file: DataFile) -> Outcome:
-    """Make the index of a file and publish it at once."""
+    """Make the index of a file and publish it; a file that cannot be indexed gives an outcome with a problem."""
     try:
         before = state_of(file.path)
         content = make_index(file.path, file.kind)
@@ -137,10 +137,10 @@ def write_index(file: DataFile) -> Outcome:
 
 
 def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
-    """Write an index, which appears whole.
+    """Write an index atomically; its time is not before the time of the data.
 
-    The clock of the file system may be behind that of the machine that wrote the data: the index gets at least the time
-    of the data.
+    Without this rule, an index could look older than its data: the clocks of the file system and of the machine that
+    wrote the data may differ.
     """
     if isinstance(index, StorePath):
         call(client.put_object, str(index), content)  # the store sets the time of the object
@@ -166,7 +166,7 @@ def remove_drafts(folder: AnyPath) -> None:
 
 
 def check_index(file: DataFile) -> Outcome:
-    """Compare an index with its data."""
+    """Compare an index with its data, and with the age of the data; the outcome has the problem if they do not fit."""
     advice = f"readers do not notice and read wrong bytes; run prepcli index again, with {option('--overwrite')}"
     try:
         content = file.index.read_bytes()
@@ -294,7 +294,7 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 
 
 def _moved(found: IndexedSet) -> Iterator[str]:
-    """A problem for each folder whose indexes are in the mirror of a set, if the set's own indexes are not there."""
+    """Yield a problem for each earlier folder of a set that was moved: the mirror has only indexes for that folder."""
     if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
         rebase = "" if is_address(found.name) else "--rebase "
         for place in old_places(found.mirror, path_of(found.name)):
@@ -352,9 +352,9 @@ def check_lhotse() -> None:
 
 
 def write_pack(pack: Path, sets: Sequence[IndexedSet], root: AnyPath | None, *, overwrite: bool) -> list[str]:
-    """Write the pack (one file with the indexes of some sets) and, next to it, the YAML; returns notes for the user.
+    """Write the pack (one file with the indexes of all sets) and, next to it, a YAML of the sets; returns notes.
 
-    lhotse finds a collection in the pack by the path of its files exactly as the YAML has it, so both are written here.
+    lhotse finds the indexes in the pack by the paths exactly as the YAML has them, so both files are written here.
 
     Raises:
         UsageError: a set has no entry in a config, or its manifests and tars do not match one by one.
@@ -418,7 +418,7 @@ def _shar_fields(entry: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _write_routes(manifests: Sequence[str], tars: Sequence[str], folder: Path) -> list[Path]:
-    """Write a file for each manifest: for each row, the number of its sample in the tar, as lhotse 2 packs it."""
+    """Write a file (uint32) per manifest: for each row, the number of its sample in the tar, as lhotse 2 packs it."""
     if len(manifests) != len(tars):
         raise UsageError(
             f"{option('--pack')} needs a manifest for each tar, but there are {len(manifests)} manifests and "

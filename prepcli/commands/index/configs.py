@@ -1,4 +1,4 @@
-"""The sets that an `input_cfg` names, with their entries unchanged."""
+"""Finds the sets that an `input_cfg` names; their entries are kept unchanged."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from prepcli.storage.paths import AnyPath, path_of
 
 
 def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
-    """The sets of an `input_cfg` and of its groups.
+    """Find the sets of an `input_cfg`, also those in its groups.
 
     Raises:
         UsageError: an entry cannot be indexed, or a config has several sets, one of them a Shar set, and no common
@@ -81,12 +81,15 @@ def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedS
 
 
 def expanded(spec: Any) -> list[AnyPath]:
-    """The files of a path, a brace pattern, or a list of these, each with an optional weight."""
+    """The files that `spec` names: a path, a brace pattern, or a list of these, whose items may be pairs with a weight.
+
+    Weights are ignored.
+    """
     return [path_of(path) for name in _names(spec) for path in expand_paths(name)]
 
 
 def _names(spec: Any) -> list[str]:
-    """The paths, patterns and names in `spec`, unchanged."""
+    """The paths and patterns in `spec`, unchanged and without weights; raises `UsageError` for other values."""
     items = [spec] if isinstance(spec, str) else spec
     if isinstance(items, list):
         names = [item[0] if isinstance(item, list) and item else item for item in items]

@@ -21,7 +21,7 @@ _MOVING = ".moving"
 
 
 def old_places(mirror: AnyPath, folder: AnyPath) -> list[str]:
-    """The folders for which a mirror has indexes, other than `folder`, as paths below the mirror."""
+    """The folders of data, except `folder`, for which a mirror has indexes: absolute paths without the first `/`."""
     own = without_scheme(absolute_folder(str(folder))).lstrip("/")
     indexes = (Path(relative(path, mirror)) for path in mirror.glob(f"**/*{INDEX_SUFFIX}"))
     # In a flat set, all data are in the folder itself.
@@ -35,19 +35,22 @@ def _is_inside(mirror: AnyPath, folder: AnyPath) -> bool:
 
 
 def _place_of(index: PurePath) -> PurePath:
-    """`data/set/codes_x/target_codes/codes.000000.tar.idx` -> `data/set`; the set may also be named `codes_...`."""
+    """The folder of the set, from the path of an index in its mirror.
+
+    `data/set/codes_x/target_codes/codes.000000.tar.idx` gives `data/set`; the set may also be named `codes_...`.
+    """
     above = index.parent.parent
     is_codes = above.name.startswith(CODES_FOLDER.format("")) and index.parent.name in CODES_OF.values()
     return above.parent if is_codes else above
 
 
 def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[int, list[str]]:
-    """Rename the indexes of a set to match its current folder; returns their number and their earlier places.
+    """Rename the indexes of a set to match its current folder; returns their number and the earlier folders of the set.
 
-    If a run is killed at any moment, the next one continues it.
+    With `dry_run`, only reports what would be renamed. If a run is killed at any moment, the next one continues it.
 
     Raises:
-        UsageError: there is no mirror, or it belongs to another set.
+        UsageError: there is no mirror, or it has indexes of another set.
     """
     mirror = found.mirror
     if not isinstance(mirror, Path) or next(mirror.rglob(f"*{INDEX_SUFFIX}"), None) is None:
@@ -78,7 +81,7 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
 
 
 def _move_in(moving: Path, target: Path) -> None:
-    """Rename the folder; if the target exists already, move its entries one by one."""
+    """Rename the folder `moving` to `target`; if `target` exists already, move the indexes into it one by one."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
         os.rename(moving, target)
@@ -100,7 +103,10 @@ def _remove_empty(folder: Path, mirror: Path) -> None:
 
 
 def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
-    """Check, by its last value, that each index can belong to the data in this folder."""
+    """Check that the last value of each index is the size of its data file; raises `UsageError` if it is not.
+
+    `old`: the folder that has the indexes now; `new`: the folder for which `found` has their paths.
+    """
     for file in found.files:
         index = old / relative(file.index, new)
         if not index.is_file():
@@ -115,7 +121,7 @@ def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
 
 
 def _rename_in_records(folder: Path, own: str) -> None:
-    """Write the new names of the indexes into the state of the runs that made the set."""
+    """Write the new names of the indexes into the markers of the runs that made the set."""
     for workspace in workspaces_of(folder):
         for path in sorted(workspace.done.glob("*.json")):
             marker = read_document(path, Marker)

@@ -24,20 +24,29 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of indexes: below `root` if there is one; else next to the data or, for a Shar set, in its mirror."""
+    """Decides in which folder an index is: below a common root, next to its data, or in the mirror of its Shar set.
+
+    Attributes:
+        root: the folder of all indexes; None without `--indexes-root`.
+        beside: whether Shar sets, too, have their indexes next to the data.
+    """
 
     root: AnyPath | None = None
     beside: bool = False
 
     def of(self, path: AnyPath, mirror: AnyPath | None) -> AnyPath:
-        """The path of the index of a data file; `mirror` is that of its set, or None."""
+        """The path of the index of a data file; `mirror` is the mirror of its set, None if the set has none."""
         root = self.root or (None if self.beside else mirror)
         return beside(path) if root is None else root / mirrored(path)
 
 
 @dataclass(slots=True)
 class IndexedSet:
-    """A set to be indexed. `entry`: its entry in an `input_cfg`, None for loose files; `mirror`: see `Places.of`."""
+    """A set to be indexed.
+
+    `entry`: its entry in an `input_cfg`; None for loose files and for sets of codes. `mirror`: a folder for the indexes
+    of a Shar set; None if they are next to the data or below a common root.
+    """
 
     name: str
     files: list[DataFile] = field(default_factory=list)
@@ -53,10 +62,10 @@ _TAR_KINDS: dict[str, IndexKind] = {"tarred": "nemo_tar", "shar": "shar_tar", "c
 
 
 def sets_in_folder(folder: AnyPath, places: Places) -> Iterator[IndexedSet]:
-    """The sets of a folder: a tarred set, or one in each bucket; a Shar set; or the files in the folder.
+    """Find the sets of a folder: a tarred set or one per bucket, a Shar set, a set of codes, or loose files.
 
     Raises:
-        UsageError: there is nothing to index.
+        UsageError: there is nothing to index, or a set cannot be indexed.
     """
     one = open_set(folder)
     if isinstance(one, TarredSet):
@@ -77,13 +86,13 @@ def sets_in_folder(folder: AnyPath, places: Places) -> Iterator[IndexedSet]:
 
 
 def _mirror_beside(folder: AnyPath) -> AnyPath:
-    """`set.index` for `set`; `.` and `..`, which have no name, are resolved."""
+    """The mirror of a flat Shar set, next to its folder: `set.index` for `set`; `.` and `..` are resolved first."""
     named = folder if folder.name not in ("", "..") else folder.resolve()
     return named.with_name(f"{named.name}.{MIRROR}")
 
 
 def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> IndexedSet:
-    """Loose files: tars, and JSONL with the suffix .jsonl or .json.
+    """Loose files as a set without an entry: tars, and JSON lines with the suffix .jsonl or .json.
 
     Raises:
         UsageError: a file is of another kind, or compressed.
@@ -103,7 +112,7 @@ def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> Indexed
 
 
 def _indexed(one: TarredSet | SharSet | CodesSet, mirror: AnyPath | None, places: Places) -> IndexedSet:
-    """A set for its indexes; its mirror is `mirror` unless `places` name another place.
+    """Collect the files of a set with the places of their indexes; `mirror` applies unless `places` name another place.
 
     Raises:
         UsageError: a file is compressed, or a tarred set lacks its tars or its manifests.

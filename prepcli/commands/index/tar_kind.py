@@ -13,7 +13,7 @@ from prepcli.storage.paths import AnyPath
 
 
 def tar_kind(path: AnyPath) -> IndexKind:
-    """`shar_tar` if name and first members show pairs of data and manifest, else `nemo_tar`."""
+    """The kind of a tar: `shar_tar` if its name or first members show pairs of data and manifest, else `nemo_tar`."""
     if AUDIO_FILE.match(path.name) or CODES_FILE.match(path.name):
         return "shar_tar"
     if TAR_FILE.match(path.name):

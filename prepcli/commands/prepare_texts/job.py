@@ -32,10 +32,10 @@ Normalize = Callable[[str], str]
 
 
 def check_installed() -> None:
-    """Check that the package is installed, without importing it.
+    """Check that nemo_text_processing is installed, without importing it.
 
     Raises:
-        UsageError: it is not installed.
+        UsageError: the package is not installed.
     """
     if importlib.util.find_spec("nemo_text_processing") is None:
         raise UsageError(
@@ -69,7 +69,7 @@ _NOT_PLAIN = re.compile(r"[^\w\s']|_")
 
 @dataclass(frozen=True, slots=True)
 class TextsContents(LineContents):
-    """The lines, and for each file whether its lines are records."""
+    """The lines, and for each input file whether it is a manifest of records (True) or a file of texts (False)."""
 
     are_records: list[bool]
 
@@ -109,7 +109,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         return f"{self._stem}_shards/{self._stem}_{number}.json"
 
     def plan(self, workspace: Workspace) -> TextsPlan:
-        """Cut the files into units."""
+        """Cut the input files into units, and check that options fit them."""
         slices = slice_lines(self.paths, workspace.spool)
         if not slices.num_records:
             raise UsageError(f"no texts in {', '.join(self.paths)}: all lines are empty")
@@ -134,7 +134,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         return settings_of(self.options)
 
     def output_patterns(self, plan: TextsPlan) -> Sequence[str]:
-        """The records, their shards and the speakers."""
+        """Patterns for the files of records, of speakers and of shards."""
         stem = glob.escape(self._stem)
         return (glob.escape(self.options.out.name), glob.escape(self.speakers_name), f"{stem}_shards/{stem}_*.json")
 
@@ -144,7 +144,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
             self._normalize = load_normalizer(self.options.normalize, self.options.whitelist)
 
     def open_unit(self, plan: TextsPlan, unit: LineSlice, writer: UnitWriter) -> "_Texts":
-        """Make the records of a slice."""
+        """Return the object that makes the records of a slice."""
         return _Texts(plan, unit, writer, self)
 
     def of_text(self, line: bytes) -> dict[str, str]:
@@ -163,7 +163,10 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         return self._texts(text, _text(fields, found) if found else text, found == TTS_TEXT_NORMALIZED)
 
     def _texts(self, text: str, tts_text: str, is_normalized: bool = False) -> dict[str, str]:
-        """The fields of a record: what ASR writes, and what TTS reads."""
+        """The fields of a record: the text that ASR learns to write, and the text that TTS reads.
+
+        `is_normalized`: whether `tts_text` is normalized already. Raises `RecordRejected` if a text is empty.
+        """
         asr = text
         if self.options.asr_text != "as-is":
             asr = asr.lower()
@@ -178,7 +181,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         return {"text": asr, TTS_TEXT_NORMALIZED if is_normalized or self.options.is_normalized else TTS_TEXT: tts_text}
 
     def finish(self, plan: TextsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the parts, divide them into shards, and write the speakers."""
+        """Join the parts of the units, divide the records into shards, and write the speakers."""
         out, speakers = self.options.out, self.options.speaker_numbers()
         writer.open(self.speakers_name).write("".join(f"{number}\n" for number in speakers).encode())
         num_records = sum(marker.records_out for marker in markers)
@@ -201,14 +204,20 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         return details
 
     def _parts(self, markers: Sequence[Marker], workspace: Workspace, is_mixed: bool) -> Iterator[bytes]:
-        """The lines of each unit. If only some texts are normalized, all get the field `tts_text`, as NeMo expects."""
+        """Yield the lines of each unit; with `is_mixed`, `tts_text_normalized` is renamed to `tts_text`.
+
+        `is_mixed`: only some texts are normalized; NeMo expects the same field in all records.
+        """
         for marker in markers:
             lines = (workspace.root / LINES_NAME.format(marker.unit)).read_bytes()
             # Within a text, quotation marks are escaped, so the pattern cannot match there.
             yield lines.replace(b',"tts_text_normalized":', b',"tts_text":') if is_mixed else lines
 
     def _divided(self, parts: Iterable[bytes], bounds: Sequence[int], writer: UnitWriter) -> Iterator[bytes]:
-        """Pass the parts on, and write them to shards; `bounds` has the number of the first record of each shard."""
+        """Write the lines of all parts to shards, and yield each part again.
+
+        `bounds`: the number of the first record of each shard, and at the end the number of all records.
+        """
         number, shard, done = 0, writer.open(self.shard_name(0)), 0
         for part in parts:
             lines = part.splitlines(keepends=True)

@@ -29,7 +29,7 @@ def audio_measures(segment: Segment, groups: Sequence[str]) -> dict[str, Value]:
     """Return the fields of a segment of audio; a measure that cannot be taken is None.
 
     Raises:
-        RecordRejected: as by `decode`.
+        RecordRejected: the segment cannot be decoded.
     """
     samples, rate = decode(segment), segment.info.sampling_rate
     mono = Mean(samples)
@@ -39,7 +39,7 @@ def audio_measures(segment: Segment, groups: Sequence[str]) -> dict[str, Value]:
     if "bandwidth_sdp" in groups:
         found["bandwidth_sdp"] = bandwidth_sdp(mono, rate)
     if "speech" in groups:
-        # `resample` takes a part of the mean after the other, like those of an array.
+        # `resample` takes slices of `mono`, one after another, as it does with an array.
         found |= _speech(mono if rate == SAMPLING_RATE else resample(cast("NDArray[Any]", mono), rate, SAMPLING_RATE))
     return found
 

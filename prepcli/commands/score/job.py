@@ -30,7 +30,7 @@ from prepcli.planning.split import by_seconds
 from prepcli.storage.containers import Catalogue
 
 _UNIT_SECONDS, _UNIT_RECORDS = 3600.0, 250
-"""Maximum seconds of audio and maximum number of records in an average unit: some seconds of work."""
+"""Maximum seconds of audio and maximum number of records in an average unit, which take a few seconds of work."""
 _PACKAGES = {
     "basic": ("scipy", "pyloudnorm"),
     "bandwidth_sdp": ("scipy",),
@@ -62,7 +62,7 @@ class ScoreJob(RecordJob[RecordUnit, RecordContents]):
         _check_packages(self.groups)
 
     def plan(self, workspace: Workspace) -> ScorePlan:
-        """Index the manifests, and cut the records into units of about the same audio."""
+        """Index the manifests, and cut the records into units with about the same seconds of audio."""
         records = self.read(workspace)
         duration, units = records.index.duration, []
         if len(records):
@@ -78,7 +78,7 @@ class ScoreJob(RecordJob[RecordUnit, RecordContents]):
         return super().own_settings() | {"--fields": ",".join(self.groups)} | paths
 
     def open_unit(self, contents: RecordContents, unit: RecordUnit, writer: UnitWriter) -> "_Scored":
-        """Measure the records of a unit."""
+        """Return the object that measures the records of a unit."""
         return _Scored(contents.records, writer, self)
 
     def finish(self, plan: ScorePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from prepcli.manifest.record import Value
 
 
 def text_measures(text: str | None, duration: float) -> dict[str, Value]:
-    """Return the rates of characters and words per second, and properties of the words; null without text or words.
+    """Return the rates of characters and words per second, and properties of the words.
 
+    All values are None without a text; the properties of words are None for a text without words.
     The rates are those of NeMo SDP (`get_charrate` and `get_wordrate`): blanks and punctuation count.
     """
     if text is None:
@@ -23,7 +24,10 @@ def text_measures(text: str | None, duration: float) -> dict[str, Value]:
 
 
 def language_of(text: str | None) -> dict[str, Value]:
-    """Return the most probable language of a text (ISO 639-1), and its probability among all that py3langid knows."""
+    """Return the most probable language of a text (ISO 639-1), and its probability from 0 to 1; None without a text.
+
+    The probabilities of all languages that py3langid knows add up to 1.
+    """
     if text is None or not text.strip():
         return {"text_lang": None, "text_lang_probability": None}
     language, probability = _identifier().classify(text)

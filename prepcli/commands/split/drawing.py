@@ -12,7 +12,7 @@ from prepcli.planning.hashing import GOLDEN, Hashes, mix64
 
 NO_PART = -1
 _MAX_OFF = 0.5
-"""A part may be off by this share of its amount; otherwise it is refused."""
+"""A part is refused if its size differs from the requested amount by more than this share of the amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class Groups:
     """Groups of records that stay together; arrays of shape (groups,).
 
     Attributes:
-        keys: a hash of what its records share.
+        keys: a hash of the value that the records of the group share, such as the speaker.
         seconds: seconds of audio.
         records: number of records.
-        stratum: the number of its combination of balanced values.
+        stratum: the number of the combination of values to balance that most of its audio has; 0 without balancing.
         kept: the number of its part in an earlier split, or `NO_PART`.
-        name: the word for a group, such as `speaker`.
+        name: the word for a group in messages, such as `speaker`.
     """
 
     keys: Hashes
@@ -75,7 +75,10 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
 
 
 def _fill(size: NDArray[np.float64], free: NDArray[np.int64], target: float, may_exceed: bool) -> NDArray[np.int64]:
-    """Groups of `free`, in order, whose sizes add up to at most the target; with `may_exceed`, to nearly the target."""
+    """Take groups of `free`, in order, as long as their sizes add up to at most the target; returns their numbers.
+
+    With `may_exceed`, one more group is taken if the sum is then nearer to the target.
+    """
     taken: list[NDArray[np.int64]] = []
     gap, left = target, free
     while len(left := left[size[left] <= gap * (1 + 1e-12)]):
@@ -101,7 +104,7 @@ def _target(groups: Groups, part: Asked) -> float:
 
 
 def _takes_rest(parts: Sequence[Asked], seconds: Sequence[float]) -> int | None:
-    """The part that takes all records that the other parts leave."""
+    """The number of the part that takes all records that the other parts leave; None if no part does."""
     rest = next((number for number, one in enumerate(parts) if one.unit == "rest"), None)
     shares = sum(one.amount for one in parts if one.unit == "share")
     if rest is None and abs(shares - 1) < 1e-9 and all(one.unit == "share" for one in parts):
@@ -110,7 +113,7 @@ def _takes_rest(parts: Sequence[Asked], seconds: Sequence[float]) -> int | None:
 
 
 def _check_total(groups: Groups, parts: Sequence[Asked]) -> None:
-    """Raise `UsageError` if the parts ask for more than there is."""
+    """Raise `UsageError` if the parts ask for more audio or more records than there are."""
     whole, records = float(groups.seconds.sum()), int(groups.records.sum())
     asked = sum(_target(groups, one) for one in parts if one.unit in ("share", "seconds"))
     if asked > whole * (1 + 1e-9):
@@ -121,7 +124,7 @@ def _check_total(groups: Groups, parts: Sequence[Asked]) -> None:
 
 
 def _check(groups: Groups, part: Asked, found: float, target: float, size: NDArray[np.float64]) -> None:
-    """Raise `UsageError` if a part is far from its target."""
+    """Raise `UsageError` if a part is empty, or if its size `found` is too far from its target (`_MAX_OFF`)."""
     if abs(found - target) <= _MAX_OFF * target and found:
         return
 

@@ -50,9 +50,9 @@ _LEFT_OUT = ("in no part", "its text is in a smaller part", "a duplicate of it i
 
 
 class KeyCollector:
-    """Collects hashes of the group, the balanced values and the text of each record; 0 if they are missing.
+    """Collects hashes of the group, of the values to balance and of the text of each record; 0 if they are missing.
 
-    The result has the names of the balanced fields that at least one record has, and the columns.
+    The result has the names of the balanced fields that at least one record has, and the hashes by name.
     """
 
     def __init__(self, by: str, balance: Sequence[str], text: bool) -> None:
@@ -77,7 +77,10 @@ class KeyCollector:
             self._columns["text"] += [key_bytes(normal_text(one)) for one in texts]
 
     def result(self) -> tuple[set[str], dict[str, Hashes]]:
-        """The balanced fields that a record has, and the columns; columns that are not needed are empty."""
+        """The balanced fields that at least one record has, and the hashes of all records.
+
+        The hashes are in the arrays `group`, `stratum` and `text`; arrays that are not needed are empty.
+        """
         columns = {name: np.frombuffer(b"".join(hashes), "<u8") for name, hashes in self._columns.items()}
         return self._present, columns
 
@@ -149,7 +152,7 @@ class SplitJob(SelectionJob):
         return plan
 
     def _check_fields(self, by: str, keys: "Keys", present: Collection[str]) -> list[str]:
-        """Check that fields exist; returns notes."""
+        """Check that the fields of `--by` and `--balance` exist; returns notes on records without a group."""
         if by != NONE and not keys.has_groups and self.options.by is not None:
             raise UsageError(f"{option('--by', by)}: no record has this field{did_you_mean(by, self.manifests)}")
         for name in self._balance:
@@ -164,7 +167,7 @@ class SplitJob(SelectionJob):
         return notes
 
     def _earlier(self) -> list[str]:
-        """The manifests of `--keep-parts`."""
+        """The manifests of the earlier split (`--keep-parts`) whose parts have the names of this one; empty without."""
         folder = self.options.keep_parts
         if folder is None:
             return []
@@ -174,9 +177,10 @@ class SplitJob(SelectionJob):
         return found
 
     def _kept(self, base_dirs: Sequence[str], by: str, keys: "Keys", first: Sequence[int]) -> NDArray[np.int64]:
-        """The number of the part that each record had in the earlier split, or `NO_PART`.
+        """For each record, the number of the part in which it was in the earlier split, or `NO_PART`.
 
-        That is the part of its name. A record without a name, or with a new one, has the part of its segment.
+        A record is in the part that had its group, such as its speaker. If it has no group, or a new one, it is in the
+        part that had its segment.
         """
         of_name = np.full(len(keys.duration), NO_PART, np.int64)
         of_segment = of_name.copy()
@@ -218,7 +222,7 @@ class SplitJob(SelectionJob):
         )
 
     def _leave_out(self, codes: NDArray[np.uint8], duration: NDArray[np.float64], pairs: KeyPairs, code: int) -> None:
-        """Leave out records that have a key of a record in a smaller part: they get this code."""
+        """Give `code` to all records that share a key with a record in a smaller part, which leaves them out."""
         seconds = [float(duration[codes == number].sum()) for number in range(len(self.parts))]
         seen = np.empty(0, np.uint64)
         for number in sorted(range(len(self.parts)), key=lambda number: seconds[number]):
@@ -239,7 +243,7 @@ class SplitJob(SelectionJob):
         return rows
 
     def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """Each part has a file; other records are left out."""
+        """The number of the file of a part, or the reason why records are left out."""
         if code < len(self.names):
             return Treatment(code)
         return left_out(_LEFT_OUT[code - len(self.names)])
@@ -252,7 +256,11 @@ class SplitJob(SelectionJob):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of all records; arrays of shape (records,), or empty."""
+    """The hashes of all records (0: missing), and their durations in seconds; arrays of shape (records,), or empty.
+
+    `group`: the value of the field of `--by`; `stratum`: the values to balance; `text`: the text without case and
+    punctuation; `segment`: path, offset and duration.
+    """
 
     group: Hashes
     stratum: Hashes
@@ -262,12 +270,15 @@ class Keys:
 
     @property
     def has_groups(self) -> bool:
-        """Whether a record has the field of groups."""
+        """Whether at least one record has the field by which records are grouped."""
         return bool((self.group != 0).any())
 
 
 def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, NDArray[np.int64]]:
-    """The groups, and the number of the group of each record."""
+    """The groups of all records, and the number of the group of each record.
+
+    A record without the field of groups is in a group with the records of the same segment.
+    """
     of_record = np.where(keys.group != 0, keys.group, keys.segment) if keys.has_groups else keys.segment
     found, group_of = np.unique(of_record, return_inverse=True)
     count = len(found)
