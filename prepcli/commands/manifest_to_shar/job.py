@@ -73,7 +73,7 @@ class AudioPart:
     duration: float
 
     def is_near(self, other: "AudioPart") -> bool:
-        """Whether both name the same audio, provided that their files are the same."""
+        """Whether both begin and end at the same time, to 20 ms; their files are not compared."""
         starts = abs(self.offset - other.offset)
         ends = abs(self.offset + self.duration - other.offset - other.duration)
         return max(starts, ends) <= SAME_SECONDS + 1e-6
@@ -164,7 +164,7 @@ def _context(record: Record) -> AudioPart:
 
 
 _CONTEXT_KEY = b'"context_audio_'
-# Below this number of hundredths of a second, a float64 shows the distance from the nearest half to 1e-6.
+# Up to this number of hundredths of a second, float64 is exact enough to see a difference of 1e-6 from a half.
 _EXACT_HUNDREDTHS = 1e9
 
 
@@ -195,7 +195,10 @@ def hundredths(seconds: Floats) -> Floats:
 
 
 def names_context(lines: bytes) -> bool:
-    """Whether a line that is not skipped names a context; a manifest with contexts has one in its first line."""
+    """Whether one of the `lines` names a context and is not skipped.
+
+    The search usually ends early: a manifest with contexts has one in its first line.
+    """
     at = lines.find(_CONTEXT_KEY)
     while at >= 0:
         start = lines.rfind(b"\n", 0, at) + 1
@@ -243,7 +246,7 @@ class SharContents(RecordContents):
 
     Attributes:
         occurrences: for each record, the number of records before it whose cut has the same id by NeMo's naming.
-        has_context: some record has a context, so all must have one.
+        has_context: whether a record has a context; if one has, all must have one.
     """
 
     occurrences: Ints
@@ -271,7 +274,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         return OUTPUT_PATTERNS
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The cuts or the tar that an index belongs to."""
+        """The names of existing indexes that fit the published file `name`, next to it or in the mirror."""
         return indexes_of(found, name)
 
     def plan(self, workspace: Workspace) -> SharPlan:
@@ -286,7 +289,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         return records.plan(units, SharContents(records, **values, order=order), notes=notes)
 
     def process(self, plan: SharPlan, unit: RecordUnit, writer: UnitWriter, advance: Advance) -> None:
-        """Write one shard in two passes: repeated segments must be known before the first one is encoded."""
+        """Write one shard in two passes: first find all audio, so that repeated segments are known, then encode it."""
         contents, records = plan.contents, plan.contents.records
         policy = with_channel(SHAR, self.options.channel)
         with SegmentStore(self.wanted, policy, writer.workspace.tmp, check_audio=self.options.check_audio) as store:

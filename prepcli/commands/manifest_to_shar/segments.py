@@ -48,7 +48,7 @@ class SegmentStore:
     ) -> None:
         """`directory`: the folder of the temporary file, if one is needed (None: the system's folder).
 
-        `check_audio`: copied files are decoded as well.
+        `check_audio`: whether files that are copied are decoded as well, to find damaged ones.
         """
         self._wanted = wanted
         self._policy = policy
@@ -61,7 +61,7 @@ class SegmentStore:
         self._file: IO[bytes] | None = None
 
     def locate(self, path: str, offset: float, duration: float, channel: Any) -> Segment:
-        """The segment of `duration` seconds from `offset`; `channel` is the value in the record, unchecked.
+        """Return the segment of `duration` seconds from `offset` of a file; `channel`: the record's value, unchecked.
 
         Raises:
             RecordRejected: MISSING_AUDIO, UNREADABLE_AUDIO, BEYOND_AUDIO, ..., BAD_FIELD if the channel does not exist.
@@ -69,11 +69,11 @@ class SegmentStore:
         return locate(path, self._probe(path), offset, duration, channel, self._policy)
 
     def expect(self, segment: Segment) -> None:
-        """Register one use."""
+        """Register one use of a segment."""
         self._uses[segment] += 1
 
     def take(self, segment: Segment) -> EncodedAudio:
-        """The encoded segment.
+        """Return the encoded segment for one registered use; the segment is encoded at its first use.
 
         Raises:
             RecordRejected: UNREADABLE_AUDIO or MISSING_AUDIO, the same for every use.

@@ -46,8 +46,8 @@ def concat_job(
     same command, its version is continued; otherwise a new version begins.
 
     Raises:
-        UsageError: `folder` holds no set, an earlier concatenation of other data is unfinished, an option contradicts
-            those of the set, or one of the manifests is in the set.
+        UsageError: `folder` holds no set, an earlier addition of other data is unfinished, an option contradicts the
+            options of the set, or one of the manifests is in the set.
     """
     if options.buckets_num > 1:
         raise UsageError(
@@ -83,8 +83,11 @@ def concat_job(
 
 
 def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
-    """Whether a plan is that of the job. A plan follows from settings and inputs, which are faster to compare."""
-    # the settings of `BY_ID` follow from the others
+    """Whether a stored plan is the plan of the job: both have the same command, settings and inputs.
+
+    A plan follows from these, and comparing them is faster than planning again.
+    """
+    # The settings in `BY_ID` follow from the other settings and the inputs.
     settings = {name: value for name, value in stored.settings.items() if name not in BY_ID}
     if (stored.command, stored.format, settings) != (job.command, PLAN_FORMAT, job.own_settings()):
         return False
@@ -125,12 +128,12 @@ def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, ret
 
 
 def _refuse_known(manifests: Sequence[str], folder: Path, newest: int) -> None:
-    """Refuse manifests that the set was made from, unchanged or changed since, before any other input is read.
+    """Refuse manifests from which the set in `folder` was made, before their records are read.
 
-    Equal records of other manifests are found later, in the plan.
+    `newest`: the newest version of the set. Equal records in other manifests are found later, in the plan.
 
     Raises:
-        UsageError: a manifest was already added; the message names it.
+        UsageError: all manifests of a version are given again, or one that has changed since; the message names it.
     """
     names = {real_path(path): path for path in manifests}
     workspaces = [version_workspace(folder, version) for version in range(newest + 1)]
@@ -165,7 +168,7 @@ def version_workspace(folder: AnyPath, version: int) -> Workspace:
 
 
 def _commits(options: ManifestToTarred, engine: RunOptions) -> Mapping[str, str]:
-    """The commits of data sets on the hub that the run which is continued has read."""
+    """The commits that an interrupted run has read, by the address of each data set on the hub; empty for a new run."""
     if options.concat_to is None:
         assert options.out is not None
         return revisions_of(Workspace(options.out, work_dir=options.work_dir), engine)
@@ -174,7 +177,7 @@ def _commits(options: ManifestToTarred, engine: RunOptions) -> Mapping[str, str]
 
 
 _TRACES = ("plan.json", "clearing.json")
-"""Names of entries: a version's folder with one of them belongs to a run that may have written to the set."""
+"""If the work folder of a version has a file of one of these names, its run may have written to the set."""
 
 
 class _Addition(NamedTuple):
@@ -206,7 +209,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     folder, manifest = options.concat_to or options.out, options.manifest
     if folder is None and manifest is not None:  # the only argument is the set
         folder, manifest = Path(manifest), None
-    # Without a name, the current folder is not meant: an addition to it would be lost.
+    # If no folder is named, the current one is not taken: its last addition would be removed by mistake.
     if folder is None or not folder.is_dir():
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
     addition = _last_addition(folder)
@@ -270,7 +273,7 @@ def _check_manifest(manifests: Sequence[str], addition: _Addition, folder: AnyPa
 
 
 def _check_unchanged(addition: _Addition) -> None:
-    """Check that the addition wrote the files to remove, and that they are unchanged; indexes may be newer.
+    """Check that the addition wrote the files to remove, and that they are unchanged; indexes are not checked.
 
     Raises:
         UsageError: a file is not as the addition wrote it; the message names the file.
@@ -354,7 +357,10 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
 
 
 def _run_addition(job: TarredJob, workspace: Workspace, options: ManifestToTarred, engine: RunOptions) -> Report:
-    """Run a job that makes a version of a set; when the version is complete, `train_ds.yaml` of the set names it."""
+    """Run a job that makes a version of a set; when it is complete, `train_ds.yaml` of the set names this version.
+
+    A version that already has a later one is only completed: `train_ds.yaml` keeps naming the newest version.
+    """
     later = workspace.root.with_name(f"version_{version_of(workspace.root) + 1}")
     if (later / workspace.plan_file.name).exists():
         refuse_to_change(workspace.out, workspace, options.overwrite, options.retry_rejects)

@@ -110,7 +110,10 @@ def plan_sets(
 
 
 def _bucket_edges(options: TarredOptions) -> list[tuple[float | None, float | None]]:
-    """The range [min, max) of each bucket, as in NeMo's script: of equal width; the last one includes its upper end."""
+    """The range [min, max) of each static bucket in seconds, as in NeMo's script; one range without static buckets.
+
+    The ranges have equal widths, and the last one includes its upper end.
+    """
     if options.buckets_num == 1 or options.max_duration is None:
         return [(options.min_duration, options.max_duration)]
     low = options.min_duration or 0.0
@@ -129,7 +132,7 @@ def _divide(
     options: TarredOptions,
     scratch: Scratch,
 ) -> tuple[TarSet, Indices]:
-    """Make one set of `records`; also returns the records that are left out."""
+    """Divide `records` into the shards of one set; also returns the records that `--remainder drop` leaves out."""
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
     if not len(records):
         limits = (("--min-duration", options.min_duration), ("--max-duration", options.max_duration))
@@ -181,7 +184,10 @@ def number_of(unit: Unit) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TarredContents(RecordContents):
-    """The records, their division into shards, and the stems taken in the set to which they are added (sorted keys)."""
+    """The records, and their division into shards.
+
+    `taken`: the sorted keys of the stems in the set to which the records are added; None for a new set.
+    """
 
     layout: TarredLayout
     taken: Hashes | None
@@ -237,11 +243,11 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         return [*OUTPUT_PATTERNS, *(f"bucket{NUMBER}/{pattern}" for pattern in OUTPUT_PATTERNS)]
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The tar or the manifest that an index belongs to."""
+        """The names of existing indexes that fit the published file `name`, next to it or in the mirror."""
         return indexes_of(found, name)
 
     def own_settings(self) -> dict[str, Any]:
-        """The options, the audio folder, and the version to which an addition adds."""
+        """The options, the folders of relative audio paths, and for an addition the version to which it adds."""
         settings = super().own_settings()
         if self.base is not None:
             settings[f"{option('--concat-to')} version"] = self.base.version
@@ -296,7 +302,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         return notes
 
     def missing_sample(self, plan: TarredPlan) -> str | None:
-        """Check that a few audio files of the manifests exist, if the job reads audio."""
+        """A message if the job reads audio, and a few sampled audio files are all missing; None otherwise."""
         return None if self.options.only_manifests else super().missing_sample(plan)
 
     def open_unit(self, contents: TarredContents, unit: TarShard, writer: UnitWriter) -> "_Shard":
@@ -362,7 +368,11 @@ class _Shard(RecordWriter):
             writer.add_after(self._name + INDEX_SUFFIX, self._manifest.index)
 
     def _place(self, number: int, record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Store the record's audio unless the shard already has it; return the changes to its manifest line."""
+        """Store the record's audio unless the shard already has it.
+
+        Returns:
+            The fields to set in the record's manifest line, and the names of the fields to remove.
+        """
         tar, members = self._tar, self._members
         path = self._contents.records.audio_path(number, record.audio_filepath)
         sliced = self._options.slice_with_offset
@@ -408,7 +418,7 @@ class _Shard(RecordWriter):
         return stem if contents.taken is None else free_stem(stem, contents.taken)
 
     def _own_channel(self, record: Record) -> str | None:
-        """The text of a record's field `channel`, if its member has this channel and not that of `--channel`."""
+        """The value of the record's field `channel` as text, if it takes precedence over `--channel`; else None."""
         chosen = self._policy.chosen
         if chosen in (None, MIX):
             return None
@@ -416,14 +426,14 @@ class _Shard(RecordWriter):
         return None if own is None or (type(own) is int and own == chosen) else repr(own)
 
     def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
-        """The rate (Hz) of the stored audio: with it, NeMo makes a cut without opening the audio."""
+        """The fields with the rate (Hz) of the stored audio; with them, NeMo makes a cut without opening the audio."""
         changes = {"sampling_rate": member.sampling_rate}
         if member.sampling_rate != member.info.sampling_rate and "sample_rate" in record.fields:
             changes["sample_rate"] = member.sampling_rate
         return changes
 
     def _load(self, path: str, record: Record) -> tuple[Segment, EncodedAudio]:
-        """Read and check the record's audio; cut and encode it if requested."""
+        """Read and check the record's audio, and cut and encode it if requested; returns its segment, and the bytes."""
         # A slice needs only its own bytes in most formats.
         source = path if self._options.slice_with_offset else read_whole(path, path)
         place = record.offset, record.duration, record.get("channel")

@@ -12,7 +12,7 @@ from prepcli.planning.arrays import Values
 from prepcli.planning.split import Indices
 
 _ARRAYS = ("records", "bounds", "seconds")
-"""The arrays of a set."""
+"""The fields of `TarSet` that are arrays."""
 
 
 @dataclass(slots=True)
@@ -40,8 +40,9 @@ class TarSet:
 class TarredLayout:
     """All sets, the records left out with their reason, and two bits per record that determine member names.
 
-    `ambiguous[i]`: the member of another file would have the same stem as that of record i. `repeated[i]`: the audio of
-    record i goes into more than one shard.
+    `ambiguous[i]`: the member of record i could have the same stem as the member of another file. `repeated[i]`: the
+    audio of record i goes into more than one shard; `num_repeated` counts these records. `num_same_segment`: the number
+    of records that name the same segment as an earlier one.
     """
 
     sets: list[TarSet]
@@ -52,7 +53,7 @@ class TarredLayout:
     num_repeated: int = 0
 
     def to_values(self) -> dict[str, Any]:
-        """The layout as named values and arrays."""
+        """The layout as named values and arrays, for a stored plan."""
         values: dict[str, Any] = {"ambiguous": self.ambiguous, "repeated": self.repeated}
         for number, one in enumerate(self.sets):
             values |= {f"{name}-{number}": getattr(one, name) for name in _ARRAYS}

@@ -43,11 +43,12 @@ def merge_set(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write the set's manifest and metadata through `writer`; adds the durations of its records to `durations`.
 
-    With `base`, the manifest has the lines of the base, then those of the new shards; both files get the name of the
-    next version; the metadata keep the options of the base, and the metadata of the base go into the history.
+    If records are added to a set, `base`, the manifest has the lines of `base`, then the lines of the new shards. Both
+    files get the name of the next version. The metadata keep the options of `base`, and have its metadata in their
+    history.
 
     Returns:
-        The lines for the summary, and the bins; no bins for a static bucket.
+        The lines for the summary, and the keys for bucketing (`bucketing`), empty for a static bucket.
     """
     first = base.num_shards if base else 0
     version = base.version + 1 if base else 0
@@ -97,7 +98,7 @@ def merge_set(
 
 
 def _join(target: OutputFile, parts: Sequence[AnyPath], index: Growing | None, durations: Growing) -> int:
-    """Write all parts to `target`, the offsets of their lines to `index`, and their records' `durations`.
+    """Write all parts to `target`; adds the offsets of the lines to `index`, and the seconds of records to `durations`.
 
     Returns:
         The number of lines.
@@ -126,7 +127,7 @@ def _join(target: OutputFile, parts: Sequence[AnyPath], index: Growing | None, d
 
 
 class _Copied:
-    """A file that copies each chunk when it is first read; `last` is the last chunk."""
+    """Reads a file, and calls `copy` with each chunk that is read; `last` is the chunk that was read last."""
 
     def __init__(self, file: IO[bytes], copy: Callable[[bytes], None]) -> None:
         self._file, self._copy = file, copy
@@ -145,7 +146,10 @@ class _Copied:
 
 
 def bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
-    """The bins for these durations, which are sorted in place; empty if there are too few records."""
+    """The keys of a config for bucketing, with bins for these durations; empty for fewer than two records.
+
+    The durations are sorted in place.
+    """
     durations = collected.array()
     num_bins = min(options.dynamic_buckets_num or DYNAMIC_BUCKETS, len(durations))
     if num_bins < 2:

@@ -14,7 +14,7 @@ _ALIKE = (
     *("min_duration", "max_duration", "force_codec", "target_sample_rate", "channel", "slice_with_offset"),
     *("shard_manifests", "index", "only_manifests"),
 )
-"""Options that shape the audio, the lines and the files of all shards of a set."""
+"""Options that shape the audio, the lines and the files of all shards of a set; an addition may not change them."""
 _OF_ADDITION = ("shuffle", "shuffle_seed", "sort_in_shards", "keep_files_together", "remainder", "dynamic_buckets_num")
 """Options that shape the order of the added records, and may differ from addition to addition."""
 
@@ -27,13 +27,14 @@ def own_config(options: TarredOptions) -> dict[str, Any]:
 
 
 def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions:
-    """The options of an addition: those that are given; for the others, those of the set.
+    """The options of an addition: given options, and for all others the options with which the set was made.
 
     An option with its default value counts as not given. An option that the set was made without may be given: it
-    limits or converts the added records, and breaks no promise of the set.
+    limits or converts only the added records.
 
     Raises:
-        UsageError: an option contradicts that of the set; the message has both values.
+        UsageError: a given option has another value than for the set (the message has both), or the metadata of the
+            set cannot be used.
     """
     own = _own_options(base)
     folder = base.manifest.parent

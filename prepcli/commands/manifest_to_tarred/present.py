@@ -19,11 +19,11 @@ from prepcli.storage.paths import AnyPath
 
 TEXT_KEY = "text"
 TEXT = FieldKey("text", str, is_optional=True)
-"""The key that an index needs besides the keys of names, so that its records can be compared with those of a set."""
+"""A hash of the text, which the index of new records needs as a key, so that they can be compared with a set."""
 
 
 def source_of_member(name: str, sliced: bool) -> str:
-    """The stem of the file that a member was made from (`source_stem`), if it differs from the member's; else ""."""
+    """The stem of the file from which a member was made (`source_stem`), if the member has another stem; else ""."""
     if not sliced and "-" not in name:
         return ""
     own = loader_stem(name)
@@ -42,7 +42,7 @@ def offset_of_member(name: str) -> str:
 class PresentRecords:
     """The records of a set as sorted numbers: the stems of their members, and an identity of each record.
 
-    A record is a segment of audio with a text. Its file is known by the stem that was made from its path: a file with
+    A record is a segment of audio with a text. Its file is known by the stem that was made from its path. A file with
     an equal relative path below another folder has the same stem, but rarely the same duration and text.
     """
 
@@ -67,7 +67,7 @@ class PresentRecords:
         """Refuse records that are already in the set.
 
         Raises:
-            UsageError: some are; the message has their number and the first one.
+            UsageError: some records are; the message has their number and names the first of them.
         """
         chosen = np.concatenate([one.records for one in layout.sets])
         first, count = len(records), 0

@@ -34,10 +34,10 @@ def write_sections(
     Args:
         workspace: workspace of the run.
         command: name of the command.
-        layout: the sets.
-        base: the set to which records are added.
+        layout: the layout with the sets of the run: one, or one per static bucket.
+        base: the set to which records are added, if any.
         details: the summary, with the paths of the tars and manifests.
-        bins: the keys for bucketing.
+        bins: the keys of the config for bucketing.
         with_tars: whether there are tars; the classic loader needs them.
     """
     name = manifest_name(base.version + 1 if base else 0)
@@ -57,8 +57,8 @@ def _classic_sections(details: Mapping[str, Any], whole: Sequence[AnyPath]) -> l
     models ask it for a length, which it does not have.
 
     Args:
-        details: the summary.
-        whole: the manifest over all shards of each set.
+        details: the summary, with the paths of the tars and manifests.
+        whole: for each set, the manifest over all its shards.
     """
     tars = _paths(details, TARS)
     section = {"use_lhotse": False, "is_tarred": True, "shuffle": True, TARS: _value(tars)}
@@ -83,9 +83,12 @@ def _classic_sections(details: Mapping[str, Any], whole: Sequence[AnyPath]) -> l
 def shard_counts(
     layout: TarredLayout, base: ExistingSet | None, markers: Sequence[Marker] | None = None
 ) -> list[list[int]]:
-    """The number of records in each shard of each set: as planned, or with `markers` of all units, without rejects.
+    """For each set, the number of records in each shard: as planned, or without rejects if `markers` are given.
 
-    Each shard of the set `base`, to which records are added, counts with its usual number.
+    Args:
+        layout: the planned sets.
+        base: the set to which records are added; each of its shards counts with the usual number of its metadata.
+        markers: the markers of all units, in order.
     """
     planned = [count for one in layout.sets for count in np.diff(one.bounds).tolist()]
     counts = iter(planned if markers is None else [marker.records_out for marker in markers])
@@ -118,7 +121,7 @@ def shards_note(counts: Sequence[Sequence[int]]) -> list[str]:
 
 
 def uneven_shards(counts: Sequence[Sequence[int]]) -> str:
-    """A text with the numbers if the shards of a set have different numbers of records; else empty."""
+    """A text with the smallest and the largest number of records, if the shards of a set have several; else empty."""
     for of_set in counts:
         if min(of_set) < max(of_set):
             remedy = option("--remainder", "drop")
@@ -131,5 +134,5 @@ def _paths(details: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _value(paths: Sequence[str]) -> Any:
-    """The value of a key for one set, or for several, which are a list of lists."""
+    """The value of a key in a config: the path for one set, a list of lists for several sets."""
     return paths[0] if len(paths) == 1 else [[path] for path in paths]

@@ -1,4 +1,4 @@
-"""Finds the records of a tarred data set whose members need more than their stem as a name."""
+"""Finds the records of a tarred data set whose members need a longer name than the stem of their path."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -20,7 +20,7 @@ from prepcli.planning.split import Indices, positions_between, selected
 
 
 def free_stem(stem: str, taken: Hashes) -> str:
-    """The stem, with a suffix if it is taken: `taken` has the sorted keys of the stems in an existing set."""
+    """The stem, with a suffix if the existing set has it already; `taken`: the sorted keys of the stems of that set."""
     found, attempt = stem, 0
     while in_sorted(taken, np.frombuffer(key_bytes(found), "<u8"))[0]:
         attempt += 1
@@ -37,7 +37,7 @@ def with_names(
     taken: Hashes | None,
     scratch: Scratch,
 ) -> TarredLayout:
-    """The layout, with the bits that determine the names of members.
+    """Return the layout of `sets`, with the bits (`ambiguous`, `repeated`) that determine the names of members.
 
     Both of NeMo's loaders must find the right line for a member. The classic loader looks up members by stem in the
     whole manifest, not by shard, so a stem must stand for one piece of audio in one shard of the whole set.
@@ -88,7 +88,7 @@ def _shard_of(sets: Sequence[TarSet], num_records: int, scratch: Scratch) -> NDA
 
 
 def _of_all(bits: NDArray[np.bool_], kept: Indices, num_records: int, scratch: Scratch) -> NDArray[np.bool_]:
-    """The bits of the records `kept`, spread to all records."""
+    """The bits of all records, from those of the records `kept`; False for the others."""
     if len(kept) == num_records:
         return bits
     result = scratch.zeros(num_records, bool)
@@ -98,9 +98,10 @@ def _of_all(bits: NDArray[np.bool_], kept: Indices, num_records: int, scratch: S
 
 
 def _like_chosen(stems: Hashes, roots: Hashes, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each record: whether its stem can equal a name that is made for a record with a `chosen` name.
+    """For each record, whether its stem may equal a name that is made for one of the `chosen` records.
 
-    Such a name is a stem with suffixes (`x-shard1`), so its root is this stem, or the root of this stem.
+    A made name is the stem of the chosen record with suffixes (`x-shard1`). So the root of a stem that equals it is the
+    stem of the chosen record, or the root of that stem.
     """
     rows = np.flatnonzero(roots)
     families = np.where(roots[chosen] != 0, roots[chosen], stems[chosen])
