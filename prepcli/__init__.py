@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from prepcli.functions import *  # noqa: F403 - the functions, their reports and the errors
 
     __all__: list[str]
-else:  # for a type checker, any name would be one of the API
+else:  # a type checker that saw `__getattr__` would accept every name
 
     def __getattr__(name: str) -> Any:
         import builtins

@@ -6,7 +6,7 @@ import sys
 
 
 def leave_out_current_folder() -> None:
-    """Keep the current folder out of imports under `python -m`: its `typer.py` would be imported instead of typer."""
+    """Keep imports out of the current folder, which `python -m` searches first: a `typer.py` there would hide typer."""
     root = os.path.dirname(os.path.dirname(__file__))
     if not getattr(sys.flags, "safe_path", False) and sys.path[0] != root:
         del sys.path[0]

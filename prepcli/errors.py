@@ -17,7 +17,7 @@ FAULTS_OF_THE_MACHINE = frozenset(
         *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT),
     }
 )
-"""Errors that say nothing about a call or a record: the same command succeeds when their cause is gone."""
+"""Values of `errno` whose cause is the machine, not a call or a record, such as a full disk or too many open files."""
 _WRONG_PATH = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 
@@ -25,7 +25,7 @@ _argument: ContextVar[Callable[[str, object], str] | None] = ContextVar("prepcli
 
 
 def option(name: str, value: object = None) -> str:
-    """An option in a message, as its reader gives it: `--num-shards 8`, or `num_shards=8` in a call from Python.
+    """Return an option as text for a message: `--num-shards 8`, or `num_shards=8` in a call from Python.
 
     Args:
         name: its name on the command line, also `--no-index`.
@@ -38,18 +38,18 @@ def option(name: str, value: object = None) -> str:
 
 
 def called_from_python() -> bool:
-    """Whether messages name arguments of Python."""
+    """Whether messages name options as arguments of Python functions: `num_shards` instead of `--num-shards`."""
     return _argument.get() is not None
 
 
 def same_command() -> str:
-    """The words for a repetition: `the same command`, or `the same call` in a call from Python."""
+    """Return the words for "run ... again" in a message: `the same command`, or `the same call` in Python."""
     return "the same call" if called_from_python() else "the same command"
 
 
 @contextmanager
 def arguments_named_by(argument: Callable[[str, object], str]) -> Iterator[None]:
-    """Let `option` name arguments of Python within the context."""
+    """Within the context, let `option(name, value)` return `argument(name, value)`, which names a Python argument."""
     token = _argument.set(argument)
     try:
         yield
@@ -72,19 +72,22 @@ class UsageError(PrepcliError):
 
 
 def wrong_path(error: OSError) -> UsageError | None:
-    """Turn an error of the operating system into wrong use, if it is due to a path of the user or one below it."""
+    """Return a `UsageError` for an error that a wrong path or missing permissions cause; None for all other errors."""
     if error.errno not in _WRONG_PATH or error.filename is None:
         return None
     return UsageError(f"{os.fsdecode(error.filename)}: {error.strerror}; check the path and its permissions")
 
 
 def cannot_write(error: OSError, message: str) -> PrepcliError:
-    """The error for a file or folder that cannot be written: wrong use, unless the machine is the cause."""
+    """Return the error to raise for a file or folder that cannot be written.
+
+    It is a `PrepcliError` if the machine is the cause, such as a full disk, else a `UsageError`.
+    """
     return PrepcliError(message) if error.errno in FAULTS_OF_THE_MACHINE else UsageError(message)
 
 
 def named(error: OSError, path: object) -> OSError:
-    """Set the file name of an error to `path` if it has none: errors of reading, writing and flushing have none."""
+    """Return `error`, with `path` as its file name if it has none: errors of reading and writing have none."""
     if error.filename is None and error.errno is not None:
         error.filename = str(path)
     return error
@@ -92,7 +95,7 @@ def named(error: OSError, path: object) -> OSError:
 
 @contextmanager
 def naming(path: object) -> Iterator[None]:
-    """Let errors of the operating system name `path`, as `named` does."""
+    """Within the context, give each `OSError` without a file name the file name `path`, as `named` does."""
     try:
         yield
     except OSError as error:
@@ -104,11 +107,11 @@ class IncompleteError(PrepcliError):
 
     exit_code = 4
     document: dict[str, Any] | None = None
-    """The document of `--json`: the command, its output, and `continue_with`, the command that continues."""
+    """The JSON object that `--json` prints, with the command that continues the run; None if that is not known."""
 
     @property
     def continue_with(self) -> str | None:
-        """The command line that continues the run, if it is known."""
+        """The command line that continues the run; None if it is not known."""
         return self.document["continue_with"] if self.document else None
 
 
@@ -117,7 +120,7 @@ class InputChangedError(PrepcliError):
 
 
 class TooManyRejectsError(PrepcliError):
-    """The run finished, but more records were rejected than `--max-rejects` allows; `report` is that of the run."""
+    """The run finished, but more records were rejected than `--max-rejects` allows; `report` is the run's report."""
 
     exit_code = 3
 

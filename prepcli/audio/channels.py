@@ -30,7 +30,7 @@ def chosen_channel(text: str | None) -> Channel | None:
 
 
 def mean_of_channels(samples: "NDArray[Any]") -> "NDArray[Any]":
-    """Return the mean of all channels, shape (n, 1), in a type that holds it more exactly than any file."""
+    """Return the mean of all channels, shape (n, 1): int32 if the samples are int32, else float32 in [-1, 1)."""
     import numpy as np
 
     from prepcli.audio.encode import to_float32
@@ -47,7 +47,10 @@ SEVERAL_CHANNELS = "several_channels"
 
 
 def channels_note(count: float, what: str) -> dict[str, str]:
-    """Return a line for the summary, if there is audio with several channels: `count` records, or other `what`."""
+    """Return a line for the summary, by its key: `count` items have several channels; empty if `count` is 0.
+
+    `what` is the noun for the items, such as "records".
+    """
     if not count:
         return {}
     advice = f"for mono give {option('--channel')}, a number or {MIX}"

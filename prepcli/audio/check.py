@@ -15,9 +15,9 @@ _FLOATS = {"FLOAT": ("<f4", 4), "DOUBLE": ("<f8", 8)}
 def check_copy(data: bytes, info: AudioInfo, name: str) -> None:
     """Reject a damaged file if the damage can be found cheaply.
 
-    Compares the checksums of all frames of FLAC and of all pages of Ogg, and finds floating-point samples that are not
-    numbers. MP3 and integer WAV have nothing to check. If a checksum differs, or other data follow the audio, the file
-    is decoded, and is rejected only if decoding fails.
+    This verifies the checksums of all frames of FLAC and of all pages of Ogg, and finds floating-point samples that are
+    not numbers. MP3 and integer WAV have nothing to verify. If a checksum differs, or other data follow the audio, the
+    file is decoded, and is rejected only if decoding fails.
 
     Raises:
         RecordRejected: UNREADABLE_AUDIO if the file is damaged.
@@ -45,7 +45,7 @@ def _are_numbers(data: bytes, info: AudioInfo) -> bool:
 
 
 def check_decoded(data: bytes, info: AudioInfo, name: str) -> None:
-    """Decode a whole file; for FLAC, compare the MD5 of the samples with that in the header.
+    """Decode a whole file; for FLAC, compare the MD5 of its samples with the MD5 in its header.
 
     Raises:
         RecordRejected: UNREADABLE_AUDIO if the file is damaged.

@@ -26,7 +26,7 @@ _MAX_BOXES = 100_000
 
 
 def promised_bytes(head: bytes, source: Source) -> int | None:
-    """Return the minimum size of the file in bytes according to its header; 1024 bytes are enough as its `head`.
+    """Return the minimum size of a file in bytes according to its header; `head` has its first 1024 bytes.
 
     Returns:
         None if the header does not have a size, and for formats other than NIST SPHERE, AIFF, AU, Wave64, CAF, MP4, WMA
@@ -59,9 +59,9 @@ def _known(size: int, base: int) -> int | None:
 
 
 def _caf(source: Source) -> int | None:
-    """The size that a CAF file should have; None if its header does not say it.
+    """Return the minimum size of a CAF file in bytes; None if its header does not have a size.
 
-    8 bytes are followed by chunks. A chunk has a 4-byte type, a 64-bit size and its data.
+    A CAF file begins with 8 bytes, followed by chunks. A chunk has a 4-byte type, a 64-bit size and its data.
     """
     at = 8
     for _ in range(_MAX_CHUNKS):
@@ -102,14 +102,17 @@ def boxes(source: Source, at: int = 0, stop: int | None = None) -> Iterator[Box]
 
 
 def _asf(head: bytes) -> int | None:
-    """The size in the "file properties", which encoders write among the first objects of the header."""
+    """Return the size of a WMA file in bytes; None for a recording of a live stream, or if the size is not in `head`.
+
+    The size is in the object "file properties", which encoders write among the first objects of the header.
+    """
     at = head.find(_ASF_FILE)
     is_live = at < 0 or len(head) < at + 104 or head[at + 88] & 1
     return None if is_live else _known(int.from_bytes(head[at + 40 : at + 48], "little"), 0)
 
 
 def _matroska(head: bytes) -> int | None:
-    """The end of the segment, which is the whole file after its header; None if its size is "unknown"."""
+    """Return the size of a WebM file in bytes: the end of the segment, which follows the header; None if unknown."""
     length, at = _element_size(head, 4)
     start = at + length
     if head[start : start + 4] != _SEGMENT:
@@ -120,7 +123,10 @@ def _matroska(head: bytes) -> int | None:
 
 
 def _element_size(head: bytes, at: int) -> tuple[int, int]:
-    """The size of an element of Matroska, and the byte after it; leading zero bits give its number of bytes."""
+    """Return the size of a Matroska element in bytes, from the size field at byte `at`, and the byte after this field.
+
+    The leading zero bits of the field give its own number of bytes.
+    """
     width = 9 - head[at].bit_length() if head[at : at + 1] else 1
     return int.from_bytes(head[at : at + width], "big") & (1 << 7 * width) - 1, at + width
 

@@ -17,10 +17,11 @@ _PLACE_IN_MEMORY = re.compile(r"\[([^]@]+) @ 0x[0-9a-f]+\] ")
 
 
 def run_tool(command: list[str], source: Source, output: IO[bytes] | int = subprocess.PIPE) -> tuple[int, bytes, str]:
-    """Run a program on the audio.
+    """Run a program on the audio; `output` is a file for its standard output.
 
     Returns:
-        Its exit status, its output if that does not go to `output`, and the first line of its standard error.
+        The exit status, the standard output (empty if it goes to a file), and a message: the first line of the standard
+        error, or the exit status if there is none.
     """
     stdin: IO[bytes] | int = source.for_process()
     try:

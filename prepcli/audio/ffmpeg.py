@@ -43,7 +43,7 @@ def _is_adts(head: bytes) -> bool:
 
 
 def _begins_frame(data: bytes) -> bool:
-    """Return whether the first 12 bits are set and the layer is 0, unlike in MP3."""
+    """Return whether `data` begins with a frame header of AAC: 12 bits are set and the layer is 0, unlike in MP3."""
     return len(data) >= 7 and data[0] == 0xFF and data[1] & 0xF6 == 0xF0
 
 
@@ -100,7 +100,7 @@ def format_of(head: bytes, source: Source) -> Format | None:
 
 
 def is_needed(found: Format) -> bool:
-    """Return whether only ffmpeg can read the format: without ffmpeg, sox may read AMR."""
+    """Return whether to read the format with ffmpeg: False only for AMR without ffmpeg, which sox may read."""
     return found.name != "AMR" or shutil.which("ffmpeg") is not None
 
 
@@ -163,7 +163,7 @@ def _decode(source: Source, found: Format, name: str) -> _Decoded:
 
 
 def _identity(source: Source) -> object:
-    """Return a key that is equal for equal content."""
+    """Return a key of the source: equal keys mean equal content."""
     if isinstance(source, FileSource):
         state = os.fstat(source.fd)
         return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
@@ -173,8 +173,8 @@ def _identity(source: Source) -> object:
 def _in_one_pass(source: Source, name: str) -> Source:
     """Return an MP4 file that can be read from start to end, because a pipe is not seekable.
 
-    Many programs write the index (`moov`) after the audio (`mdat`). The index is moved before it, and the offsets in it
-    are changed.
+    Many programs write the index (`moov`) after the audio (`mdat`). Then the result has the index before the audio,
+    with corrected offsets.
     """
     found = list(boxes(source))
     audio = next((box for box in found if box.kind == b"mdat"), None)

@@ -18,7 +18,7 @@ _TAIL_BYTES = 1 << 17
 _STREAMINFO_END = 42
 # In typical audio, one byte in 32,768 looks like the start of a frame, and hardly any passes the CRC-8 of the header.
 _MAX_SYNC_CODES, _MAX_HEADERS = 4096, 4
-# Bytes: x^(8 * 32767) = 1 modulo the polynomial of the frames' checksum.
+# Number of bytes after which powers of x repeat: x^(8 * 32767) = 1 modulo the polynomial of the frames' checksum.
 _CRC_PERIOD = 32767
 _SUBTYPES = {8: "PCM_S8", 16: "PCM_16", 24: "PCM_24"}
 
@@ -137,7 +137,7 @@ def _row_factors() -> "NDArray[np.uint16]":
 
 @cache
 def _remainders(count: int) -> "NDArray[np.uint16]":
-    """Return x^n modulo the polynomial, for n from `count - 1` down to 0; takes 5 ms."""
+    """Return x^n modulo the polynomial of the CRC-16, for n from `count - 1` down to 0; takes 5 ms."""
     import numpy as np
 
     powers = [1]
@@ -148,7 +148,10 @@ def _remainders(count: int) -> "NDArray[np.uint16]":
 
 
 def _first_frame(data: bytes) -> int:
-    """Return the byte at which the audio starts, after tags and metadata blocks; -1 if the blocks do not end."""
+    """Return the byte at which the audio starts, after tags and metadata blocks; -1 if no block is marked as the last.
+
+    Returns -1 also for a file that is not FLAC.
+    """
     at = mpeg.skip_id3v2(data)
     if data[at : at + 4] != b"fLaC":
         return -1
@@ -167,7 +170,10 @@ def _audio_end(data: bytes) -> int:
 
 
 def is_other_audio(data: bytes, samples: "NDArray[Any]") -> bool:
-    """Return whether the MD5 of `samples` differs from STREAMINFO; `samples`: the whole file, from `read_segment`."""
+    """Return whether the MD5 of `samples` differs from the MD5 in STREAMINFO; False if they cannot be compared.
+
+    `samples` are all samples of the file, as `read_segment` returns them.
+    """
     import hashlib
 
     import numpy as np

@@ -12,7 +12,7 @@ FFMPEG = "ffmpeg"
 
 
 class AudioInfo(NamedTuple):
-    """The properties of an audio file, by its content and never by its name.
+    """The properties of an audio file; they follow from its content, never from its name.
 
     Attributes:
         format: the lower-case name of the container, and a file extension that NeMo's classic dataset accepts: "wav",
@@ -46,7 +46,7 @@ class AudioInfo(NamedTuple):
         return self.num_samples / self.sampling_rate
 
     def samples_in(self, seconds: float) -> int:
-        """Return the number of samples in some seconds, rounded to 8 digits as in lhotse, then half up."""
+        """Return the number of samples in `seconds`, rounded to 8 decimals as in lhotse, then half up."""
         position = min(seconds * self.sampling_rate, 2.0**62)
         whole = floor(position)
         above = position - whole  # exact: both have the same exponent or the result needs fewer bits

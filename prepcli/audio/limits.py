@@ -18,8 +18,8 @@ frame of 11 bytes."""
 SAME_SECONDS = 0.02
 """Maximum difference of times that may be equal: the program that wrote the manifest may have rounded."""
 MAX_FLOAT = 2.0**31
-"""Maximum of floating-point samples, which are in [-1, 1), or in some files in the range of integers. Larger ones are
-damage."""
+"""Maximum absolute value of a floating-point sample: values are in [-1, 1), or in some files in the range of integers.
+A larger value is damage."""
 
 
 def check_claims(info: AudioInfo, size: int, name: str) -> AudioInfo:
@@ -54,10 +54,10 @@ def check_target_rate(rate: int | None, flag: str = "--target-sample-rate") -> N
 
 
 def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
-    """Return the samples of a segment of a file from `offset` on, `duration` long (seconds; None: to the end).
+    """Return the range of samples of the segment that starts at `offset` seconds in a file.
 
-    Seconds become samples by rounding half up, as in `lhotse.utils.compute_num_samples`. A segment that ends up to 20
-    ms after the file is cut at the end of the file.
+    The segment is `duration` seconds long; None: to the end of the file. Seconds become samples by rounding half up, as
+    in `lhotse.utils.compute_num_samples`. A segment that ends up to 20 ms after the file is cut at the end of the file.
 
     Returns:
         The first sample and the number of samples.

@@ -17,7 +17,7 @@ from prepcli.audio.encode import to_float32
 
 
 class Mean:
-    """The mean of all channels as float32, of shape (n,); full scale is 1. A part is computed when it is taken."""
+    """The mean of all channels as float32, of shape (n,); full scale is 1. A slice is computed when it is taken."""
 
     dtype = np.dtype(np.float32)
 
@@ -62,7 +62,7 @@ class Levels(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """The share of silent frames, and the seconds before and after all sound; None if all frames are silent."""
+    """The share of silent frames, and the seconds of silence at the start and the end (None if all is silent)."""
 
     share: float
     start: float | None
@@ -70,7 +70,7 @@ class Silence(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """The mean power of frames of 25 ms every 10 ms; `size` and `hop` in samples."""
+    """The mean power of each frame of 25 ms, one every 10 ms; `size` of a frame and `hop` are in samples."""
 
     power: NDArray[np.float64]
     size: int
@@ -78,10 +78,10 @@ class Frames(NamedTuple):
 
 
 def levels(samples: NDArray[Any], subtype: str) -> Levels:
-    """Return the levels over all channels of samples (n, channels), at least one, in a type of `read_segment`.
+    """Return the levels over all channels of samples (n, channels), n > 0, in a type of `read_segment`.
 
-    A sample is clipped if it is one of three or more in a row, in its channel, that reach 99.9 % of the largest value
-    that its encoding has, `subtype` as in `AudioInfo`.
+    A sample is clipped if it is one of at least three successive samples of its channel that reach 99.9 % of the
+    largest value of the encoding. `subtype` names the encoding, as in `AudioInfo`.
     """
     is_float = samples.dtype.kind == "f"
     scale = 1.0 if is_float else -float(np.iinfo(samples.dtype).min)
@@ -113,8 +113,8 @@ def has_equal_channels(samples: NDArray[Any]) -> bool | None:
 def bandwidth(mono: Mono, rate: int) -> int | None:
     """Return the bandwidth in Hz as NeMo Curator defines it; None if all samples are zero.
 
-    It is the highest frequency whose mean power is within 50 dB of the strongest: frames of 512 samples every 10 ms
-    with a Blackman-Harris window, centred and padded with zeros.
+    It is the highest frequency whose mean power is less than 50 dB below the power of the strongest frequency. The mean
+    is over frames of 512 samples every 10 ms, centred and padded with zeros, with a Blackman-Harris window.
     """
     hop = int(rate * 0.01)
     pieces = (mono[start : start + _SAMPLES_AT_ONCE] for start in range(0, len(mono), _SAMPLES_AT_ONCE))
@@ -128,8 +128,8 @@ def bandwidth(mono: Mono, rate: int) -> int | None:
 def bandwidth_sdp(mono: Mono, rate: int) -> int | None:
     """Return the bandwidth in Hz as NeMo SDP defines it: the `bandwidth` of the first 30 s, resampled to 44.1 kHz.
 
-    SDP resamples with librosa, whose result ends more abruptly than that of `prepcli.audio.resample`. An abrupt end
-    adds high frequencies, so this function keeps it.
+    SDP resamples with librosa, whose result ends more abruptly than the result of `prepcli.audio.resample`. An abrupt
+    end adds high frequencies, so this function ends its result in the same way as librosa.
     """
     first = mono[: SDP_SECONDS * rate]
     if rate != SDP_RATE:
@@ -195,7 +195,7 @@ def loudness(samples: NDArray[Any], rate: int) -> float | None:
 
 
 def _block_powers(channel: NDArray[Any], rate: int) -> NDArray[np.float64]:
-    """The power of the K-weighted channel in blocks of 0.4 s every 0.1 s; the last may lie partly after the end."""
+    """The power of a K-weighted channel in blocks of 0.4 s every 0.1 s; the last block may end after the channel."""
     from scipy.signal import sosfilt
 
     count = int(np.round((len(channel) / rate - 0.4) / (0.4 * 0.25)) + 1)
@@ -228,7 +228,7 @@ def _k_weighting(rate: int) -> NDArray[np.float64]:
 
 
 def frames_of(mono: Mono, rate: int) -> Frames:
-    """Return the power of all complete frames."""
+    """Return the power of all complete frames of samples at `rate` Hz."""
     size, hop = round(0.025 * rate), max(1, round(0.01 * rate))
     count = (len(mono) - size) // hop + 1 if size and len(mono) >= size else 0
     power = np.empty(count)
@@ -261,9 +261,9 @@ def snr(frames: Frames, seconds: float) -> float | None:
 
 
 def silence(frames: Frames, num_samples: int, rate: int) -> Silence | None:
-    """Return the silence; None if there is no complete frame.
+    """Return the silence in audio of `num_samples` samples at `rate` Hz; None if there is no complete frame.
 
-    A frame is silent if its power is more than 50 dB below the 95th percentile of all, or zero.
+    A frame is silent if its power is zero, or at least 50 dB below the 95th percentile of the power of all frames.
     """
     if not len(frames.power):
         return None

@@ -27,14 +27,14 @@ AudioSource = str | AnyPath | ByteRange | bytes
 
 
 def name_of(source: AudioSource) -> str:
-    """Return the name of a source for messages, if it has no other."""
+    """Return the name of a source for messages, if the caller knows no better name."""
     if isinstance(source, ByteRange):
         return f"audio at {source.start} in {source.path}"
     return "audio" if isinstance(source, bytes) else str(source)
 
 
 def resolved(source: AudioSource) -> AudioSource:
-    """Return a range of bytes, or bytes, for a record in a container; other sources as they are.
+    """Replace `FILE::MEMBER` by the bytes of the member, or by their range in the file; return other sources unchanged.
 
     Raises:
         RecordRejected: as by `prepcli.formats.members.audio_of`.
@@ -47,9 +47,10 @@ def resolved(source: AudioSource) -> AudioSource:
 
 
 def in_store(path: str) -> list[str | ByteRange]:
-    """Return the objects or ranges to request from an object store for the audio at `path`; none for a local file.
+    """Return the object or range to request ahead from an object store for the audio at `path`.
 
-    Rows of a Parquet file are read with their row group, not ahead.
+    Returns:
+        An empty list for a local file, and for a row of a Parquet file, which is read with its row group.
     """
     if not is_address(path) or ((place := place_of(path)) is not None and place.is_row):
         return []
@@ -91,12 +92,13 @@ def open_source(source: AudioSource, name: str) -> Iterator[Source]:
 
 
 def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
-    """Return the result of `use` for audio; after a reject of data that libsndfile or a program has read, retry once.
+    """Return `use(source)`; if `use` rejects a file that libsndfile or a program has read, call it once more.
 
-    libsndfile and programs take a read error for the end of the file or for damage; the second time the error is known.
+    libsndfile and programs take a read error for the end of the file or for damage. In the second call the file is read
+    through Python, so that a read error is known and raised instead of the reject.
 
     Raises:
-        RecordRejected: raised by `use`, also the second time.
+        RecordRejected: raised by `use` in both calls.
         OSError: the file could not be read the second time, and the machine is the cause.
     """
     try:
@@ -113,7 +115,7 @@ def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
 
 
 def read_whole(source: AudioSource, name: str) -> bytes:
-    """Return all bytes of a source. For a short file, the context manager `open_source` takes 10 % more time.
+    """Return all bytes of a source; for a short file, `open_source` would take 10 % longer.
 
     Raises:
         RecordRejected: as by `open_source`; UNREADABLE_AUDIO if reading fails.
@@ -147,7 +149,10 @@ def _read_part(source: ByteRange, name: str) -> bytes:
 
 @contextmanager
 def _stored(address: str, name: str) -> Iterator[Source]:
-    """Open an object. An error of the store is not taken for damage: the end of the context raises it."""
+    """Open an object in a store for a `with` block.
+
+    libsndfile cannot raise an error of the store, so the end of the block raises it: it must not count as damage.
+    """
     from prepcli.audio.stored import ObjectSource, open_stored
 
     try:

@@ -25,9 +25,10 @@ _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
 
 
 def probe(source: AudioSource, name: str = "") -> AudioInfo:
-    """Return the properties of a source, and note that this process is reading it; `name` is for messages.
+    """Return the properties of a source; `name` is for messages.
 
-    Only the header and the last frame of WAV and FLAC are read.
+    Of WAV and FLAC, only the header and the last frame are read. The source is noted (`take_in_hand`), in case it
+    crashes the decoder.
 
     Raises:
         RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
@@ -71,7 +72,7 @@ class Probes:
 
 
 def probe_bytes(data: bytes, name: str) -> AudioInfo:
-    """Return the properties of a file in memory that is already noted by another name; otherwise as `probe`."""
+    """Return the properties of a file in memory, as `probe` does, but do not note it: the caller has noted it."""
     return _probe(ByteSource(data), data, name)
 
 

@@ -14,9 +14,12 @@ def rate_counts(rate: int, wanted: float) -> list[str]:
 
 
 def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed: str) -> dict[str, str]:
-    """A line for the summary, if units have counted audio with a lower rate.
+    """Return a line for the summary, by its key; empty if no unit has counted audio with a much lower rate.
 
-    `what` is the noun, such as segments, `needed` the reason for the higher rate, such as "the codec's {} Hz".
+    Args:
+        counts_of_units: the counts of each unit, by name; see `rate_counts`.
+        what: the noun for the audio, such as "segments".
+        needed: the words for the rate of the output, such as "the codec's {} Hz".
     """
     counts: Counter[str] = Counter()
     for one in counts_of_units:

@@ -107,7 +107,7 @@ def read_segment(
 
     Args:
         source: the audio.
-        info: the result of `probe_*` for it.
+        info: the properties of the audio, from `probe` or `probe_bytes`.
         start: first sample of the segment.
         num_samples: length of the segment; None: to the end.
         name: for messages; by default `name_of(source)`.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PIECE = 1 << 22
-"""Number of samples that are resampled at once, a minute and more: long audio then needs little besides its result."""
+"""Number of samples to resample at once, a minute or more: long audio then needs little memory besides its result."""
 
 
 def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[Any]":

@@ -37,10 +37,14 @@ PLAIN_BYTES = _CANONICAL.size
 
 
 def plain_seconds(head: bytes, size: int) -> float | None:
-    """Return the duration in seconds of a WAV file of `size` bytes with a plain header: its first `PLAIN_BYTES`.
+    """Return the duration of a WAV file with a plain header, from its first bytes.
+
+    Args:
+        head: the first `PLAIN_BYTES` bytes of the file.
+        size: size of the file in bytes.
 
     Returns:
-        None for all other files, and for those that must be rejected: `parse` handles them.
+        Seconds; None for all other files, and for those that must be rejected: `parse` handles them.
     """
     found = _plain_format(head[8:40]) if head[:4] == b"RIFF" and len(head) == PLAIN_BYTES else None
     if found is None:
@@ -54,7 +58,7 @@ def plain_seconds(head: bytes, size: int) -> float | None:
 
 @lru_cache(maxsize=256)
 def _plain_format(fields: bytes) -> tuple[int, int] | None:
-    """Return rate and block align if all fields between the two sizes are usual and consistent, else None; cached."""
+    """Return sampling rate (Hz) and block align (bytes) from bytes 8 to 40 of a header; None if a field is unusual."""
     _, _, wave, fmt_size, tag, channels, rate, _, align, bits, data, _ = _CANONICAL.unpack(bytes(8) + fields + bytes(4))
     is_plain = (wave, fmt_size, data) == (b"WAVEfmt ", 16, b"data") and (tag, bits) in _SUBTYPES
     is_sound = align * 8 == channels * bits and 1 <= channels <= MAX_CHANNELS
@@ -62,13 +66,13 @@ def _plain_format(fields: bytes) -> tuple[int, int] | None:
 
 
 def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
-    """Return the properties of a RIFF or RF64 file; `head` has at least 44 bytes, or the whole file.
+    """Return the properties of a RIFF or RF64 file; `head` has at least its first 44 bytes, or the whole file.
 
     Returns:
-        None if libsndfile must decide.
+        None for a layout or an encoding that only libsndfile can read.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO if the file is shorter than its header says.
+        RecordRejected: UNREADABLE_AUDIO if the file is shorter than its header says, or holds no samples.
     """
     if len(head) >= 44:
         riff, _, wave, fmt_size, tag, channels, rate, _, align, bits, data_id, data_size = _CANONICAL.unpack_from(head)
@@ -78,7 +82,7 @@ def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
 
 
 def _walk(head: bytes, source: Source, name: str) -> AudioInfo | None:
-    """Read the chunks up to the data; every chunk starts at an even offset."""
+    """Return the same as `parse` for a file with any chunks before its data; every chunk starts at an even offset."""
     is_rf64 = head[:4] == b"RF64"
     fmt: tuple[int, int, int, int, int] | None = None
     long_size: int | None = None
@@ -110,7 +114,10 @@ def _walk(head: bytes, source: Source, name: str) -> AudioInfo | None:
 
 
 def _format_chunk(chunk: bytes) -> tuple[int, int, int, int, int] | None:
-    """Return tag, channels, rate, block align and bits; WAVE_FORMAT_EXTENSIBLE has its tag in a GUID."""
+    """Return tag, channels, rate, block align and bits of a `fmt ` chunk; None for a layout that is not known.
+
+    WAVE_FORMAT_EXTENSIBLE has its tag in a GUID.
+    """
     if len(chunk) < 16:
         return None
     tag, channels, rate, _, align, bits = _FMT.unpack_from(chunk)
@@ -152,7 +159,7 @@ def _finish(
 
 
 def _is_tail_of_chunks(offset: int, source: Source) -> bool:
-    """Return whether all bytes from `offset` on are whole chunks; if so, a data size of 0 is true."""
+    """Return whether all bytes from `offset` on are whole chunks; then a data size of 0 in the header is correct."""
     for _ in range(_MAX_CHUNKS):
         left = source.size - offset
         if left <= 0:

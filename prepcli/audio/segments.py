@@ -237,7 +237,7 @@ class EncodedAudio:
 
 
 class Segment(NamedTuple):
-    """A range of samples that lies within its source, by the header of the source. Equal segments are the same audio.
+    """A range of samples of a source, which ends at most at the length in the header. Equal segments are equal audio.
 
     Attributes:
         source: the audio that is decoded.
@@ -295,10 +295,10 @@ def locate(
     Args:
         source: the audio.
         info: the result of `probe` for it.
-        offset: of the record, in seconds.
-        duration: of the record, in seconds; None: to the end.
+        offset: the start of the record in the source, in seconds.
+        duration: the length of the record, in seconds; None: to the end of the source.
         channel: the value of the record's field `channel`, unchecked; ignored for mono audio.
-        policy: that of the writer.
+        policy: the policy of the writer.
         name: for messages.
 
     Raises:
@@ -382,9 +382,10 @@ def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bo
 
 
 def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:
-    """Decode a segment and encode it; if `target` has no format, in that of the source if it can be written.
+    """Decode a segment and encode it in the format of `target`, or in the format of the source if `target` has none.
 
-    Lossless sources keep their samples in a lossless format (FLAC: up to 24 bits).
+    A format that cannot be written is replaced by FLAC. Lossless sources keep their samples in a lossless format (FLAC:
+    up to 24 bits).
 
     Raises:
         RecordRejected: as by `decode`; UNREADABLE_AUDIO if the format cannot have that many channels or samples.

@@ -1,6 +1,6 @@
 """SPHERE files whose samples are compressed with shorten, as the LDC ships some of its telephone speech.
 
-`sph2pipe` (the LDC's own tool) decodes all of them; ffmpeg those of 16-bit PCM, but not mu-law.
+`sph2pipe` (the LDC's own tool) decodes all of them. ffmpeg decodes 16-bit PCM, but not mu-law.
 """
 
 import os
@@ -29,8 +29,8 @@ def shortened_sphere(source: Source) -> Sphere | None:
 
 
 def decoder(coding: str) -> list[str] | None:
-    """Return the command that decodes this `sample_coding`; None if this machine does not have one."""
-    # Without a home the "~" stays, and programs in a folder of that name here must not be run.
+    """Return the command that decodes SPHERE of this `sample_coding`; None if no program for it is installed."""
+    # Without a home directory, "~" stays in the path: a program in a local folder named "~" must not be run.
     lhotse = os.path.expanduser(_LHOTSE_TOOLS)
     folders = [os.environ.get("PATH", os.defpath), *([lhotse] if os.path.isabs(lhotse) else [])]
     sph2pipe = shutil.which("sph2pipe", path=os.pathsep.join(folders))
@@ -43,7 +43,7 @@ def decoder(coding: str) -> list[str] | None:
 
 
 def how_to_decode(coding: str) -> str:
-    """Return advice for a message: what to install for this `sample_coding`."""
+    """Return advice for a message: the programs that decode SPHERE of this `sample_coding`, one of which to install."""
     sph2pipe = "sph2pipe (`lhotse install-sph2pipe` builds it, or any sph2pipe on the PATH)"
     return f"install {'the Debian package ffmpeg, or ' if coding.startswith('pcm') else ''}{sph2pipe}"
 

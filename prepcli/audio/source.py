@@ -40,7 +40,7 @@ class Source(Protocol):
 class _Bytes(io.BytesIO):
     """A file object that ignores seeks to before its start; libsndfile makes such seeks in damaged files.
 
-    An exception in the callback could not be caught: Python would print it with its traceback.
+    libsndfile calls `seek` from C, where an exception cannot be caught: Python would print it with its traceback.
     """
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
@@ -81,17 +81,17 @@ class ByteSource:
 
 
 class Watched(Protocol):
-    """Encoded audio that keeps an error which libsndfile has met."""
+    """Encoded audio that keeps the error of a read by libsndfile in `failure`; None without an error."""
 
     size: int
     failure: Exception | None
 
 
 class ForLibsndfile:
-    """A file object for libsndfile, which calls it from C, so that exceptions would only be printed.
+    """A file object that libsndfile calls from C. An exception there would only be printed, so none is raised.
 
-    A seek to before the start is ignored, as in damaged files. An error is stored in `source`, and `raw` then seems to
-    end.
+    A seek to before the start, as libsndfile makes in damaged files, is ignored. A read error is stored in
+    `source.failure`, and for libsndfile the file ends there.
     """
 
     def __init__(self, source: "Watched", raw: io.RawIOBase) -> None:
@@ -193,7 +193,7 @@ class RangeSource:
 
 
 def intact(data: bytes, part: ByteRange, name: str) -> bytes:
-    """Return the bytes of a range; raises `RecordRejected` if they differ from its checksum, if there is one."""
+    """Return `data`, the bytes of a range; raises `RecordRejected` if the range has a checksum and they differ."""
     if part.crc32 is not None and zlib.crc32(data) != part.crc32:
         raise RecordRejected(
             RejectReason.UNREADABLE_AUDIO,
@@ -203,7 +203,7 @@ def intact(data: bytes, part: ByteRange, name: str) -> bytes:
 
 
 class WatchedSource(FileSource):
-    """A file that libsndfile reads through Python, several times as slowly, so that read errors are known."""
+    """A file that libsndfile reads through Python: several times slower, but `failure` keeps a read error."""
 
     __slots__ = ("failure",)
 
@@ -232,7 +232,7 @@ def open_file(path: str | AnyPath, name: str) -> int:
 
 
 def refuse(error: OSError, name: str) -> NoReturn:
-    """Raise an error of the operating system on one file as a reject.
+    """Raise the reject for a file that the operating system cannot open or read.
 
     Raises:
         RecordRejected: MISSING_AUDIO or UNREADABLE_AUDIO.
@@ -248,7 +248,7 @@ def refuse(error: OSError, name: str) -> NoReturn:
 
 
 def regular_size(fd: int, name: str) -> int:
-    """The size of an open file; raises `RecordRejected` if it is not a regular file."""
+    """Return the size of an open file in bytes; raises `RecordRejected` if it is not a regular file."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         unreadable(name, "is a directory" if stat.S_ISDIR(status.st_mode) else "is not a regular file")

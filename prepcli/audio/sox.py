@@ -78,7 +78,7 @@ def _probe_shorten(source: Source, sphere: Sphere, name: str) -> AudioInfo:
 
 
 def _sox() -> ModuleType | None:
-    """Return the package; None if the program is not installed."""
+    """Return the package `sox`; None if the program `sox` is not installed."""
     if shutil.which("sox") is None:
         return None
     import sox
@@ -89,7 +89,7 @@ def _sox() -> ModuleType | None:
 
 
 def _to_wav(sox: ModuleType, path: Path, name: str) -> bytes:
-    """Return the file as WAV with integer samples of the required number of bits."""
+    """Return the file as WAV with integer samples; sox takes the number of bits from the file."""
     transformer = sox.Transformer()
     # Without dither, which is random in sox.
     transformer.set_globals(dither=False, verbosity=1)
