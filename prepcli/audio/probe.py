@@ -27,7 +27,7 @@ _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
 def probe(source: AudioSource, name: str = "") -> AudioInfo:
     """Return the properties of a source; `name` is for messages.
 
-    Of WAV and FLAC, only the header and the last frame are read. The source is noted (`take_in_hand`), in case it
+    Only the header and the last frame of WAV and FLAC are read. The source is noted (`take_in_hand`), in case it
     crashes the decoder.
 
     Raises:

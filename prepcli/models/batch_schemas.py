@@ -20,7 +20,7 @@ _KINDS: Mapping[str, Kind] = {
     "LabelsType": "labels",
     "MaskType": "mask",
 }
-"""The kinds of tensors by NeMo's classes of batch elements."""
+"""The kind of a tensor, by the NeMo class that describes the elements of the tensor."""
 
 
 _CODES: tuple[str, Kind] = ("audio_codes", "codes")
@@ -32,10 +32,10 @@ class Item:
     """A tensor of a batch.
 
     Attributes:
-        kind: its content.
-        length: entries per example: "input", "output", or a fixed number.
-        name: its keyword in the batch; None: it is positional.
-        vocab_size: labels and codes are smaller.
+        kind: the kind of the content.
+        length: entries per example: a fixed number, or "input" or "output" for the length of the input or output.
+        name: the keyword of the tensor in the batch; None: the tensor is positional.
+        vocab_size: labels and codes are smaller than this number.
         value: the value of a constant ("batch" is the batch size); for a prior, entries of the input per frame.
         rows: number of codebooks, for codes.
     """
@@ -50,13 +50,13 @@ class Item:
 
 @dataclass(frozen=True)
 class Schema:
-    """The batches of a model.
+    """A description of the training batches of a model.
 
     Attributes:
-        make: makes a batch: `tuple`, or a class that takes the items.
-        items: the tensors.
-        input_length: returns the entries of the input for a duration in seconds.
-        output_length: returns the entries of the output for the output length of a bucket.
+        make: makes a batch of tensors: `tuple`, or a class that takes the tensors.
+        items: the tensors of a batch.
+        input_length: returns the number of entries of the input for a duration in seconds (text: in tokens).
+        output_length: returns the number of entries of the output for the output length of a bucket.
     """
 
     make: Callable[..., Any]
@@ -65,18 +65,21 @@ class Schema:
     output_length: Callable[[float], int]
 
     def lengths(self, duration: float, tokens: int | None, ratio: float) -> tuple[int, int]:
-        """Entries of input and output for a bucket, as NeMo computes them.
+        """Return the numbers of entries of input and output for a bucket, as NeMo computes them.
 
         Args:
             duration: the upper bound of the bucket in seconds (in tokens, if the input is text).
-            tokens: its second bound; None for one dimension.
-            ratio: output per input, for one dimension.
+            tokens: the upper bound of the bucket for the length of the output; None if it has no such bound.
+            ratio: without `tokens`, the length of the output is `ratio * duration`.
         """
         output = math.ceil(ratio * duration) if tokens is None else tokens
         return self.input_length(duration), self.output_length(output)
 
     def batch(self, size: int, lengths: tuple[int, int], device: str) -> Any:
-        """A batch of `size` examples with random values, on the device."""
+        """Return a batch of `size` examples with random values, on the device.
+
+        `lengths` are the numbers of entries of input and output.
+        """
         tensors = [(one.name, _tensor(one, size, lengths, device)) for one in self.items]
         by_position = [tensor for name, tensor in tensors if name is None]
         by_name = {name: tensor for name, tensor in tensors if name is not None}
@@ -110,10 +113,10 @@ def _tensor(item: Item, size: int, lengths: tuple[int, int], device: str) -> "Te
 
 
 def schema_of(model: Any) -> Schema:
-    """The schema of the model. A MagpieTTS model declares none; its schema follows from its data set.
+    """Return the schema that a model declares. A MagpieTTS model declares none; its schema follows from its data set.
 
     Raises:
-        UsageError: the model has no schema and is of no known class.
+        UsageError: the model declares no schema that is known, and is not a MagpieTTS model.
     """
     if not hasattr(type(model), "oomptimizer_schema"):
         if any(one.__name__ == "MagpieTTSModel" for one in type(model).__mro__):
@@ -170,12 +173,12 @@ def _item(entry: Mapping[str, Any]) -> Item:
 
 
 def _num_samples(rate: int, seconds: float) -> int:
-    """The samples of a duration in seconds, rounded half up as in lhotse."""
+    """Return the number of samples in `seconds`, rounded half up as in lhotse."""
     return math.floor(seconds * rate + 0.5)
 
 
 def _with_audio_tags(make: Callable[..., Any], tag: int, **tensors: Any) -> Any:
-    """The batch of a speech language model: each text begins with one tag, which the audio replaces."""
+    """Return the batch of a speech language model: each text begins with one tag, which the audio replaces."""
     ids = tensors["input_ids"]
     ids[ids == tag] = 0 if tag else 1
     ids[:, 0] = tag
@@ -184,10 +187,10 @@ def _with_audio_tags(make: Callable[..., Any], tag: int, **tensors: Any) -> Any:
 
 
 def _magpie_schema(model: Any) -> Schema:
-    """Batches of `MagpieTTSLhotseDataset`: text, and the codes (or audio) of target and context.
+    """Return the schema of `MagpieTTSLhotseDataset`: text, and the codes (or audio) of target and context.
 
-    The buckets are by the duration of the target, and their second number is the number of text tokens. Contexts have
-    the maximum length that the config allows.
+    The bounds of a bucket are the duration of the target and the number of text tokens. Contexts have the maximum
+    length that the config allows.
     """
     rate, hop = int(model.sample_rate), int(model.codec_model_samples_per_frame)
     seconds = float(model.cfg.get("context_duration_max", 10.0))

@@ -1,4 +1,4 @@
-"""Batches of items with equal padded length, or of the longest remaining items in a small number of shapes."""
+"""Divides items into batches: of equal padded length, or full batches of few shapes, the longest items first."""
 
 from itertools import pairwise
 

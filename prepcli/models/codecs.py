@@ -13,15 +13,17 @@ from prepcli.models.protocols import Codec
 OPTION = "--codec-model"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LONGEST = 150
-"""The most characters of a name that is made of `--codec-model`: it is part of file names, which have up to 255."""
+"""Maximum length of a name derived from `--codec-model`: it is part of file names, which have up to 255 characters."""
 
 
 def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
-    """Check in milliseconds that a file or folder exists and contains a codec, without loading it.
+    """Check a value of `--codec-model` in milliseconds, without loading the codec.
+
+    A file or folder must contain a codec, and a codec of a package must be installed. Whether a pretrained model of the
+    name exists is not checked.
 
     Raises:
-        UsageError: it does not exist, does not contain a codec, or `num_codebooks` is given for a codec that needs all
-            codebooks.
+        UsageError: there is no codec, or `num_codebooks` is given for a codec that needs all codebooks.
     """
     if is_hf_codec(name):
         check_hf_codec(name, OPTION)
@@ -36,7 +38,7 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
 
 
 def notes_on_codec_model(name: str) -> list[str]:
-    """Notes for a plan if the codec cannot exist, as far as this can be known without network."""
+    """Return a note for the plan if no codec of this name can exist, as far as is known without network; else none."""
     return [] if is_plugin(name) else notes_on_name(name, OPTION, MODEL_CLASS, "tts")
 
 
@@ -45,7 +47,7 @@ def codec_name(model: str, given: str | None = None) -> str:
 
     Raises:
         UsageError: the given name has characters that configurations of trainers cannot have, or none is given and
-            that of the model is too long for a file.
+            the name of the model is too long for a file name.
     """
     if given is not None:
         if not _NAME.fullmatch(given):
@@ -65,7 +67,7 @@ def codec_name(model: str, given: str | None = None) -> str:
 
 
 def identity(name: str) -> str:
-    """Return the identity of the codec in the settings of a run: its name, or the SHA-256 of its files."""
+    """Return the identity of the codec in the settings of a run: the SHA-256 of local files, else the name."""
     if is_plugin(name):
         return plugin_identity(name, OPTION)
     return hf_identity(name) if is_hf_codec(name) else file_identity(name)
@@ -75,7 +77,7 @@ def load_codec(name: str, num_codebooks: int | None = None) -> Codec:
     """Load a codec, on the CPU, with the first `num_codebooks` of its codebooks (None: all).
 
     Raises:
-        UsageError: it cannot be loaded.
+        UsageError: the codec cannot be loaded.
     """
     if is_plugin(name):
         return PluginCodec(name, OPTION)

@@ -59,7 +59,7 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return made
 
     def _track(self, tensor: torch.Tensor) -> bool:
-        """Count the storage unless it is counted already."""
+        """Count the storage of a tensor; False if it is counted already, or empty."""
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         if key in self._tracked:
@@ -74,12 +74,12 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]) -> list[tuple[int, int]]:
-    """Lines (base, slope) in bytes whose maximum is the peak for any batch size, from the timelines of two steps.
+    """Return lines (base, slope): the peak of a batch of n examples is the maximum of `base + slope * n`, in bytes.
 
-    `first` is the timeline of a batch of `small` examples, `second` that of a batch of `large` ones. A step makes the
-    same tensors in the same order for every batch size, and each size grows linearly. So two batches give a line for
-    each event; for large batches another event may be the peak. If the timelines have different lengths, their peaks
-    give one line.
+    `first` is the timeline of a step with `small` examples, `second` the timeline of a step with `large` examples. A
+    step makes the same tensors in the same order for every batch size, and the size of each grows linearly. So the two
+    timelines give a line for each event; which event is the peak depends on the batch size. If the timelines have
+    different lengths, their peaks give one line.
     """
     pairs = set(zip(first, second, strict=True)) if len(first) == len(second) else {(max(first), max(second))}
     best: dict[int, int] = {}
@@ -133,7 +133,7 @@ class _Shape(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list[Any], Any] | None:
-    """The results of an operation on tensors of these shapes; None if it must be computed.
+    """Return the results of an operation on tensors of these shapes, flat and with their tree; None if it must run.
 
     Results are cached: layers repeat shapes, and finding a result takes ten times as long as a look-up.
     """
@@ -151,7 +151,10 @@ def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list
 
 @cache
 def _kind_of(func: Any) -> Literal["new", "in place", "computed"]:
-    """Whether an operation makes new tensors, changes one, or must be computed: a view of a tensor costs nothing."""
+    """Return whether an operation makes new tensors, changes a tensor in place, or must be computed.
+
+    Views are computed: they cost nothing.
+    """
     schema = func._schema
     if any(one.alias_info is not None and one.alias_info.is_write for one in schema.arguments):
         reshapes = torch.Tag.inplace_view in func.tags or schema.name.partition("::")[2] in _RESHAPING

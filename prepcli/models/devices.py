@@ -139,7 +139,10 @@ def _num_gpus() -> int:
 
 
 def _num_exposed(otherwise: int) -> int:
-    """The number of devices that CUDA itself shows to a process: with MIG one, even if PyTorch counts several."""
+    """The number of devices that CUDA itself shows to a process: with MIG one, even if PyTorch counts several.
+
+    It is `otherwise` if CUDA does not answer.
+    """
     done = subprocess.run([sys.executable, "-SEc", _COUNT], capture_output=True, text=True, check=False)
     text = done.stdout.strip()
     return int(text) if text.isdecimal() else otherwise
@@ -157,7 +160,8 @@ def use_device(device: str) -> None:
 def _device() -> Undo:
     import torch
 
-    is_in_use = torch.cuda.is_initialized  # here this shows a use by the program, in `undo` a use by the call
+    # Called here, it shows whether the program has used a GPU; called in `undo`, whether this call of prepcli has.
+    is_in_use = torch.cuda.is_initialized
     device = torch.cuda.current_device() if is_in_use() else 0  # type: ignore[no-untyped-call]
 
     def undo() -> None:
@@ -185,7 +189,10 @@ def _settings() -> Undo:
 
 @contextmanager
 def keeping_generators() -> Iterator[None]:
-    """Keep the random generators of the caller: making a model draws random weights before the real ones are loaded."""
+    """At the end of the context, restore the caller's random generators: making a model draws random weights.
+
+    The random weights are then replaced by those of the file.
+    """
     import numpy as np
 
     was_there = "torch" in sys.modules
@@ -207,7 +214,7 @@ def _torch_states() -> "tuple[Tensor, list[Tensor]]":
 
 
 def _set_torch_states(states: "tuple[Tensor, list[Tensor]] | None") -> None:
-    """Set the states of PyTorch's generators; None means those of a new process: PyTorch was not imported."""
+    """Set the states of PyTorch's generators, on the CPU and on the GPUs; None: as in a new process."""
     import torch
 
     on_cpu, on_gpus = states or (torch.Generator().get_state(), [])
@@ -244,7 +251,7 @@ def use_same_algorithms() -> None:
 
 
 def to_device(values: "Tensor", device: str) -> "Tensor":
-    """The values on the device; copies to a GPU go through pinned memory, while the GPU computes."""
+    """Return the values on the device; a copy to a GPU uses pinned memory, and runs while the GPU computes."""
     if not device.startswith("cuda"):
         return values
     return values.pin_memory().to(device, non_blocking=True)
@@ -252,7 +259,7 @@ def to_device(values: "Tensor", device: str) -> "Tensor":
 
 @contextmanager
 def computing_in(precision: Precision, device: str) -> Iterator[None]:
-    """Within the context PyTorch computes in bfloat16 if that is the precision."""
+    """Within the context, PyTorch computes in bfloat16 if `precision` is "bf16", else as it is set."""
     import torch
 
     if precision != "bf16":

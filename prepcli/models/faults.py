@@ -55,7 +55,7 @@ _DEVICE = (
     "MPS client",
 )
 _OF_THE_DEVICE = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "cuFFT error", "CUSOLVER_STATUS")
-"""Words in the messages of all other errors of a device."""
+"""Words in the messages of all errors of a device that `_MEMORY` and `_DEVICE` do not list."""
 _PROGRAM = (
     "device-side assert triggered",
     "invalid argument",
@@ -88,7 +88,10 @@ def fault_of(error: BaseException) -> Fault | None:
 def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteError:
     """Return the error for a device that has failed; finished units are kept, and another device can continue.
 
-    `text` is PyTorch's message, `otherwise` an alternative to a working device in the advice, such as `--devices cpu`.
+    Args:
+        text: PyTorch's message.
+        device: the name of the device.
+        otherwise: a further advice, next to using a device that works, such as `--devices cpu`.
     """
     import torch
 
@@ -121,7 +124,7 @@ def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
 
 
 def _driver() -> str:
-    """The newest CUDA version that the driver of this machine supports."""
+    """Return words for a message: the newest CUDA version that the driver supports, or that there is no driver."""
     version = ctypes.c_int()
     try:
         failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))

@@ -26,7 +26,7 @@ from prepcli.storage.transfer import PartialFile, download
 
 _NEMOS_NAME = "maybe_download_from_cloud"
 _FAILURES = 3
-"""Number of consecutive failures after which the network counts as missing: nodes of a cluster often have none."""
+"""Number of consecutive failures after which this machine counts as offline: cluster nodes often have no network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Model:
 
 @contextmanager
 def fetching_once(said: TextIO) -> Iterator[None]:
-    """Within the context, NeMo downloads models by `fetch_model`; NeMo must be imported. Its notes go to `said`."""
+    """Within the context, NeMo downloads models by `fetch_model`, whose notes go to `said`; NeMo must be imported."""
     from nemo.core.classes import common
 
     theirs = getattr(common, _NEMOS_NAME, None)

@@ -73,7 +73,7 @@ def _weights(folder: Path) -> list[Path]:
 
 
 def hf_identity(name: str) -> str:
-    """Return the identity of the codec in the settings of a run: its name, or the SHA-256 of its files."""
+    """Return the identity of the codec in the settings of a run: the SHA-256 of the files in a folder, else `name`."""
     folder = Path(name)
     if not folder.is_dir():
         return name
@@ -101,7 +101,7 @@ class HfCodec:
         """Load a codec from a folder or from the hub; `num_codebooks`: use the first of its codebooks (None: all).
 
         Raises:
-            UsageError: it cannot be loaded, has fewer codebooks, or its frames cannot be decoded from codes alone.
+            UsageError: the codec cannot be loaded, has fewer codebooks, or needs more than codes to decode a frame.
         """
         where = option(flag, name)
         self._model, self._kind = _load(name, flag)
@@ -198,7 +198,10 @@ def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[An
 
 
 def _check_frames_suffice(config: Any, where: str) -> None:
-    """Refuse codecs that need more than the codes to decode a frame, such as a scale for each chunk."""
+    """Refuse codecs that need more than the codes to decode a frame, such as a scale, and codecs of several channels.
+
+    `where` names the option and its value in messages.
+    """
     if getattr(config, "audio_channels", 1) != 1:
         raise UsageError(f"{where}: this codec is for {config.audio_channels} channels; take one for mono audio")
     if getattr(config, "normalize", False) or getattr(config, "chunk_length_s", None) is not None:
@@ -213,7 +216,7 @@ def _codebooks(config: Any, available: int, wanted: int | None, where: str) -> i
 
 
 def _in_float32(quantize: "Callable[..., Any]") -> "Callable[..., Any]":
-    """The method of a quantizer in float32, also under autocast: bfloat16 is too coarse to distinguish the entries."""
+    """Return `quantize`, a method of a quantizer, in float32 even under autocast: bfloat16 is too coarse for it."""
     import torch
 
     def quantized(vectors: "Tensor", *arguments: Any, **options: Any) -> Any:

@@ -15,20 +15,20 @@ QWEN_CODEBOOKS = 16
 
 @dataclass(frozen=True, slots=True)
 class HfKind:
-    """A family of codecs; functions take its configuration.
+    """A family of codecs. All functions but `encode` take the configuration of a model.
 
     Attributes:
-        title: its name in messages.
-        model_class: its class in transformers.
+        title: the name of the family in messages.
+        model_class: the name of the class in transformers.
         since: the first version of transformers that has the class; empty if all supported versions have it.
-        samples_per_frame: the samples of a frame.
-        num_codebooks: the number of codebooks of the model.
-        encode: with a model and audio (B, 1, T) of whole frames, returns codes (B, C, F) of the first C codebooks.
+        samples_per_frame: returns the number of samples in a frame.
+        num_codebooks: returns the number of codebooks of the model.
+        encode: takes a model, audio (B, 1, T) of whole frames and the number of codebooks C; returns the codes of the
+            first C codebooks, (B, C, F), or of a few more.
         quantize: the name of the quantizer's method that turns vectors into codes.
-        sampling_rate: the rate of the audio to encode (Hz).
-        codebook_size: the number of entries of a codebook.
-        inner: the name of the encoder's part in the model's configuration, if `model_class` is the class of the
-            encoder.
+        sampling_rate: returns the rate of the audio to encode (Hz).
+        codebook_size: returns the number of entries of a codebook.
+        inner: the key of the encoder in the configuration, if `model_class` is only the encoder of a larger model.
     """
 
     title: str
@@ -44,17 +44,17 @@ class HfKind:
 
 
 def _bandwidth(model: Any, num_codebooks: int) -> float:
-    """The lowest bandwidth with enough codebooks; it may select a few more."""
+    """Return the lowest bandwidth of the model that selects at least `num_codebooks` codebooks, else the highest."""
     count = model.quantizer.get_num_quantizers_for_bandwidth
     bandwidths = sorted(model.config.target_bandwidths)
     return float(next((one for one in bandwidths if count(one) >= num_codebooks), bandwidths[-1]))
 
 
 def _encode_with_features(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    """Codes of a model whose semantic encoder takes mel features.
+    """Return the codes of a model whose semantic encoder takes mel features.
 
     The feature extractor normalizes the features of each row alone. It appends a sample, so that audio of whole frames
-    gets one more frame, which its mask leaves out.
+    gets one more frame, which is left out of the codes.
     """
     import torch
     import transformers

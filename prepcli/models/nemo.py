@@ -48,7 +48,7 @@ def check_nemo_file(path: str, flag: str, model_class: str) -> None:
 
 
 def target_of(path: str, flag: str) -> str:
-    """The full class name of the model in a `.nemo` file; `unknown` if the file does not contain it.
+    """Return the full class name of the model in a `.nemo` file; `unknown` if the file does not contain it.
 
     Raises:
         UsageError: the file does not exist, or is not a `.nemo` file.
@@ -73,13 +73,13 @@ def target_of(path: str, flag: str) -> str:
 
 
 def notes_on_name(name: str, flag: str, model_class: str, collection: str) -> list[str]:
-    """A note for a plan if the value of a model option is a name and no model can have this name."""
+    """Return a note for the plan if `name` is not a file and no pretrained model can have this name; else none."""
     why = None if is_file(name) else problem_of(name, model_class, collection)
     return [] if why is None else [f"{option(flag, name)} cannot be fetched: {why}"]
 
 
 def file_identity(name: str) -> str:
-    """Return the identity of a model in the settings of a run: its name, or the SHA-256 of its file."""
+    """Return the identity of a model in the settings of a run: the SHA-256 of a file, else `name`."""
     if not is_file(name):
         return name
     return f".nemo file with SHA-256 {sha256_of(Path(name))}"
@@ -127,7 +127,7 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr", i
 
 @contextlib.contextmanager
 def without_earlier_models() -> Iterator[None]:
-    """Within the context NeMo, which must be imported, has loaded no model yet.
+    """Within the context, NeMo does not know the files of models that it has loaded before; NeMo must be imported.
 
     NeMo keeps the paths of the last loaded file: in NeMo 3.0 the next encoder-decoder model looks for its parts there,
     even if it is made from a config.
@@ -166,8 +166,8 @@ def without_cuda() -> Iterator[None]:
 def extraction_filters() -> Iterator[None]:
     """Within the context `TarFile.extract` takes a `filter`, also in Python before 3.10.12 and 3.11.4 (Debian 12).
 
-    NeMo 3.0 passes a filter. Such a Python ignores it: NeMo refuses links and paths that leave the folder before it
-    extracts.
+    NeMo 3.0 passes a filter, which is ignored in an older Python: NeMo itself refuses links and paths that leave the
+    folder before it extracts.
     """
     if hasattr(tarfile, "data_filter"):
         yield
@@ -203,5 +203,5 @@ def quiet() -> Iterator[None]:
 
 
 def cause_of(error: Exception) -> str:
-    """Return the first line of a message, without hints for programmers."""
+    """Return the first line of the message of an error, without NeMo's hints for programmers."""
     return first_line(error).partition(" Check cls.")[0].rstrip(":")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 EXACT_MODES = frozenset({"reflect", "replicate", "zeros"})
-"""Values of `Conv1d.padding_mode` with which the columns after a row's end are known."""
+"""Values of `Conv1d.padding_mode` for which `Rows.pad` can pad each row of a batch as if it were alone."""
 
 
 class Rows:
@@ -34,7 +34,7 @@ class Rows:
         self._places: dict[tuple[int, int, str], tuple[Tensor, Tensor]] = {}
 
     def divided(self, by: int) -> "Rows":
-        """Return the rows after a layer with the stride `by`, which must divide the length of every row."""
+        """Return the rows of the output of a layer with the stride `by`, which must divide the length of every row."""
         return self if by == 1 or self.lengths is None else Rows(self.lengths // by)
 
     def pad(self, values: "Tensor", left: int, right: int, mode: str) -> "Tensor":
@@ -99,7 +99,7 @@ def convolve(layer: Any, values: "Tensor", rows: Rows) -> "Tensor":
 
 
 Encode = Callable[["Tensor", Rows], "Tensor"]
-"""Encodes audio (B, T) with its rows, T and all lengths whole frames; returns vectors (B, D, F) to quantize."""
+"""Encodes audio (B, T) whose rows have the lengths of `Rows`, in whole frames as T; returns vectors (B, D, F)."""
 
 _PADDING_BUFFERS = ("stride", "kernel_size", "padding_total")
 """Buffers of convolutions, in NeMo and in transformers, from which Python reads numbers."""
@@ -149,7 +149,7 @@ def quantizer_of(model: Any) -> "Callable[[Tensor], Tensor] | None":
 
 
 def _quantize(quantizer: Any, encoded: "Tensor") -> "Tensor":
-    """Codes of all groups at once; each group is quantized element by element, in the same way."""
+    """Return the codes (B, C, F) of the encoder's output, for all groups at once: they have the same levels."""
     one = quantizer.fsqs[0]
     groups = encoded.reshape(len(encoded) * quantizer.num_groups, -1, encoded.shape[-1])
     codes = one.round(one.compress(groups, None), None) / (one.num_levels // 2)
@@ -168,7 +168,7 @@ def _is_known(layer: Any) -> bool:
 
 
 def _layer(layer: Any, values: "Tensor", rows: Rows) -> "Tensor":
-    """A convolution with its activation; `rows` are those of `values`."""
+    """Apply a convolution and its activation to values (B, C, T) whose rows have the lengths of `rows`."""
     if hasattr(layer, "padding_total"):  # causal: nothing after the end is read
         out = layer.conv(rows.pad(values, int(layer.padding_total), 0, "zeros"))
     else:
@@ -187,7 +187,7 @@ def _residual_2(block: Any, values: "Tensor", rows: Rows) -> "Tensor":
 
 
 def _parallel_blocks(layer: Any, values: "Tensor", rows: Rows) -> "Tensor":
-    """The mean of several chains of residual blocks."""
+    """Return the mean of the outputs of several chains of residual blocks."""
     outs = []
     for chain in layer.res_blocks:
         out = values
@@ -208,7 +208,7 @@ def _hifigan(encoder: Any, audio: "Tensor", rows: Rows) -> "Tensor":
 
 
 def _log_spectrum(processor: Any, audio: "Tensor", rows: Rows) -> "Tensor":
-    """Logarithms (B, bins, F) of the magnitudes of an STFT over audio (B, T) that is padded at both ends."""
+    """Return the log magnitudes (B, bins, F) of an STFT over audio (B, T), which is padded at both ends."""
     import torch
 
     amount = int(processor.stft_pad_amount)
@@ -226,7 +226,7 @@ def _log_spectrum(processor: Any, audio: "Tensor", rows: Rows) -> "Tensor":
 
 
 def _spectra(encoder: Any, audio: "Tensor", rows: Rows) -> "Tensor":
-    """An encoder of spectra at several resolutions."""
+    """Encode audio by spectra at several resolutions, as NeMo's `MultiResolutionSTFTEncoder` does."""
     at = rows.divided(encoder.pre_spec_processor.hop_length)
     out = _layer(encoder.pre_conv, _log_spectrum(encoder.pre_spec_processor, audio, rows), at)
     out = _residual_2(encoder.pre_res_block, out, at)
@@ -253,7 +253,7 @@ _ENCODERS: dict[str, Callable[[Any, "Tensor", Rows], "Tensor"]] = {
 MODEL_CLASS = "AudioCodecModel"
 _MAX_FRAMES_TRIED = 64
 _FRAMES_COMPARED = 4
-"""A codec's codes are compared with NeMo's at loading, for the minimum number of frames and this many more."""
+"""Number of frames beyond the minimum for which the codes are compared with NeMo's when a codec is loaded."""
 
 
 class NemoCodec:
@@ -262,7 +262,7 @@ class NemoCodec:
     Attributes:
         mixes_lengths: whether a row keeps its codes in a batch with longer rows; false for encoders that only NeMo's
             own code can run.
-        reach: no frame depends on samples that are further away, before or after it; None if that is not known.
+        reach: maximum distance, in samples, of a sample on which a frame depends; None if it is not known.
     """
 
     rows_on_cpu: int | None = 1  # up to three times as fast as batches (`benchmarks/README.md`)
@@ -314,7 +314,7 @@ class NemoCodec:
         raise UsageError(f"{where} cannot encode {_MAX_FRAMES_TRIED} frames of silence: {why}")
 
     def _is_as_nemo(self) -> bool:
-        """Whether the codes of some noise equal those of NeMo's own code."""
+        """Whether the codes of some noise equal the codes that NeMo's own code computes."""
         import torch
 
         samples = (self.min_frames + _FRAMES_COMPARED) * self.samples_per_frame
@@ -325,7 +325,10 @@ class NemoCodec:
         return torch.equal(self.encode(audio, lengths, "fp32")[0], wanted)
 
     def _find_reach(self) -> int | None:
-        """Return how far a frame depends on samples; too large for parallel layers, whose reaches are added."""
+        """Return `reach`: the sum of the padding of all layers, in samples; None if the encoder is not known.
+
+        The sum is an upper bound, because it also adds the padding of layers that are parallel.
+        """
         import torch
 
         if self._encoder is None:
@@ -377,7 +380,7 @@ class NemoCodec:
             return self._quantized(encoded, frames), frames
 
     def _quantized(self, encoded: "Tensor", frames: "Tensor") -> "Tensor":
-        """Codes (B, C, F) of the encoder's output, computed in float32 because bfloat16 cannot hold an index."""
+        """Return codes (B, C, F) of the encoder's output, computed in float32: bfloat16 cannot hold every index."""
         if self._quantizer is not None:
             return self._quantizer(encoded.float())
         codes: Tensor = self._model.quantize(

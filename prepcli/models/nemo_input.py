@@ -9,7 +9,10 @@ from prepcli.models.nemo import quiet
 
 
 def input_cuts(path: Path, **options: Any) -> Any:
-    """The cuts of an `input_cfg`, as a training run draws them: endless and in random order by weight."""
+    """Return the cuts of an `input_cfg` as a training run draws them: endless, each from a set drawn by weight.
+
+    `options` are further options of NeMo's loader.
+    """
     from nemo.collections.common.data.lhotse.cutset import read_cutset_from_config
     from omegaconf import OmegaConf
 

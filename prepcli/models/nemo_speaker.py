@@ -22,7 +22,7 @@ _MAX_HOPS = 64
 
 
 def _shortest(front_end: Any) -> int:
-    """Return the minimum number of samples: the normalisation needs two frames, and `exact_pad` counts fewer."""
+    """Return the minimum number of samples, in whole hops: it gives the two frames that the normalisation needs."""
     import torch
 
     hop = int(front_end.hop_length)
@@ -32,7 +32,7 @@ def _shortest(front_end: Any) -> int:
 
 
 def mask_of_lengths(lens: "Tensor", max_len: int, device: object = None) -> "tuple[Tensor, Tensor]":
-    """NeMo's `lens_to_mask` without its copy, which counts on the CPU and waits until the GPU has the numbers.
+    """Return the same as NeMo's `lens_to_mask`, which makes a range on the CPU and waits until the GPU has a copy.
 
     Args:
         lens: (B,), frames of each row.
@@ -57,9 +57,9 @@ def _mask_of_nemo() -> Undo:
 
 @contextlib.contextmanager
 def asking_nothing_of_the_gpu() -> Iterator[None]:
-    """Within the context NeMo neither checks types nor searches for rows of one frame, which `min_samples` rules out.
+    """Within the context, NeMo neither checks types nor searches for rows of one frame, which `min_samples` rules out.
 
-    The search would wait for the GPU. NeMo itself skips it while a CUDA graph is captured.
+    The search would wait for the GPU. NeMo skips it while a CUDA graph is captured: the context makes this seem so.
     """
     import torch
     from nemo.core.classes.common import typecheck
@@ -127,13 +127,13 @@ class NemoSpeakerEncoder:
         self.dim: int = next(int(size) for size in sizes if size)
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """Return the maximum lengths whose feature frames are padded to the same number; see the protocol."""
+        """Return the largest lengths that NeMo pads to as many feature frames as `num_samples`; see the protocol."""
         frames = num_samples // self._hop + self._more_frames
         padded = -(-frames // self._grid) * self._grid
         return (padded - self._more_frames + 1) * self._hop - 1
 
     def to(self, device: str) -> None:
-        """Move the model. On a CPU the embeddings keep the bits that earlier versions have stored."""
+        """Move the model. For a GPU, batch norms are folded; on a CPU this would change the bits of embeddings."""
         if device != "cpu":
             fold_batch_norm(self._model)
         self._model.to(device)

@@ -8,7 +8,8 @@
     codebook_size       codes are smaller than this number
     encode(samples, lengths)   codes (B, C, F) of audio (B, T), float32; `lengths` (B,) are samples before padding
     to(device)          optional: move the model to `cpu` or `cuda:N`
-    takes_batches       optional: True if rows of one length get the codes of each row alone; else rows come one by one
+    takes_batches       optional: True if rows of equal length in a batch get the same codes as each row alone;
+                        otherwise `encode` gets one row at a time
 """
 
 import hashlib
@@ -43,7 +44,7 @@ def is_plugin(name: str) -> bool:
 
 
 def parts_of(name: str) -> tuple[str, str]:
-    """The name of the entry point, and its argument."""
+    """Return the name of the entry point and its argument: the two parts of `NAME:ARGUMENT`."""
     match = _VALUE.fullmatch(name)
     assert match is not None
     return match[1], match[2]
@@ -53,7 +54,7 @@ def check_plugin(name: str, flag: str) -> EntryPoint:
     """Find the entry point of a codec, without loading it.
 
     Raises:
-        UsageError: there is none, or several packages have one.
+        UsageError: no installed package, or several packages, have an entry point of this name.
     """
     wanted, _ = parts_of(name)
     found = [one for one in entry_points(group=GROUP) if one.name == wanted]
@@ -70,7 +71,10 @@ def check_plugin(name: str, flag: str) -> EntryPoint:
 
 
 def plugin_identity(name: str, flag: str) -> str:
-    """The identity of a codec in the settings of a run: its package, and its argument or the SHA-256 of its files."""
+    """Return the identity of a codec in the settings of a run: its package, and its argument.
+
+    For an argument that is a file or folder, it is the SHA-256 of the content.
+    """
     wanted, argument = parts_of(name)
     path = Path(argument)
     content = argument
@@ -159,7 +163,11 @@ class PluginCodec:
         return codes, -(-lengths // self.samples_per_frame)
 
     def _encoded(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
-        """Call the codec; a fault of its own code names the codec, and one of the device stays as it is."""
+        """Return the codes that the codec computes.
+
+        An error in the code of the codec is raised as a `PrepcliError` that names the codec. An error of the device, or
+        for too little memory, is raised unchanged.
+        """
         import torch
 
         try:

@@ -10,17 +10,17 @@ from prepcli.tokenizers.hub import is_hub_name
 
 _OTHER_FILES = (".ckpt", ".pt", ".pth", ".onnx", ".safetensors", ".bin")
 _NOT_OF_NEMO = {"EncDecSpeakerLabelModel": ("resemblyzer",)}
-"""Models of other packages that the option accepts in place of NeMo's."""
+"""For a class of NeMo, the models of other packages that the same option accepts."""
 _MAX_SHOWN = 8
 """Maximum number of names in a message."""
 _LISTED = re.compile(r'pretrained_model_name="([^"]+)"')
 
 
 def problem_of(name: str, model_class: str, collection: str) -> str | None:
-    """The reason why no pretrained model has this name; None if one has it, or if only a download could show it.
+    """Return the reason why no pretrained model has this name; None if one has it, or only a download could show it.
 
-    A word must be in the list of `model_class` in `nemo.collections.<collection>.models`; `owner/name` is on Hugging
-    Face's hub.
+    A name without a slash must be in the list of `model_class` in `nemo.collections.<collection>.models`; `owner/name`
+    is on Hugging Face's hub.
     """
     if not is_hub_name(name) or name.endswith(_OTHER_FILES):
         return "there is no such file, and a name is one of NeMo's or owner/name"
@@ -38,9 +38,10 @@ def problem_of(name: str, model_class: str, collection: str) -> str | None:
 
 
 def listed_models(model_class: str, collection: str) -> list[str]:
-    """The names in NeMo's list for a class, read from its source file because importing NeMo takes ten seconds.
+    """Return the names of the pretrained models of a NeMo class; empty if NeMo is missing or lacks the class.
 
-    A class without a list, such as `ASRModel`, stands for the lists of all classes of the collection.
+    The names are read from NeMo's source files, because importing NeMo takes ten seconds. A class without a list, such
+    as `ASRModel`, has the names of all classes of the collection.
     """
     folder = file_of_package("nemo", f"collections/{collection}/models")
     files = sorted(folder.glob("*.py")) if folder else []

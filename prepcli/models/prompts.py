@@ -28,7 +28,7 @@ class PromptedLines:
         text_field: the field of the text.
         lang_field: the field of the language.
         tags: fields that replace those of every record.
-        cuts: the lines are Lhotse cuts, not lines of a NeMo manifest.
+        cuts: whether the lines are Lhotse cuts; otherwise they are lines of a NeMo manifest.
     """
 
     spec: TokenizerSpec
@@ -119,7 +119,7 @@ class Prompt:
         self._slots: dict[str, Any] = dict(users[0].get("slots") or {}) if users else {}
 
     def num_tokens(self, cut: Any) -> int:
-        """Return the tokens of prompt and answer together, as NeMo's samplers count them.
+        """Return the number of tokens of prompt and answer together, as NeMo's samplers count them.
 
         Raises:
             RecordRejected: the cut does not fit the prompt.
@@ -128,11 +128,11 @@ class Prompt:
         return len(self.encode(cut)["input_ids"])
 
     def lengths(self, data: TextSet, turns: Sequence[Turn], seconds_per_token: float) -> tuple[int, int, float]:
-        """Return the tokens of input and output of an example, as NeMo's samplers count them.
+        """Return the numbers of tokens of an example, as NeMo's samplers count them.
 
         Returns:
-            The tokens of input and output, audio as tokens of `seconds_per_token`; and the ratio of both without audio,
-            which NeMo's `max_tpt` limits.
+            The number of input tokens, in which audio counts as a token per `seconds_per_token`; the number of output
+            tokens; and the ratio of output to input tokens without audio, which NeMo's `max_tpt` limits.
 
         Raises:
             RecordRejected: the example does not fit the prompt, or does not end with the model's turn.
@@ -194,12 +194,12 @@ class Prompt:
 
 @lru_cache
 def load_prompt(spec: TokenizerSpec) -> Prompt:
-    """Return the prompt, loaded once per process; a forked worker shares that of its parent."""
+    """Return the prompt, which is loaded once per process; a forked worker shares the prompt of its parent."""
     return Prompt(spec)
 
 
 def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
-    """Return the tokenizer of NeMo's scripts: with several languages and a canary prompt, Canary's own tokenizer."""
+    """Return the tokenizer that NeMo's scripts use: for several languages one aggregate, for Canary its own class."""
     from nemo.collections.common.tokenizers import (
         AggregateTokenizer,
         AutoTokenizer,

@@ -18,8 +18,8 @@ class SpeakerEncoder(Protocol):
         sampling_rate: Hz.
         min_samples: the minimum length of an input.
         dim: length of an embedding.
-        rows_on_cpu: rows per call on a CPU; None: the whole batch. Embeddings must not depend on the batch, even by
-            rounding.
+        rows_on_cpu: rows per call on a CPU; None: the whole batch. Embeddings must not depend on the batch, not even
+            by rounding.
     """
 
     sampling_rate: int
@@ -59,8 +59,8 @@ class Codec(Protocol):
         num_codebooks: codes of each frame.
         min_frames: shorter audio cannot be encoded (the layers of many codecs reflect a few frames at the end).
         values_per_sample: values of its widest layer for each sample of audio (`prepcli.models.widths`).
-        rows_on_cpu: maximum rows per batch on a CPU; None: any number. The codes must not depend on it, not even by
-            rounding.
+        rows_on_cpu: maximum rows per batch on a CPU; None: any number. The codes must not depend on the number of rows,
+            not even by rounding.
     """
 
     sampling_rate: int
@@ -85,7 +85,7 @@ class Codec(Protocol):
             audio: (B, T), float32 in [-1, 1), on the model's device.
             lengths: (B,), samples of each row that are audio; on the model's device, or on the CPU if the codec
                 `mixes_lengths`.
-            precision: of the computation.
+            precision: the precision of the computation.
 
         Returns:
             Codes (B, C, F), and the number of frames (B,) of each row.

@@ -53,9 +53,9 @@ def run_on_devices(
 def run_ranks(
     num_ranks: int, job: AnyJob, workspace: Workspace, engine: RunOptions, after: After | None = None
 ) -> Report:
-    """Start the command as `num_ranks` processes, wait for them, and return the one report.
+    """Start the command as `num_ranks` processes, wait for them, and return the report of the run.
 
-    If progress is shown, the ranks print progress and errors; otherwise the raised error has their message.
+    If progress is shown, the ranks print progress and errors; otherwise the raised error has the message of a rank.
 
     Raises:
         PrepcliError: the ranks have failed.
@@ -77,7 +77,7 @@ def run_ranks(
 
 
 def _error(code: int, messages: list[str], command: str, workspace: Workspace) -> PrepcliError:
-    """Return one error for all ranks."""
+    """Return the error of the run, from the exit code and the messages of its ranks."""
     if code not in (1, 2):
         why = messages[0].partition(CONTINUE)[0] if messages else "interrupted, or a rank died"
         error: PrepcliError = with_continuation(IncompleteError(why), command, workspace)

@@ -30,7 +30,7 @@ PARTIAL_FRAMES = 160
 PARTIAL_STEP = 77
 """Number of frames from one partial utterance to the next: the package's default of 1.3 per second, rounded."""
 MIN_COVERAGE = 0.75
-"""A last partial utterance is left out if its share of audio is smaller (the package's default)."""
+"""Minimum share of audio in the last partial utterance; with less audio it is left out (the package's default)."""
 HIDDEN, LAYERS, DIM = 256, 3, 256
 GROUP = 16
 """Number of partial utterances per call on a CPU: with a fixed shape, matrix products round in the same way."""
@@ -91,7 +91,7 @@ class ResemblyzerEncoder:
             module.eval()
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """Return the maximum lengths that are cut into the same number of partial utterances; see the protocol."""
+        """Return the largest lengths with as many partial utterances as `num_samples`; see the protocol."""
         return num_partials(num_samples) * PARTIAL_STEP * HOP + int(MIN_COVERAGE * PARTIAL_FRAMES * HOP) - 1
 
     def to(self, device: str) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 Prepare: TypeAlias = "Callable[..., tuple[Tensor, ...]]"
-"""Takes the CPU tensors of a batch, and returns the model's input on its device."""
+"""A function that takes the CPU tensors of a batch, and returns the input of the model, on its device."""
 
 
 class Streams:
@@ -48,7 +48,7 @@ class Streams:
         return tensors
 
     def copy_to_host(self, tensors: "Sequence[Tensor]") -> "tuple[Tensor, ...]":
-        """Return copies of results in pinned memory; they are complete when the event of `copied` is."""
+        """Return copies of results in pinned memory; wait for the event of `copied` before they are read."""
         import torch
 
         self._to_host.wait_stream(torch.cuda.current_stream())
@@ -58,7 +58,7 @@ class Streams:
         return hosts
 
     def copied(self) -> "Event":
-        """An event after all copies of results so far."""
+        """Return an event that is complete when all copies of results so far are complete."""
         import torch
 
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -88,13 +88,13 @@ def _keep(tensors: "Sequence[Tensor]", stream: "Stream") -> None:
 
 
 Model: TypeAlias = "Callable[..., Tensor | tuple[Tensor, ...]]"
-"""Takes and returns tensors whose first dimension is the rows of a batch."""
+"""A function that takes and returns tensors; their first dimension is the rows of a batch."""
 
 Pieces: TypeAlias = "list[tuple[Tensor, ...] | None]"
 """Results for the pieces of a batch, in order; None for a single row that does not fit into memory."""
 
 GPU_DEPTH = 2
-"""Number of batches started on a GPU before a result is awaited, so that it works while the next one is prepared."""
+"""Number of batches to start on a GPU before the first result is awaited: it computes while the next is prepared."""
 _exclusive_lock = threading.Lock()
 _noted = threading.Event()
 
@@ -103,15 +103,15 @@ class Result(NamedTuple):
     """The result of a model for a batch.
 
     Attributes:
-        tensors: results for the rows that fitted into memory; empty if none fitted.
-        too_large: the other rows.
+        tensors: results for the rows that fitted into memory, in order; empty if none fitted.
+        too_large: the positions of the other rows in the batch, in order.
     """
 
     tensors: "tuple[Tensor, ...]"
     too_large: list[int]
 
     def fitting(self, num_rows: int) -> list[int]:
-        """Return which of the `num_rows` rows of the batch are in `tensors`."""
+        """Return the positions of the rows that are in `tensors`; `num_rows` is the number of rows of the batch."""
         return (
             [row for row in range(num_rows) if row not in self.too_large] if self.too_large else list(range(num_rows))
         )
@@ -123,13 +123,19 @@ class Running:
     def __init__(
         self, pieces: "list[Future[Pieces]] | Pieces", copied: "Event | None" = None, batch: int | None = None
     ) -> None:
-        """Wait for `copied` before the pieces are used; `batch`: its number in `prepcli.engine.run.crashes`."""
+        """Keep the pieces of the result.
+
+        Args:
+            pieces: the results, or the futures of threads that compute them.
+            copied: an event to wait for before the pieces are used.
+            batch: the number of the batch in `prepcli.engine.run.crashes`; None if it has none.
+        """
         self._pieces = pieces
         self._copied = copied
         self._batch = batch
 
     def pieces(self) -> Pieces:
-        """Wait for the results of the pieces."""
+        """Wait for the results of the pieces, and return them in order."""
         if self._copied is not None:
             self._copied.synchronize()
         found: Pieces = []
@@ -142,7 +148,7 @@ class Running:
         return found
 
     def result(self) -> Result:
-        """Wait for the result; errors of the model are raised, except those for too little memory."""
+        """Wait for the result; errors of the model are raised, except too little memory (see `Result.too_large`)."""
         import torch
 
         found = self.pieces()
@@ -220,7 +226,7 @@ class ModelRunner:
     with as many threads as PyTorch has. Rounding then depends neither on the size of batches nor on the number of
     threads, and activations stay in the cache of a core.
 
-    On a GPU the results of a batch can be used while later batches are computed, with `to_host`: to read a tensor on
+    On a GPU, with `to_host`, the results of a batch can be used while later batches are computed: reading a tensor on
     the GPU would also wait for all work that was started after it. Batches are prepared and results are copied in
     parallel with the computation (`prepcli.models.running`).
 

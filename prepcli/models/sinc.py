@@ -1,4 +1,4 @@
-"""Resamples with torchaudio's sinc kernel: sample-exact with the audio that trainers get through lhotse."""
+"""Resamples with torchaudio's sinc kernel, so that the samples equal those that trainers get through lhotse."""
 
 from functools import lru_cache
 from math import ceil, gcd
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 MAX_KERNEL_SIZE = 1 << 24
-"""Maximum number of values in a kernel, of 8 bytes each. 44,100 to 22,050 Hz needs 28 numbers, 44,101 to 22,050 Hz a
+"""Maximum number of values in a kernel, of 8 bytes each. 44,100 to 22,050 Hz needs 28 values, 44,101 to 22,050 Hz a
 billion."""
 # torchaudio's defaults (`lowpass_filter_width`, `rolloff`).
 _ZERO_CROSSINGS, _ROLL_OFF = 6, 0.99
@@ -26,7 +26,7 @@ def resampled_length(num_samples: Lengths, from_rate: int, to_rate: int) -> Leng
 
 
 def can_resample(from_rate: int, to_rate: int) -> bool:
-    """Return whether the kernel fits into memory: rates with a small common divisor need billions of numbers."""
+    """Return whether the kernel fits into memory: rates with a small common divisor need billions of values."""
     divisor = gcd(from_rate, to_rate)
     old, new = from_rate // divisor, to_rate // divisor
     return new * (old + 2 * ceil(_ZERO_CROSSINGS * old / (min(old, new) * _ROLL_OFF))) <= MAX_KERNEL_SIZE

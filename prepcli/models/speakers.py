@@ -10,10 +10,13 @@ RESEMBLYZER = "resemblyzer"
 
 
 def check_speaker_model(name: str) -> None:
-    """Check in milliseconds that the model exists and is a speaker model, without loading it.
+    """Check a value of `--speaker-model` in milliseconds, without loading the model.
+
+    A file must contain a speaker model, and for `resemblyzer` its package must be installed. Whether a pretrained model
+    of the name exists is not checked.
 
     Raises:
-        UsageError: it does not exist, or is not a speaker model.
+        UsageError: the file is not a speaker model, or does not exist, or the package is missing.
     """
     if name == RESEMBLYZER:
         weights_file()
@@ -22,12 +25,12 @@ def check_speaker_model(name: str) -> None:
 
 
 def notes_on_speaker_model(name: str) -> list[str]:
-    """Notes for a plan if the model cannot exist, as far as this can be known without network."""
+    """Return a note for the plan if no model of this name can exist, as far as is known without network; else none."""
     return [] if name == RESEMBLYZER else notes_on_name(name, OPTION, MODEL_CLASS, "asr")
 
 
 def identity(name: str) -> str:
-    """Return the identity of the model in the settings of a run: its name, or the SHA-256 of its file."""
+    """Return the identity of the model in the settings of a run: the SHA-256 of a file, else `name`."""
     return name if name == RESEMBLYZER else file_identity(name)
 
 
@@ -35,6 +38,6 @@ def load_speaker_encoder(name: str) -> SpeakerEncoder:
     """Load an encoder, on the CPU.
 
     Raises:
-        UsageError: it cannot be loaded.
+        UsageError: the encoder cannot be loaded.
     """
     return ResemblyzerEncoder() if name == RESEMBLYZER else NemoSpeakerEncoder(name, OPTION)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NEVER = 10**9
-"""Number of steps between two logs. NeMo 3.0 divides by this number, which is 0 in an incomplete trainer."""
+"""Number of steps between two logs, larger than any run. NeMo 3.0 divides by it, and an idle trainer has 0."""
 DATA_KEYS = ("train_ds", "validation_ds", "test_ds")
 """The sections of a model's config that describe data."""
 
@@ -27,7 +27,7 @@ def load_for_training(model: str | None, model_class: str | None, config: Path |
     Args:
         model: a `.nemo` file or the name of a pretrained model; None: a model of `model_class` without weights.
         model_class: the full name of the class; None: the class in the file, or NeMo's `ASRModel`.
-        config: the training config of `model_class`, with the key `model`.
+        config: the training config of `model_class`, with the key `model`; not read if `model` is given.
         device: "cpu" or "cuda:N".
 
     Raises:
@@ -91,7 +91,7 @@ def _class(name: str | None, what: str) -> Any:
 
 
 def make_optimizer(model: Any, name: str) -> Any:
-    """The optimizer of a training run, with a learning rate so small that the model hardly changes.
+    """Return the optimizer of a training run, with a learning rate so small that the model hardly changes.
 
     Raises:
         UsageError: there is no optimizer of this name.

@@ -1,4 +1,7 @@
-"""Encodes long audio in windows that overlap by as much as a frame depends on, so memory does not limit its length."""
+"""Encodes long audio in overlapping windows, so that memory does not limit its length.
+
+The windows overlap by the number of frames on which the codes of a frame depend (the reach of the codec).
+"""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reach_of(codec: Codec) -> int | None:
-    """Return the frames before and after a frame that its codes depend on; None if that is not known."""
+    """Return the number of frames, before and after a frame, on which its codes depend; None if it is not known."""
     samples = getattr(codec, "reach", None)
     return None if samples is None else -(-samples // codec.samples_per_frame)
 
@@ -17,14 +20,14 @@ def reach_of(codec: Codec) -> int | None:
 def encode_in_windows(
     codec: Codec, precision: Precision, audio: "Tensor", num_frames: int, max_frames: int
 ) -> "Tensor":
-    """Return the codes (1, C, num_frames) of one row, which are those of the row as a whole, apart from rounding.
+    """Return the codes (1, C, num_frames) of one row; they equal the codes of the unsplit row, apart from rounding.
 
     Args:
         codec: a codec whose `reach_of` is known, on the device of the audio.
-        precision: of the computation.
+        precision: the precision of the computation.
         audio: (1, T), zero after the end of the row.
-        num_frames: frames of the row.
-        max_frames: maximum frames to encode at once, if they are more than the overlap.
+        num_frames: number of frames in the row.
+        max_frames: maximum number of frames to encode at once; at least three times the reach are encoded.
     """
     import torch
 
