@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 
 CHAPTERS_PER_UNIT = 4
 MAX_DIFFERENCE = 0.1
-"""Seconds by which a chapter may differ from its published duration; if it differs more, LibriVox has replaced it."""
+"""Seconds by which a chapter may differ from its published duration; if it differs more, LibriVox has replaced it.
+
+An utterance may end after its chapter by as much.
+"""
 
 
 class _Utterance(msgspec.Struct):
@@ -66,8 +69,8 @@ def metadata_of(options: DownloadHifitts2, workspace: Workspace, engine: RunOpti
     """Return the folder with the published manifests, which are fetched if they are not there.
 
     Raises:
-        UsageError: this is a dry run or one of several ranks, and they are not there.
-        FetchError: no server has them.
+        UsageError: manifests are missing, and this is a dry run or a run with several ranks.
+        FetchError: no server has a manifest.
         IncompleteError: the servers cannot be reached; the same command continues.
     """
     folder = workspace.root / "metadata"
@@ -90,7 +93,12 @@ def metadata_of(options: DownloadHifitts2, workspace: Workspace, engine: RunOpti
 
 @dataclass(frozen=True, slots=True)
 class ChapterContents(RecordContents):
-    """The records; the chapter of each, or -1; and where the line of each chapter begins in the list."""
+    """The records of the published manifest, and their chapters.
+
+    Attributes:
+        chapter: the number of each record's chapter, from 0; -1 if no chapter has the record.
+        lines: the offset in bytes of each chapter's line in the list of chapters, then the size of the list.
+    """
 
     chapter: NDArray[np.int64]
     lines: NDArray[np.int64]
@@ -100,7 +108,10 @@ _Plan = Plan[RecordUnit, ChapterContents]
 
 
 class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
-    """Cuts chapters. A record is a line of the published manifest; a unit is a few chapters and their records."""
+    """Cuts chapters into utterances.
+
+    A record is a line of the published manifest; a unit is a few chapters and their records.
+    """
 
     command: ClassVar[str] = COMMAND
 
@@ -116,11 +127,11 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
 
     @property
     def audio_base_dir(self) -> AnyPath | None:
-        """None: the published paths name the files to make."""
+        """None, because the paths of the records are those of files to make."""
         return None
 
     def own_settings(self) -> dict[str, Any]:
-        """The name of the corpus; the edition is a part of it."""
+        """The name of the corpus with the edition, such as `hifitts2_22khz`."""
         return {"corpus": self.name}
 
     def output_patterns(self, plan: _Plan) -> Sequence[str]:
@@ -131,7 +142,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         return f"{self.name}/{one}.json"
 
     def missing_sample(self, plan: _Plan) -> str | None:
-        """None: the files of the manifest do not exist yet."""
+        """None, so that nothing is checked: the files that the manifest names do not exist yet."""
         return None
 
     def plan(self, workspace: Workspace) -> _Plan:
@@ -178,11 +189,11 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         }
 
     def open_unit(self, contents: ChapterContents, unit: RecordUnit, writer: UnitWriter) -> "_Cutter":
-        """Cut the chapters of a unit."""
+        """Return the writer that cuts the utterances of a unit."""
         return _Cutter(self, contents, writer)
 
     def finish(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the lines of each set, in the order of the chapters."""
+        """Join the lines of each set into its manifest, in the order of the chapters; returns the paths by set."""
         for one in SETS:
             parts = (f"parts/{marker.unit}.{one}.jsonl" for marker in markers)
             writer.join(self._manifest(one), (part for part in parts if (writer.workspace.root / part).exists()))
@@ -222,7 +233,11 @@ class _Cutter(RecordWriter):
         return len(samples) / rate
 
     def _cut(self, path: str) -> NDArray[np.float32]:
-        """The samples of an utterance, from times that are rounded down as the publisher does."""
+        """The samples of an utterance; its start and end are rounded down to samples, as the publisher does.
+
+        Raises:
+            RecordRejected: the utterance is empty, or ends more than `MAX_DIFFERENCE` after its chapter.
+        """
         offset, seconds = self._spans[normal_path(path)]
         rate = self._job.sampling_rate
         samples = self._samples[max(int(offset * rate), 0) : max(int((offset + seconds) * rate), 0)]
@@ -233,7 +248,11 @@ class _Cutter(RecordWriter):
         return samples
 
     def _open(self, number: int) -> None:
-        """Read a chapter, unless it is open; raises `RecordRejected` for each of its records if it cannot be used."""
+        """Read chapter `number`, unless it is the open one.
+
+        Raises:
+            RecordRejected: the chapter cannot be used; raised again for each of its records.
+        """
         if number < 0:
             raise RecordRejected(RejectReason.MISSING_AUDIO, f"no chapter of {self._job.list} has it")
         if number != self._number:
@@ -251,7 +270,7 @@ class _Cutter(RecordWriter):
             raise self._problem
 
     def _read(self, chapter: _Chapter) -> NDArray[np.float32]:
-        """The samples of a chapter, of one channel and at the rate of the corpus."""
+        """The samples of a chapter, as the mean of its channels, and at the sampling rate of the edition."""
         rate = self._job.sampling_rate
         with self._file(chapter) as path:
             segment = whole(path, probe(path, chapter.chapter_filepath), chapter.chapter_filepath)
@@ -264,7 +283,7 @@ class _Cutter(RecordWriter):
 
     @contextlib.contextmanager
     def _file(self, chapter: _Chapter) -> Iterator[str]:
-        """The path of a chapter of the user's copy, or of one that is fetched and removed afterwards."""
+        """Yield the path of a chapter: in the user's copy, or a fetched file, which is removed afterwards."""
         name = chapter.chapter_filepath
         if may_lie_outside(name):
             raise RecordRejected(RejectReason.BAD_FIELD, "the path of the chapter may lie outside of the corpus")

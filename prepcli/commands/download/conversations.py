@@ -1,4 +1,4 @@
-"""Transcribed telephone conversations: the common parts of the LDC's corpora."""
+"""Transcribed telephone conversations: the code that the readers of the LDC's corpora share."""
 
 import os
 import re
@@ -17,7 +17,7 @@ class Conversation:
 
     Attributes:
         id: unique in the corpus.
-        part: name of the manifest of its slices.
+        part: the part of the corpus, such as `train`; each part has a manifest.
         audio: path of the recording; the expected file name if the recording was not found.
         transcript: path of the transcript.
     """
@@ -50,12 +50,12 @@ class TranscriptLine:
 
 
 class SlicedCorpus(Protocol):
-    """The reader of a corpus.
+    """The reader of a corpus of conversations.
 
     Attributes:
-        command: the command that slices it.
+        command: the command that slices the corpus, such as `download fisher`.
         folders: for each part, in the order of the output, the folder of its slices.
-        times: the positions, from 0, of start and end (seconds) among the words of a line.
+        times: the positions, from 0, of start and end (seconds) among the words of a transcript line.
         tables: files other than transcripts that the output depends on.
         notes: remarks on the files that were found, for the user.
         has_vocabulary: whether `vocab.txt` is written next to the manifests.
@@ -79,7 +79,7 @@ class SlicedCorpus(Protocol):
         """Return the lines of the transcript that are records, each with its number from 1."""
 
     def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
-        """Parse a line.
+        """Parse a line of the transcript.
 
         Raises:
             RecordRejected: the line cannot be used.
@@ -87,10 +87,10 @@ class SlicedCorpus(Protocol):
 
 
 def parse_span(start: str, end: str) -> tuple[float, float]:
-    """Return start and end of an utterance in seconds.
+    """Return start and end of an utterance as numbers of seconds.
 
     Raises:
-        RecordRejected: start and end are not a span of time.
+        RecordRejected: a text is not a number, a time is out of range, or the end is not after the start.
     """
     try:
         times = float(start), float(end)
@@ -104,10 +104,13 @@ def parse_span(start: str, end: str) -> tuple[float, float]:
 
 
 def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tuple[dict[str, str], ...]:
-    """Return for each pattern the files whose whole name matches it: lower-case first group -> path.
+    """Find the files under `roots` whose names match one of the patterns.
 
-    If several files have the same group, the first of the sorted paths is used on every machine. Links to folders are
+    If several files have the same key, the first of the sorted paths is used on every machine. Links to folders are
     followed; each folder is visited once.
+
+    Returns:
+        For each pattern, the paths of the files whose whole name matches it, by the first group in lower case.
     """
     found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
     for path in sorted(_walk(roots)):
@@ -132,7 +135,7 @@ def _walk(roots: Sequence[Path]) -> Iterator[str]:
 
 
 def transcript_lines(path: str, comment: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a text file that are neither empty nor comments, with their numbers from 1."""
+    """Yield the number (from 1) and the stripped text of each line that is neither empty nor begins with `comment`."""
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):
             stripped = line.strip()

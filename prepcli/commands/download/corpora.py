@@ -10,14 +10,14 @@ from prepcli.interface.printing import aligned, as_text
 
 
 class ListedCorpus(msgspec.Struct):
-    """A line of the list.
+    """A corpus in the output of `prepcli download --list`.
 
     Attributes:
-        name: as typed after `prepcli download`, e.g. `librispeech`.
+        name: as typed after `prepcli download`, e.g. `librispeech` or `lhotse ami`.
         hours: hours of speech; None if they are not known.
-        languages: their names; empty if they are not known.
-        licence: the publisher's; empty if it is not known.
-        recipe: `own`, or `lhotse` for a corpus that lhotse reads.
+        languages: the names of the languages; empty if they are not known.
+        licence: the publisher's licence; empty if it is not known.
+        recipe: `own` if prepcli reads the corpus itself, `lhotse` if a recipe of lhotse does.
         source: `download`, or `your copy` for a corpus that prepcli does not fetch.
     """
 

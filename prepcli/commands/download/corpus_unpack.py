@@ -1,4 +1,4 @@
-"""Makes folders in the data root from an archive: fetched if needed, unpacked elsewhere, moved when complete."""
+"""Unpacks an archive in a temporary folder, after fetching it if needed, and moves the result to the data root."""
 
 import bz2
 import errno
@@ -32,29 +32,29 @@ from prepcli.storage.transfer import FetchError, Progress
 
 _BLOCK = 1 << 20
 _TAR_BLOCK = 64 << 10
-"""Size of tarfile's buffer. Each read copies the rest of the buffer; with 1 MiB, this took half of the time."""
+"""Bytes of tarfile's buffer. Each read copies the rest of the buffer; with 1 MiB, copying took half of the time."""
 _END_OF_TAR = bytes(1024)
 _MALFORMED = (
     *(EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile, ValueError, ArithmeticError, LookupError),
     RuntimeError,
 )
-"""Exceptions of Python for archives that are cut, damaged or encrypted; `tarfile` parses extended headers without
-checks."""
+"""Exceptions that Python raises for archives that are cut, damaged or encrypted. The general ones come from `tarfile`,
+which parses extended headers without checks."""
 _BAD_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG})
-"""Errors due to the archive, not the disk: a name is too long, or belongs to a file and to a folder."""
+"""Error numbers that the archive causes, not the disk: a name is too long, or is the name of a file and a folder."""
 MAX_RATIO, MAX_SMALL = 100, 1 << 30
-"""Maximum unpacked bytes: this multiple of the archive's size, or this number if it is larger. A small archive could
-hold petabytes."""
+"""An archive may unpack to `MAX_RATIO` times its size, or to `MAX_SMALL` bytes if that is more. Without this limit, a
+small archive could fill the disk."""
 _MAGIC: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
 _ZIP = b"PK"
 
 
 class DamagedArchiveError(Exception):
-    """The archive is not the published one, or is truncated. The message starts with its name."""
+    """The archive is not the published one, or is truncated. The message starts with the name of the archive."""
 
 
 class UnsafeArchiveError(PrepcliError):
-    """A member of the archive would be outside of its folder, or is not a plain file; nothing is kept."""
+    """The archive is not safe to unpack, e.g. a member would be outside of the folder; nothing of it is kept."""
 
 
 def unpack_checked(archive: Path, into: Path, checksum: str | None) -> None:
@@ -89,7 +89,10 @@ def unpack_checked(archive: Path, into: Path, checksum: str | None) -> None:
 
 
 def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = None) -> str:
-    """Return the checksum of a file, such as `sha256:<hex>`; `stop` ends it early with a wrong result."""
+    """Return the checksum of a file, such as `sha256:<hex>`.
+
+    If another thread sets `stop`, reading ends early, and the result is wrong.
+    """
     digest = hashlib.new(algorithm)
     with naming(path), path.open("rb") as file:
         while (block := file.read(_BLOCK)) and not (stop and stop.is_set()):
@@ -100,13 +103,13 @@ def file_checksum(path: Path, algorithm: str, stop: threading.Event | None = Non
 def unpack(archive: Path, into: Path) -> None:
     """Unpack a zip archive, or a tar archive, plain or compressed with gzip or bzip2, in `into`.
 
-    Only folders and files are made, with the permissions of the user's umask. Links within the folder are skipped (no
-    corpus needs one); an archive with anything else is refused.
+    Only folders and files are made, with the permissions of the user's umask. Links within the folder are skipped,
+    because no corpus needs links. An archive with members of other kinds is refused.
 
     Raises:
         DamagedArchiveError: the archive is truncated, a CRC differs, or it is neither tar nor zip.
-        UnsafeArchiveError: absolute paths, `..`, links to the outside, devices, sparse files, members that exclude each
-            other, or far more data than the archive's size can be expected to hold.
+        UnsafeArchiveError: the archive has absolute paths, `..`, links to the outside, devices, sparse files or names
+            that cannot be written, or unpacks to more bytes than `MAX_RATIO` and `MAX_SMALL` allow.
     """
     with naming(archive), archive.open("rb") as raw:
         magic = raw.read(2)
@@ -128,7 +131,7 @@ def unpack(archive: Path, into: Path) -> None:
 
 
 class _Tail:
-    """Reads a stream, and keeps its last bytes: they show whether a tar is cut off between two members.
+    """Reads a stream, and keeps its last 1,024 bytes in `tail`: other bytes than zeros show that a tar is cut off.
 
     Raises:
         UnsafeArchiveError: the stream is longer than `limit` bytes.
@@ -158,7 +161,7 @@ def _far_too_large(archive: str) -> UnsafeArchiveError:
 
 
 def _unpack_zip(raw: IO[bytes], into: Path, name: str, limit: int) -> None:
-    """Unpack a zip archive, whose list of members is at its end; `zipfile` compares the CRC of each."""
+    """Unpack a zip archive, whose list of members is at its end; `zipfile` compares the CRC of each member."""
     into.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(raw) as archive:
         members = archive.infolist()
@@ -181,7 +184,7 @@ def _unpack_zip(raw: IO[bytes], into: Path, name: str, limit: int) -> None:
 
 @contextmanager
 def _naming_member(archive: str, member: str) -> Iterator[None]:
-    """Refuse the archive if a file cannot be written because of its name."""
+    """Raise `UnsafeArchiveError` if the member cannot be written because of its name (`_BAD_NAMES`)."""
     try:
         yield
     except OSError as error:
@@ -218,7 +221,8 @@ def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
     Links are never made, so no later member is written through one.
 
     Raises:
-        UnsafeArchiveError: the member or the target of a link is outside of the folder, or it is not a file.
+        UnsafeArchiveError: the member or the target of a link is outside of the folder, or the member is neither a
+            file, a folder nor a link.
     """
     name = member.name
     target = name
@@ -251,15 +255,15 @@ def _not_plain(archive: str, member: str) -> UnsafeArchiveError:
 
 
 def _short(name: str) -> str:
-    """A member's name for a message, shortened to 200 characters."""
+    """A member's name in quotes for a message, shortened to 200 characters."""
     return repr(name if len(name) <= 200 else f"{name[:200]}...")
 
 
 def _write(content: IO[bytes], target: Path) -> None:
-    """Write a member; a later one of the same name replaces it, as in other programs.
+    """Write a member; it replaces an earlier member of the same name, as in other programs.
 
     Raises:
-        FileExistsError: the member has the name of another one in a file system that ignores case.
+        FileExistsError: the file system takes the name for that of an earlier member, e.g. because it ignores case.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and target.name not in os.listdir(target.parent):
@@ -274,11 +278,13 @@ def staging_of(workspace: Workspace) -> Path:
 
 
 def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Path) -> None:
-    """Fetch the archive if needed, and unpack it; a damaged one is reported, removed and fetched again.
+    """Fetch the archive if needed, and unpack it.
+
+    A fetched archive that is damaged is reported, removed and fetched again.
 
     Args:
         archive: the archive.
-        given: the file of `--archive`, if there is one.
+        given: the file of `--archive`; None: the archive is fetched.
         there: the path of the fetched archive.
         staging: the folder to unpack in.
 
@@ -317,10 +323,10 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
 
 
 def unpack_nested(data_set: CorpusPart, archive: Archive, staging: Path, num_workers: int) -> None:
-    """Unpack the archives within the archive, each in its folder, in worker processes.
+    """Unpack the archives within the archive in worker processes, each in the folder that it is in.
 
     Raises:
-        FetchError: one of them is damaged.
+        FetchError: an archive within the archive is damaged.
     """
     if data_set.nested is None:
         return
@@ -340,8 +346,8 @@ def _unpack_in_place(archive: Path) -> None:
 def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
     """Move the unpacked files to the data root: whole folders at once, and the files next to them one by one.
 
-    An existing folder is moved to `OUT.prepcli/kept/`. Existing files next to the folders, such as README.TXT, are not
-    replaced. All other members of the archive are left out, so that an archive cannot write other files.
+    An existing folder is moved to `kept/` in the workspace. Existing files next to the folders, such as README.TXT, are
+    not replaced. All other members of the archive are left out, so that an archive cannot write other files.
     """
     staging = staging_of(workspace)
     moved = []
@@ -374,7 +380,7 @@ def _move(workspace: Workspace, unpacked: Path, name: str) -> None:
 
 @contextmanager
 def fetch_bar(name: str) -> Iterator[Progress]:
-    """A function that shows a progress bar for an archive; a line per minute if stderr is not a terminal."""
+    """Yield a function that shows the progress of a download: a bar, or a line per minute without a terminal."""
     last, bar = time.monotonic(), progress_bar(unit="B", unit_scale=True, desc=name, delay=0.5)
 
     def show(num_bytes: int, total: int | None) -> None:

@@ -13,7 +13,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 
 INDEX_NAME = "index.jsonl"
-"""The index of utterances, in the workspace of the data set."""
+"""The name of the index of utterances, a file in the workspace of each data set."""
 
 
 class Utterance(msgspec.Struct, omit_defaults=True):
@@ -21,14 +21,14 @@ class Utterance(msgspec.Struct, omit_defaults=True):
 
     Attributes:
         manifest: path of the manifest, relative to the data root.
-        source: path of the recording as published, relative to the folder that `CorpusPart.read` was given.
+        source: path of the recording as published, relative to the folder that `CorpusPart.read` was given. In the
+            index, it is relative to the data root, or absolute if `CorpusPart.copy` is set.
         fields: the fields of the record in addition to audio and duration.
-        where: the line of the transcript, `file:line`.
-        duration: seconds as published, to plan by: then the recording is first read when its record is made. None: it
-            is measured for the index.
+        where: the line of the transcript, `file:line`; the recording if no transcript names it.
+        duration: published seconds, used only for planning. None: the recording is measured for the index.
         target: path of the WAV file to make from the recording, relative to the data root; None: the recording is used
             unchanged.
-        reason: why the utterance cannot be used, if that is known already.
+        reason: why the utterance cannot be used; None if no reason is known yet.
         detail: the details of the reason.
     """
 
@@ -42,11 +42,11 @@ class Utterance(msgspec.Struct, omit_defaults=True):
     detail: str = ""
 
     def original(self) -> bytes:
-        """Return the record for a line of rejects, with the recording as it was published."""
+        """Return the record as JSON for the list of rejects; its audio is the published recording."""
         return msgspec.json.encode({"audio_filepath": self.source, **self.fields})
 
     def rejected(self, rejected: RecordRejected | None = None) -> RecordRejected:
-        """Return why the utterance is rejected, with its place in the corpus."""
+        """Return `rejected`, or else the utterance's own `reason`, with `where` put before the detail."""
         if rejected is None:
             assert self.reason is not None
             rejected = RecordRejected(self.reason, self.detail)
@@ -54,7 +54,10 @@ class Utterance(msgspec.Struct, omit_defaults=True):
 
 
 Derive = Callable[[Iterator[tuple[str, dict[str, Any]]]], Iterable[tuple[str, Iterable[str]]]]
-"""Makes further files from all pairs (manifest, record); yields the name and the lines of each, without line ends."""
+"""A function that makes further files of a corpus from its records.
+
+It takes a pair (manifest, record) per record, and yields a pair (file name, lines without line ends) per file.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,19 +65,20 @@ class CorpusPart:
     """A part of a corpus that is fetched, converted and continued independently of others.
 
     Attributes:
-        corpus, name: e.g. `librispeech`, `dev_clean`; `name` is also the name of its folder in D.prepcli/sets.
+        corpus: e.g. `librispeech`.
+        name: the name of the part, e.g. `dev_clean`; the same as `corpus` if the corpus is not divided.
         archive: the archive to fetch; None: the corpus is on disk already.
         copy: the folder of a corpus on disk that is not the data root. Its recordings stay there if they need no
             conversion, and manifests have their absolute paths.
-        top: the folder that an archive without a folder of its own is unpacked in, relative to the data root.
-        trees: the folders in the archive, relative to the data root.
+        top: the folder, relative to the data root, in which the archive is unpacked; empty for the data root itself.
+        trees: the folders that the archive fills, relative to the data root; empty for a corpus on disk.
         manifests: the manifests to write, relative to the data root.
-        read: returns the utterances, given the copy or the folder with the content of the archive; those of one
-            manifest are consecutive.
-        converted: globs of the converted WAV files, for all settings.
-        nested: a glob of archives within the archive; each is unpacked in its own folder.
-        derive: makes further files from the records.
-        derived: the names of these files.
+        read: takes `copy`, or else the folder with the content of the archive, and yields the utterances. The
+            utterances of a manifest are consecutive.
+        converted: globs, relative to the data root, of the WAV files that conversion with any settings makes.
+        nested: a glob of archives within the archive; each is unpacked in the folder that it is in.
+        derive: makes further files from the records; None: there are no such files.
+        derived: the names of the files that `derive` makes, relative to the data root.
         settings: the options that the output depends on.
     """
 
@@ -94,16 +98,18 @@ class CorpusPart:
 
     @property
     def command(self) -> str:
-        """The command of its run, e.g. `download librispeech dev_clean`."""
+        """The command that prepares this data set, for messages, e.g. `download librispeech dev_clean`."""
         return " ".join(dict.fromkeys(["download", self.corpus, self.name]))
 
     @property
     def state_name(self) -> str:
-        """The name of its folder of state, which no other corpus in the same data root has."""
+        """The name of this data set's folder in `D.prepcli/sets`, e.g. `libritts_dev_clean`; unique in a data root."""
         return self.name if self.corpus in (self.name, "librispeech") else f"{self.corpus}_{self.name}"
 
     def extracted(self, folder: Path, data_root: Path) -> "CorpusPart":
-        """The same data set, read from a copy in `folder`; `folder` may also be a part of the copy.
+        """The same data set, to be read from the user's copy.
+
+        `folder` is the folder in which the user has unpacked the archive, or one of the corpus's folders in it.
 
         Raises:
             UsageError: the copy does not exist, or archives within it are not unpacked.
@@ -126,7 +132,10 @@ class CorpusPart:
 
 
 def _root_of(folder: Path, tree: str) -> Path | None:
-    """The folder that contains `tree`: the folder itself, or one above it, if the user has named a part of the tree."""
+    """The folder that contains the path `tree`; None if there is none.
+
+    It is `folder` or, if `folder` is itself a part of the tree, a folder above it.
+    """
     parts = Path(tree).parts
     for named in (Path(os.path.abspath(folder)), Path(os.path.realpath(folder))):
         for depth in range(len(parts) + 1):
@@ -137,16 +146,16 @@ def _root_of(folder: Path, tree: str) -> Path | None:
 
 
 def choose(corpus: str, names: str, known: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the data sets of a list such as `dev_clean,dev-other` or `ALL`, each once.
+    """Return the names of the data sets in a list such as `dev_clean,dev-other` or `ALL`, in its order, each once.
 
     Args:
         corpus: the name of the corpus, for messages.
         names: the value of `--data-sets`.
         known: the names of all data sets.
-        groups: names for several of them.
+        groups: names that stand for several data sets, such as `ALL`.
 
     Raises:
-        UsageError: the data set does not exist, or none is named.
+        UsageError: a data set does not exist, or the list is empty.
     """
     wanted: dict[str, None] = {}
     for name in filter(None, (part.strip() for part in names.split(","))):
@@ -160,7 +169,10 @@ def choose(corpus: str, names: str, known: Sequence[str], groups: Mapping[str, S
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a transcript that are not blank, with numbers from 1; invalid UTF-8 becomes U+FFFD."""
+    """Yield the lines of a transcript that are not blank, stripped, with their numbers in the file, from 1.
+
+    Bytes that are not UTF-8 become U+FFFD.
+    """
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
@@ -186,5 +198,8 @@ def may_lie_outside(path: str) -> bool:
 
 
 def workspace_of(state_name: str, data_root: Path) -> Workspace:
-    """The workspace of one data set (`CorpusPart.state_name`): each has its own, so that others can be added later."""
+    """The workspace of the data set with this `CorpusPart.state_name`.
+
+    Each data set has its own workspace, so that data sets can be added to the data root later.
+    """
     return Workspace(data_root, Workspace(data_root).root / "sets" / state_name)

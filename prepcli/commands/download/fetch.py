@@ -11,7 +11,7 @@ from prepcli.interface.printing import printable
 from prepcli.storage.transfer import FetchError, PartialFile, Progress, download, part_of
 
 MAX_LONGER = 4
-"""Maximum bytes from a server as a multiple of the published size: mirrors may have other archives and checksums."""
+"""Maximum bytes of a download, as a multiple of the published size: the archive of a mirror may be a larger one."""
 MAX_DAMAGED = 3
 """The number of damaged downloads of an archive after which the command fails."""
 
@@ -23,10 +23,11 @@ class Archive:
     Attributes:
         name: the file name.
         urls: addresses, in the order to try.
-        num_bytes: the published size, for plans, and against servers that send without end (`MAX_LONGER`).
-        checksum: `sha256:<hex>` or `md5:<hex>`; None if none is published. Then the length from the server, the CRC in
-            gzip and the end of the tar are checked.
-        folder: a folder for it in `D/archives`, if another corpus has an archive of the same name.
+        num_bytes: the published size in bytes, for plans and for the limit `MAX_LONGER`; None if it is not known.
+        checksum: `sha256:<hex>` or `md5:<hex>`. None if the publisher gives none; then the length that the server
+            states, the CRC in gzip and the end of the tar are checked.
+        folder: the folder in `D/archives` that the archive is fetched to, if archives of several corpora have the same
+            name; empty for `D/archives` itself.
     """
 
     name: str
@@ -36,7 +37,11 @@ class Archive:
     folder: str = ""
 
     def at(self, base_url: str | None, checksums: Mapping[str, str]) -> "Archive":
-        """Return the archive with another address, and with the checksum of a list instead of the published one.
+        """Return the archive as it is fetched with `--base-url` and `--checksums`.
+
+        Args:
+            base_url: the address before `/<name>`; None: the published addresses.
+            checksums: checksums by file name; an archive that is not in it keeps the published checksum.
 
         Raises:
             UsageError: the address is not valid.
@@ -65,7 +70,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
     Raises:
         FetchError: no server has it, or it was damaged each time.
         IncompleteError: the servers cannot be reached, or the connections break; the fetched bytes are kept.
-        UsageError: an address is not valid.
+        UsageError: there is no address, or an address is not valid.
     """
     archive.check_published()
     target = folder / archive.name
@@ -98,7 +103,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
 
 
 def _bounded(progress: Progress, archive: Archive, part: PartialFile) -> Progress:
-    """`progress`, which also discards the part and raises `FetchError` if far more bytes arrive than were published."""
+    """`progress` with a limit: if a download exceeds `MAX_LONGER`, it is discarded, and `FetchError` is raised."""
 
     def bounded(num_bytes: int, total: int | None) -> None:
         if archive.num_bytes is not None and num_bytes > MAX_LONGER * archive.num_bytes:
@@ -110,15 +115,15 @@ def _bounded(progress: Progress, archive: Archive, part: PartialFile) -> Progres
 
 
 def algorithm_of(checksum: str | None) -> str:
-    """Return the algorithm of a checksum, such as `md5` for `md5:<hex>`; SHA-256 if there is no checksum."""
+    """Return the algorithm of a checksum, such as `md5` for `md5:<hex>`; `sha256` if there is no checksum."""
     return checksum.partition(":")[0] if checksum else "sha256"
 
 
 def read_checksums(path: Path) -> dict[str, str]:
-    """Read a list as printed by `md5sum` or `sha256sum`: file name -> `md5:<hex>` or `sha256:<hex>`.
+    """Read the output of `md5sum` or `sha256sum`, and return for each file name `md5:<hex>` or `sha256:<hex>`.
 
     Raises:
-        UsageError: the list cannot be read, or has other lines.
+        UsageError: the file cannot be read, or has a line of another form.
     """
     kinds = {32: "md5", 64: "sha256"}
     found = {}

@@ -20,7 +20,9 @@ UNIT_LINES = 64
 
 
 def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
-    """Read the utterances in `root` and write their index, completely or not at all.
+    """Read the utterances of a data set and write their index to `file`, completely or not at all.
+
+    `root` is the folder that the unpacked archive is in: the data root or, before the move to it, another folder.
 
     Returns:
         The number of utterances.
@@ -45,7 +47,10 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
 
 
 def _checked(utterance: Utterance, folder: Path, targets: set[str]) -> Utterance:
-    """A copy of an utterance with its duration, or with the reason why it cannot be used."""
+    """A copy of an utterance with its duration, or with the reason why it cannot be used.
+
+    `targets` holds the WAV files of earlier utterances, and gets the one of this utterance.
+    """
     line = msgspec.structs.replace(utterance)
     if line.reason is None:
         if any("\ufffd" in str(value) for value in line.fields.values()):
@@ -68,7 +73,11 @@ def _checked(utterance: Utterance, folder: Path, targets: set[str]) -> Utterance
 
 
 def only_audio_came_back(before: Path, now: Path) -> bool:
-    """Whether two indexes of a corpus differ, but only in utterances without usable audio in `before`."""
+    """Whether two indexes of a corpus differ, but only as they do after missing or unreadable audio was repaired.
+
+    An utterance may differ if its audio was not usable in `before` and its text is the same. `now` may have further
+    unusable utterances, such as recordings that no transcript names, but must have all utterances of `before`.
+    """
     known: dict[tuple[str, str], tuple[bytes, str | None]] = {}
     for raw, line in _raw_lines(before):
         retryable = line.reason is not None and line.reason.value in RETRYABLE
@@ -94,13 +103,13 @@ def _raw_lines(file: Path) -> Iterator[tuple[bytes, Utterance]]:
 
 @dataclass(frozen=True, slots=True)
 class LineRange(LineSlice):
-    """The lines of a unit, which are all of one manifest."""
+    """A unit of work: consecutive lines of the index, all for one manifest."""
 
     manifest: str
 
 
 class LineIndex:
-    """An index divided into units of work; memory: four numbers per unit."""
+    """An index divided into units of work. It keeps in memory a few numbers per unit, not the lines."""
 
     def __init__(self, file: Path) -> None:
         """Read the index once.
@@ -142,14 +151,14 @@ class LineIndex:
             self.batches.append(LineRange(id, seconds, usable, 0, begin, end - begin, first, manifest))
 
     def lines(self, batch: LineRange) -> Iterator[tuple[int, Utterance]]:
-        """Yield the usable lines of a unit, with their numbers from 1."""
+        """Yield the usable utterances of a unit, each with its line number in the index, from 1."""
         for number, raw in self._slices.lines(batch):
             line = msgspec.json.decode(raw, type=Utterance)
             if line.reason is None:
                 yield number, line
 
     def unusable(self) -> Iterator[tuple[int, Utterance]]:
-        """Yield the lines that cannot be used, with their numbers from 1."""
+        """Yield the utterances that cannot be used, each with its line number in the index, from 1."""
         for number, (_, line) in enumerate(_raw_lines(self.file), start=1):
             if line.reason is not None:
                 yield number, line

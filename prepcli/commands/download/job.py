@@ -74,7 +74,7 @@ CorpusPlan = Plan[LineRange, LineIndex]
 
 
 class CorpusJob(LineJob[LineRange, LineIndex]):
-    """Makes manifests, and converts audio if the data set requires it. A unit is a batch of utterances.
+    """Makes manifests of a data set, and converts its audio if required. A unit is a batch of utterances.
 
     Paths in manifests are relative to the manifest's folder, as NeMo, lhotse's reader of NeMo manifests and prepcli
     expect, so the data root can be moved as a whole. Recordings outside of the data root have absolute paths.
@@ -105,12 +105,12 @@ class CorpusJob(LineJob[LineRange, LineIndex]):
         return Plan(index.batches, index.records, index, inputs, index.rejects)
 
     def planned_rejects(self, plan: CorpusPlan) -> Iterator[bytes]:
-        """The utterances that were unusable when the index was made."""
+        """The lines of rejects for the utterances that were unusable when the index was made."""
         for number, line in plan.contents.unusable():
             yield reject_line(line.original(), line.rejected(), Origin(str(self._index_file), number))
 
     def prepare(self) -> None:
-        """Check that the unpacked files still exist."""
+        """Raise `UsageError` if an unpacked folder no longer exists."""
         for tree in self._data_set.trees:
             if not (self._root / tree).is_dir():
                 raise UsageError(
@@ -119,11 +119,14 @@ class CorpusJob(LineJob[LineRange, LineIndex]):
                 )
 
     def open_unit(self, plan: CorpusPlan, unit: LineRange, writer: UnitWriter) -> "_Utterances":
-        """Convert the utterances of a batch, and make their lines."""
+        """Return the writer that converts the utterances of a batch, and makes their manifest lines."""
         return _Utterances(plan.contents, unit, writer, self._root)
 
     def finish(self, plan: CorpusPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge the parts into the manifests, in the order of the index, and write the files derived from them."""
+        """Join the units' lines into the manifests, in the order of the index, and write the files derived from them.
+
+        Returns the path of each manifest, by its file name without `.json`.
+        """
         parts = [(unit, writer.workspace.root / LINES_NAME.format(unit.id)) for unit in plan.units]
         if self._data_set.derive is not None:
             for name, lines in self._data_set.derive(_records(parts)):
@@ -138,7 +141,7 @@ class CorpusJob(LineJob[LineRange, LineIndex]):
 
 
 class _Utterances(LineWriter[tuple[int, Utterance]]):
-    """Makes the lines of a batch of utterances."""
+    """Converts the audio of a batch of utterances if required, and makes their manifest lines."""
 
     def __init__(self, index: LineIndex, unit: LineRange, writer: UnitWriter, root: Path) -> None:
         self.items = index.lines(unit)
@@ -159,7 +162,7 @@ class _Utterances(LineWriter[tuple[int, Utterance]]):
         return msgspec.json.encode({"audio_filepath": path, "duration": info.duration, **line.fields}), info.duration
 
     def original(self, item: tuple[int, Utterance]) -> tuple[bytes, Origin]:
-        """The record, with the recording as it was published."""
+        """The record with the published recording as its audio, and its line in the index."""
         return item[1].original(), Origin(self._source, item[0])
 
 
@@ -170,7 +173,7 @@ def _records(parts: Sequence[tuple[LineRange, Path]]) -> Iterator[tuple[str, dic
 
 
 def _prepare(data_sets: Sequence[CorpusPart], options: FetchOptions | DownloadAishell2) -> DownloadReport:
-    """Prepare each data set, or plan it.
+    """Fetch, unpack and convert each data set; in a dry run, only plan that.
 
     Raises:
         TooManyRejectsError: some data sets have too many rejects; the others are prepared too.
@@ -221,7 +224,7 @@ def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: Ru
 
 
 def checked(report: DownloadReport, engine: RunOptions) -> DownloadReport:
-    """Return the report; raises `TooManyRejectsError` if a data set has more rejects than allowed."""
+    """Return `report`, or raise `TooManyRejectsError` if a data set has more rejects than allowed."""
     problems = [too_many(one, engine.budget) for one in report.data_sets.values() if one.status == "too_many_rejects"]
     if problems:
         raise TooManyRejectsError("; ".join(problems), report)
@@ -229,7 +232,7 @@ def checked(report: DownloadReport, engine: RunOptions) -> DownloadReport:
 
 
 def _plan(data_set: CorpusPart, options: FetchOptions, engine: RunOptions) -> Report:
-    """Return the plan of converting, or of fetching if the data set is not unpacked yet."""
+    """Return the report of a dry run: the plan of converting, or of fetching if the data set is not unpacked yet."""
     data_root = options.data_root
     if not is_ready(data_set, data_root):
         archive = plan_fetching(data_set, options)
@@ -259,7 +262,10 @@ Examples:
 
 
 def _documented(call: str, output: str, path: str, *, returns: str, wrong_use: str) -> Callable[[Function], Function]:
-    """Complete the docstring of a command with the sections that all corpora share, and its own example."""
+    """Return a decorator that adds the sections Returns, Raises and Examples to the docstring of a command.
+
+    The arguments are inserted into the texts of these sections.
+    """
 
     def complete(function: Function) -> Function:
         sections = _SECTIONS.format(returns=returns, wrong_use=wrong_use, call=call, output=output, path=path)

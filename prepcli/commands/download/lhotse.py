@@ -48,17 +48,17 @@ sys.argv[0], sys.path[:] = "lhotse", filter(None, sys.path)
 from lhotse.bin.lhotse import cli
 cli()
 """
-"""The program of the process: lhotse's command line, which imports nothing from the current folder. It ends, with its
-own workers, when this process ends."""
+"""The program that runs in a process of its own: lhotse's command line, which imports nothing from the current folder.
+The process and its workers end when prepcli's process ends, which closes the pipe `watched`."""
 
 
 class Prepared(msgspec.Struct):
-    """The content of `prepared.json`: a recipe has ended.
+    """The content of `prepared.json`, a file that is written when a recipe has succeeded.
 
     Attributes:
-        arguments: those of `lhotse prepare`, without the folder of the output.
-        folder: the name of the folder of the output, below the state of the data set.
-        working_directory: the one of the recipe, from which its relative paths start.
+        arguments: the arguments of `lhotse prepare`, without the output folder.
+        folder: the name of the output folder, which is in the workspace.
+        working_directory: the directory in which the recipe ran, where relative paths of audio begin.
     """
 
     arguments: list[str]
@@ -104,7 +104,11 @@ def download_lhotse(options: DownloadLhotse) -> DownloadReport:
 
 
 def _arguments(options: DownloadLhotse) -> list[str]:
-    """The arguments of `lhotse prepare` before the folder of the output; existing paths are absolute."""
+    """The arguments of `lhotse prepare` before the output folder; existing paths are made absolute.
+
+    Raises:
+        UsageError: the recipe is unknown, is not for manifests, or takes other arguments; or lhotse is not installed.
+    """
     recipe = RECIPES.get(options.recipe)
     if recipe is None:
         close = difflib.get_close_matches(options.recipe.lower(), RECIPES, 1)
@@ -136,10 +140,10 @@ def _check(recipe: Recipe, corpus: Sequence[str]) -> None:
 
 
 def _prepared(workspace: Workspace, arguments: list[str], starts_again: bool) -> Prepared | None:
-    """The recipe's output, if it has ended with these arguments.
+    """The content of `prepared.json`; None if the recipe has not succeeded yet, or `starts_again`.
 
     Raises:
-        UsageError: it has ended with other arguments.
+        UsageError: the recipe has succeeded with other arguments.
     """
     done = read_document(workspace.root / "prepared.json", Prepared)
     if done is None or starts_again or not (workspace.root / done.folder).is_dir():
@@ -158,11 +162,11 @@ def _words(arguments: list[str]) -> list[str]:
 
 
 def _run(workspace: Workspace, name: str, arguments: list[str]) -> Prepared:
-    """Run the recipe with a new folder for its output.
+    """Run the recipe with a new output folder, and write `prepared.json`.
 
     Raises:
-        PrepcliError: it has failed.
-        IncompleteError: it was killed.
+        PrepcliError: the recipe has failed.
+        IncompleteError: the recipe was killed.
     """
     with exclusive_lock(workspace, name):
         marker = workspace.root / "prepared.json"
@@ -190,7 +194,10 @@ def _run(workspace: Workspace, name: str, arguments: list[str]) -> Prepared:
 
 
 def _run_process(arguments: list[str], log: Path) -> int:
-    """Run lhotse's command line to its end, and return its exit code; whatever happens, it and its workers end too."""
+    """Run lhotse's command line, with its output in `log`, and return its exit code (negative: the signal).
+
+    When this function ends, also by an exception, the process and its workers have ended.
+    """
     watched, held = os.pipe()  # the child sees the end of the pipe when this process ends for any reason
     program = [sys.executable, "-c", _RUN.format(watched=watched), *arguments]
     try:
@@ -217,10 +224,10 @@ def _run_process(arguments: list[str], log: Path) -> int:
 
 
 def _parts(folder: Path, recipe: str) -> list[LhotseFiles]:
-    """The parts that the recipe has written, also into folders of its own.
+    """The parts of the corpus that the recipe has written to `folder` or to folders within it.
 
     Raises:
-        PrepcliError: it has written none.
+        PrepcliError: there is no part, or two parts have the same name.
     """
     found = [part for place, _, files in sorted(os.walk(folder)) for part in files_in(place, files)]
     if not found:
@@ -236,7 +243,7 @@ def _parts(folder: Path, recipe: str) -> list[LhotseFiles]:
 
 
 def _make(part: LhotseFiles, done: Prepared, options: DownloadLhotse) -> Report:
-    """Make the manifest of a part."""
+    """Make the manifest of a part, and return the report; too many rejects are reported, not raised."""
     root = os.path.realpath(options.data_root)
     inside = any(os.path.realpath(word).startswith(f"{root}/") for word in done.arguments if os.path.isabs(word))
     try:

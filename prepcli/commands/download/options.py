@@ -1,4 +1,4 @@
-"""The options of `download`: those that all corpora share, and a dataclass for each corpus."""
+"""The options of `download`: options that several corpora share, and a dataclass for each corpus."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ DestRoot = Annotated[Path, Option("Directory of the slices and manifests.", shap
 
 @dataclass(frozen=True, kw_only=True)
 class FetchOptions(JobOptions):
-    """The folder of the corpus, the source of archives, and whether to stop after fetching."""
+    """The options of all corpora that are fetched as archives, such as the data root and the source of the archives."""
 
     data_root: DataRoot
     base_url: Annotated[

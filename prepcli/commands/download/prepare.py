@@ -31,16 +31,21 @@ ARCHIVES = "archives"
 
 
 class UnpackedMarker(msgspec.Struct):
-    """The content of `unpacked.json` of a data set: its archive is unpacked, and indexed with `settings`."""
+    """The content of `unpacked.json`, a file that exists after the archive of a data set was unpacked and indexed.
+
+    Attributes:
+        trees: the folders that were unpacked (`CorpusPart.trees`).
+        settings: the settings with which the index was made.
+    """
 
     trees: list[str]
     settings: dict[str, Any]
 
 
 def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
-    """Return whether the data set has been unpacked completely, and indexed with its settings.
+    """Return whether the data set can be converted: it is unpacked completely, and indexed with its settings.
 
-    Converting needs nothing else. If the corpus is on disk already, each process makes the index.
+    A corpus that is on disk already is always ready: each process makes the index of it.
     """
     workspace = workspace_of(data_set.state_name, data_root)
     marker = _marker(workspace)
@@ -50,7 +55,12 @@ def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
 
 
 def plan_fetching(data_set: CorpusPart, options: FetchOptions) -> dict[str, Any]:
-    """Return the archive that `ensure_unpacked` would fetch: name, address, size (None: unknown), fetched bytes."""
+    """Return the facts about the archive that `ensure_unpacked` would fetch, for the report of a dry run.
+
+    Returns:
+        `archive`: its name; `from`: the address, or the file of `--archive`; `num_bytes`: the published size;
+        `num_bytes_there`: the bytes that are fetched already; `checksum`. An unknown size or checksum is None.
+    """
     archive, given = data_set.archive, _given(data_set, options)
     assert archive is not None
     if given is None:
@@ -97,8 +107,8 @@ def note_scarce_space(data_sets: Sequence[CorpusPart], options: FetchOptions) ->
 def ensure_unpacked(data_set: CorpusPart, options: FetchOptions, engine: RunOptions) -> None:
     """Fetch, check and unpack the archive if that is not done; afterwards the archive is not needed any more.
 
-    The archive is unpacked in another folder, and moved to the data root when it is complete. The marker is written
-    before the move, and if a process is killed during the move, the next process completes it.
+    The archive is unpacked in another folder, and its folders are moved to the data root when they are complete.
+    `unpacked.json` is written before the move: if a process is killed during the move, the next process completes it.
 
     Raises:
         FetchError: no server has the archive, or it is damaged.
@@ -165,10 +175,10 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
 
 
 def ensure_index(data_set: CorpusPart, data_root: Path, folder: Path, replace: bool = True) -> Path:
-    """Return the index of the data set; for a corpus that is already on disk, it is made now in `folder`.
+    """Return the path of the data set's index; for a corpus that is already on disk, the index is made now in `folder`.
 
-    Unless `replace`, the index of the plan stays: if the corpus has a different index now, it is written next to the
-    old one, and the engine refuses to continue.
+    If `replace` is false, the index that an existing plan is based on stays. If the corpus has changed since, the path
+    of a second index next to it is returned, with which the engine refuses to continue.
     """
     if data_set.archive is not None:
         return workspace_of(data_set.state_name, data_root).root / INDEX_NAME
@@ -190,7 +200,10 @@ def _planned_digest(plan: StoredPlan) -> str | None:
 
 
 def has_audio_come_back(data_set: CorpusPart, data_root: Path) -> bool:
-    """Whether audio was missing when a corpus on disk was indexed, and nothing else has changed since."""
+    """Whether a corpus on disk has usable audio now that was missing when it was indexed.
+
+    False if the corpus has changed in another way, too; true if another rank has already replaced the index.
+    """
     workspace = workspace_of(data_set.state_name, data_root)
     plan = read_document(workspace.plan_file, StoredPlan)
     planned = workspace.root / INDEX_NAME
@@ -214,10 +227,11 @@ def _marker(workspace: Workspace) -> UnpackedMarker | None:
 
 @contextlib.contextmanager
 def exclusive_lock(workspace: Workspace, name: str) -> Iterator[None]:
-    """Hold the lock of a data set: one process may fetch it. The lock ends with the process.
+    """Hold the lock of a data set, so that only one process fetches it. The lock ends with the process.
 
     Raises:
         UsageError: another process has the lock, or the folder cannot be written.
+        PrepcliError: the disk is full, or another fault of the machine.
     """
     made = [one for one in (workspace.folder, workspace.root, *workspace.root.parents) if not one.exists()]
     try:
@@ -248,9 +262,9 @@ def exclusive_lock(workspace: Workspace, name: str) -> Iterator[None]:
 
 
 def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool) -> None:
-    """Refuse to replace files that prepcli did not make, before hours of fetching.
+    """Raise `UsageError` if files that prepcli did not make would be replaced. This is checked before fetching.
 
-    With `overwrite`, existing trees are moved aside.
+    With `overwrite`, existing folders of the corpus are allowed; they are moved aside later.
     """
     if read_document(workspace.plan_file, StoredPlan) is not None:
         return
@@ -282,7 +296,10 @@ def check_given(data_sets: Sequence[CorpusPart], options: FetchOptions) -> None:
 
 
 def _given(data_set: CorpusPart, options: FetchOptions) -> Path | None:
-    """Return the file from `--archive` for a data set: by the published name, or the only one for the whole corpus."""
+    """Return the file of `--archive` for a data set; None if it has none.
+
+    It is the file with the published name, or any single file if the corpus consists of one data set.
+    """
     if data_set.archive is None:
         return None
     named = [path for path in options.archive if path.name == data_set.archive.name]

@@ -11,12 +11,13 @@ class Recipe:
 
     Attributes:
         name: as typed after `lhotse prepare`.
-        languages: their names; empty if the recipe does not say.
-        arguments: the arguments before the folder of the output.
-        needs: options of lhotse without which it reads nothing.
-        remark: a remark on its manifests, such as missing texts or rejected records.
-        has_absolute_paths: whether its option `--absolute-paths` is needed for paths that can be found again.
-        refused: why no manifest can be made of it.
+        languages: the names of the languages; empty if the recipe does not say.
+        arguments: the names of the arguments of `lhotse prepare` before the output folder.
+        needs: options that the recipe cannot do without; empty if there are none.
+        remark: a remark on its manifests, such as missing texts or rejected records; empty if there is none.
+        has_absolute_paths: whether the recipe has an option `--absolute-paths`, without which it writes paths that
+            cannot be found again.
+        refused: why no manifest can be made of the corpus; empty if one can be made.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Recipe:
 
     @property
     def use(self) -> str:
-        """Whether it works, needs arguments, or is not for manifests, and why."""
+        """A text that says whether the recipe works, what it needs, or why it is not for manifests."""
         if self.refused:
             return f"not for manifests: {self.refused}"
         more = " ".join(filter(None, [*(self.arguments if self.arguments != ("CORPUS_DIR",) else ()), self.needs]))
@@ -51,7 +52,7 @@ tal-csasr Chinese, English|tedlium English|tedlium2 English|thchs-30 Chinese|thi
 uwb-atcc English|vctk English|voxpopuli 16 languages|wenet-speech Chinese|wenetspeech4tts Chinese|xbmu-amdo31 Tibetan
 yesno Hebrew
 """
-"""Recipes that take CORPUS_DIR and nothing else."""
+"""Recipes, each with its languages. They take CORPUS_DIR, or are in `_FIRST_ARGUMENTS` or `_NEEDED`."""
 _NO_TEXTS = "without texts"
 _NO_SPEECH = "it has no speech, only noise or room responses: list its files with make-manifest"
 _ARRAYS = "segments of several channels are rejects"
@@ -127,4 +128,4 @@ _ALL = [*map(_common, _LANGUAGES.strip().replace("\n", "|").split("|")), *_OTHER
 RECIPES = {
     one.name: replace(one, has_absolute_paths=one.name in _RELATIVE) for one in sorted(_ALL, key=lambda one: one.name)
 }
-"""The recipes by name, sorted."""
+"""All recipes by name, sorted by name."""

@@ -1,4 +1,4 @@
-"""The report of `download`: that of each data set of a corpus."""
+"""The report of `download`, which combines the reports of a corpus's data sets."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,31 +13,31 @@ class DownloadReport:
     """The report of a corpus.
 
     Attributes:
-        data_sets: the report of each data set by its name; the properties are totals over all reports.
+        data_sets: the report of each data set, by name. The properties of this class combine these reports.
     """
 
     data_sets: dict[str, Report] = field(default_factory=dict)
 
     @property
     def status(self) -> str:
-        """The first status other than done and nothing_to_do; else done, if there was work for any data set."""
+        """The first status that is neither `done` nor `nothing_to_do`; else `done` if any data set has it."""
         states = [report.status for report in self.data_sets.values()]
         others = [state for state in states if state not in ("done", "nothing_to_do")]
         return others[0] if others else "done" if "done" in states else "nothing_to_do"
 
     @property
     def records_in(self) -> int:
-        """Utterances of the transcripts."""
+        """The total number of records read: utterances, and recordings that no transcript names."""
         return sum(report.records_in for report in self.data_sets.values())
 
     @property
     def records_out(self) -> int:
-        """Records in the manifests."""
+        """The total number of records in the manifests."""
         return sum(report.records_out for report in self.data_sets.values())
 
     @property
     def rejects_by_reason(self) -> dict[str, int]:
-        """The number of rejected records by reason."""
+        """The total number of rejected records by reason, sorted by reason."""
         counts: Counter[str] = Counter()
         for report in self.data_sets.values():
             counts.update(report.rejects_by_reason)
@@ -45,12 +45,12 @@ class DownloadReport:
 
     @property
     def seconds(self) -> float:
-        """Seconds of audio in the output."""
+        """Total seconds of audio in the output."""
         return sum(report.seconds for report in self.data_sets.values())
 
     @property
     def outputs(self) -> dict[str, str]:
-        """The manifests by their names without `.json`."""
+        """The path of each manifest, by its file name without `.json`."""
         return {name: path for report in self.data_sets.values() for name, path in report.outputs.items()}
 
     def __str__(self) -> str:
@@ -58,11 +58,11 @@ class DownloadReport:
         return format(self, "")
 
     def __format__(self, spec: str) -> str:
-        """The text; with the spec `verbose`, the text for the option `--verbose`."""
+        """The text of `__str__`; with the spec `verbose`, the longer text for the option `--verbose`."""
         return "\n".join(_text(one, spec) for one in self.data_sets.values())
 
     def document(self) -> Any:
-        """The document for `--json`: that of the only data set, or the documents of all by name."""
+        """The document for `--json`: the document of a single data set, or `{"data_sets": {name: document}}`."""
         documents: dict[str, Any] = {}
         for name, one in self.data_sets.items():
             fetched = {"command": one.command, "status": one.status, "out": one.out}

@@ -52,7 +52,7 @@ class RecordingFile:
 
     Attributes:
         path: path of the file.
-        info: its properties.
+        info: the properties of the audio.
         decoded: all samples, of shape (num_samples, num_channels), if the file cannot be read in part, such as a file
             compressed with shorten (19 MB for ten minutes of a telephone call); otherwise None.
     """
@@ -65,7 +65,7 @@ class RecordingFile:
         """Return samples `start` to `start + num_samples` of one channel, of shape (num_samples,).
 
         Raises:
-            RecordRejected: as `read_segment` does.
+            RecordRejected: the samples cannot be read; with the reasons of `read_segment`.
         """
         take_in_hand(self.path, start, num_samples, channel)
         if self.decoded is not None:
@@ -100,9 +100,14 @@ _CHUNK = 128
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """The facts about a conversation that planning needs; `seconds` of speech are from the transcript.
+    """The facts about a conversation that planning needs.
 
-    `undecodable`: the `sample_coding` of a recording compressed with shorten that this machine cannot decode.
+    Attributes:
+        conversation: the conversation.
+        num_lines: the number of records, which are lines of the transcript.
+        seconds: seconds of speech according to the transcript.
+        transcript: the file of the transcript, with its state.
+        undecodable: the `sample_coding` of a recording that this machine cannot decode; None if it can.
     """
 
     conversation: Conversation
@@ -113,7 +118,7 @@ class Surveyed:
 
 
 def survey(corpus: SlicedCorpus, conversations: Sequence[Conversation], num_workers: int) -> list[Surveyed]:
-    """Read all transcripts, and check that the recordings can be decoded.
+    """Read all transcripts, and check that the recordings can be decoded; returns the facts in the same order.
 
     Raises:
         UsageError: recordings are compressed with shorten, and this machine has no decoder.
@@ -154,14 +159,14 @@ def _survey_one(corpus: SlicedCorpus, conversation: Conversation) -> Surveyed:
 
 CONVERSATIONS_PER_UNIT = 4
 _ROUNDING = 1e-6
-"""A sum of centiseconds such as 3.3 + 6.7 may be less than 10 by this number of seconds."""
+"""The seconds by which a sum of floats such as 3.3 + 6.7 may fall short of 10 by rounding."""
 SLICES = "slices"
 """The key for the number of slices in the counts of a unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """An utterance and its position in the recording, in samples."""
+    """A usable utterance, its position in the recording in samples, and its line of the transcript."""
 
     utterance: TranscriptLine
     start: int
@@ -172,13 +177,13 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class Chunk(Unit):
-    """A few conversations whose slices go into one manifest."""
+    """A unit of work: a few conversations whose slices go into one manifest."""
 
     surveyed: Sequence[Surveyed]
 
     @property
     def part(self) -> str:
-        """The part of the corpus that the manifest holds."""
+        """The part of the corpus that the conversations belong to, such as `train`."""
         return self.surveyed[0].conversation.part
 
 
@@ -190,7 +195,7 @@ class SlicingJob(UnitJob[Chunk, None]):
 
     Args:
         corpus: finds and reads the conversations.
-        options: those of the command; a minimum duration of 0 makes each utterance a slice.
+        options: the options of the command; a minimum duration of 0 makes each utterance a slice.
     """
 
     shares_out = True  # several corpora may have the same destination
@@ -206,11 +211,11 @@ class SlicingJob(UnitJob[Chunk, None]):
         return self.corpus.command
 
     def output_patterns(self, plan: SlicingPlan) -> Sequence[str]:
-        """The manifests and the vocabulary."""
+        """The names of the manifests and, if there is one, of the vocabulary."""
         return [*map(_manifest_name, self.corpus.folders), *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
 
     def settings(self, plan: SlicingPlan) -> dict[str, Any]:
-        """Every option that shapes the output, under its name in existing plans, which have no leading dashes."""
+        """Every option that shapes the output, by its name without leading dashes, as existing plans have it."""
         return {name.removeprefix("--"): value for name, value in settings_of(self.options).items()}
 
     def plan(self, workspace: Workspace) -> SlicingPlan:
@@ -232,7 +237,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         return [*(file.path for file in plan.inputs), *audio]
 
     def process(self, plan: SlicingPlan, unit: Chunk, writer: UnitWriter, advance: Advance) -> None:
-        """Slice a few conversations, one after the other."""
+        """Slice the conversations of a unit, one after the other."""
         manifest = writer.open_part(f"parts/{unit.id}.json")
         for surveyed in unit.surveyed:
             conversation = surveyed.conversation
@@ -296,7 +301,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         lines: Sequence[tuple[bytes, Origin]],
         writer: UnitWriter,
     ) -> dict[str, list[_Piece]]:
-        """The usable utterances of a conversation by label, sorted by time."""
+        """The usable utterances of a conversation by label, sorted by time; other lines become rejects."""
         pieces: dict[str, list[_Piece]] = defaultdict(list)
         info = recording.info
         for line, origin in lines:
@@ -315,7 +320,10 @@ class SlicingJob(UnitJob[Chunk, None]):
         return pieces
 
     def finish(self, plan: SlicingPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the manifests of the units for each part, in the order of the conversations; parts may be empty."""
+        """Join the units' lines into the manifest of each part, in the order of the conversations.
+
+        Writes the vocabulary, if the corpus has one. The manifest of a part without slices is empty.
+        """
         details: dict[str, Any] = {SLICES: int(totals(markers)[SLICES])}
         characters: set[str] = set()
         decoder = msgspec.json.Decoder(dict[str, Any])
@@ -347,9 +355,9 @@ def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
 
 
 def _runs(pieces: Sequence[_Piece], rate: int, min_seconds: float) -> Iterator[tuple[list[_Piece], float]]:
-    """Cut pieces into runs, each ended by the piece with which it reaches `min_seconds`; yields also their seconds.
+    """Group consecutive pieces into runs; a run ends with the piece with which it reaches `min_seconds`.
 
-    The last run may be shorter.
+    Yields the pieces and the total seconds of each run. The last run may be shorter.
     """
     run: list[_Piece] = []
     seconds = 0.0
@@ -364,7 +372,7 @@ def _runs(pieces: Sequence[_Piece], rate: int, min_seconds: float) -> Iterator[t
 
 
 def _join(recording: RecordingFile, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
-    """One WAV file of the pieces (16 bits, one channel), and its number of samples."""
+    """Join pieces; returns the content of a WAV file (16 bits, one channel), and its number of samples."""
     import numpy as np
 
     samples = np.concatenate(

@@ -53,11 +53,11 @@ _NUMBER = re.compile(r"\b\d{1,2}\b")
 
 
 def spoken_text(text: str, noises: Noises) -> str:
-    """Return the words of a line of a transcript, separated by single blanks; empty if there are none.
+    """Return the words of a line of a transcript, separated by single blanks; empty if there are no words.
 
     Punctuation is removed. A hyphen, slash or underscore between letters becomes a blank (`twenty-one`, `a._b._c.`); a
-    hyphen at the end of an unfinished word is removed. Numbers below 100 and those that occur in the Fisher transcripts
-    become words; the reading of other numbers is unknown.
+    hyphen at the end of an unfinished word is removed. Numbers below 100, and terms such as `401k` that occur in the
+    Fisher transcripts, become words; the reading of other numbers is unknown. `noises` applies to marks in brackets.
 
     Raises:
         RecordRejected: BAD_FIELD for other digits, and for symbols that may be spoken, such as `%`.

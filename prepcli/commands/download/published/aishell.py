@@ -37,7 +37,10 @@ def data_set() -> CorpusPart:
 
 
 def _read(root: Path) -> Iterator[Utterance]:
-    """Read `wav/train/S0002/BAC009S0002W0122.wav` and the one transcript; spaces between words are removed."""
+    """Yield the utterances: recordings such as `wav/train/S0002/BAC009S0002W0122.wav`, and their texts.
+
+    All texts are in one transcript; spaces between words are removed.
+    """
     transcript = {}
     for number, line in lines_of(root / _TRANSCRIPT):
         id, *words = line.split()

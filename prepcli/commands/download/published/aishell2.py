@@ -19,7 +19,9 @@ _FOLDERS = {
 
 
 def data_set(audio_folder: Path) -> CorpusPart:
-    """The parts that exist: train, dev and test. Recordings are not copied; manifests have absolute paths.
+    """The parts that `audio_folder` holds, of train, dev and test.
+
+    Recordings are not copied; manifests have absolute paths.
 
     Raises:
         UsageError: none of the parts exists.
@@ -49,7 +51,10 @@ def data_set(audio_folder: Path) -> CorpusPart:
 
 
 def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:
-    """Read `trans.txt` with lines `ID0012W0030 TEXT`, and find recordings by `wav.scp` next to it, or below `wav`."""
+    """Yield the utterances of each part's `trans.txt`, which has lines `ID0012W0030 TEXT`, in upper case.
+
+    `folders` has the folder of `trans.txt` for each part.
+    """
     for part, folder in folders.items():
         transcript = audio_folder / folder / "trans.txt"
         recordings = _recordings(audio_folder, folder, part)
@@ -73,7 +78,7 @@ def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:
 
 
 def _recordings(audio_folder: Path, folder: str, part: str) -> dict[str, Path]:
-    """The recordings of a part by their ids."""
+    """The recordings of a part by their ids: those in `wav.scp` if there is one, else all WAV files of the part."""
     scp = audio_folder / folder / "wav.scp"
     if scp.exists():
         rows = (line.split(maxsplit=1) for _, line in lines_of(scp))

@@ -35,7 +35,10 @@ def _manifest(part: str) -> str:
 
 
 def _read(root: Path) -> Iterator[Utterance]:
-    """`an4/etc/an4_train.transcription`; `an253-fash-b` was recorded in `an4/wav/an4_clstk/fash/an253-fash-b.sph`."""
+    """Yield the utterances of `an4/etc/an4_train.transcription` and `an4_test.transcription`.
+
+    The recording of an id such as `an253-fash-b` is `an4/wav/an4_clstk/fash/an253-fash-b.sph`.
+    """
     for part, folder in _PARTS.items():
         transcript = f"an4/etc/an4_{part}.transcription"
         for number, line in lines_of(root / transcript):

@@ -26,7 +26,7 @@ def data_set(language: str, release: str, names: str) -> CorpusPart:
     """A language of a release, with a manifest for each of the data sets in `names`.
 
     Raises:
-        UsageError: the data set does not exist, or the language or the release cannot be a part of a name.
+        UsageError: a data set does not exist, or the language or the release cannot be a part of a file name.
     """
     for value, name in ((language, "--language"), (release, "--release")):
         if not re.fullmatch(r"[\w.-]+", value):
@@ -46,7 +46,7 @@ def data_set(language: str, release: str, names: str) -> CorpusPart:
 
 
 def _read(root: Path, tree: str, language: str, names: list[str]) -> Iterator[Utterance]:
-    """Read `train.tsv`, … by their headers, whose columns differ between releases."""
+    """Yield the utterances of `train.tsv` and other tables; columns are found by name, because releases differ."""
     seconds = _durations(root / tree / "clip_durations.tsv")
     for name in names:
         for number, row in _rows(root / tree / f"{name}.tsv"):
@@ -66,7 +66,10 @@ def _read(root: Path, tree: str, language: str, names: list[str]) -> Iterator[Ut
 
 
 def _rows(table: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a table, by the names in its first line, with line numbers. Quotation marks are part of the text."""
+    """Yield the rows of a table, each with its line number, as a dictionary by the column names in the first line.
+
+    A missing value is empty. Quotation marks are part of the text.
+    """
     with table.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
         columns = file.readline().rstrip("\r\n").split("\t")
         for needed in ("client_id", "path", "sentence") if table.stem in _SETS else ():
@@ -79,7 +82,10 @@ def _rows(table: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _durations(table: Path) -> Callable[[str], float | None]:
-    """A function from a clip to its published seconds, or None. Releases before 16.1 have no table of durations."""
+    """A function that returns the published seconds of a clip, or None if they are not known.
+
+    Releases before 16.1 have no table of durations.
+    """
     if not table.exists():
         return lambda clip: None
     import numpy as np  # not at the top: this module is imported for every corpus

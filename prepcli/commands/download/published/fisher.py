@@ -66,7 +66,7 @@ class Fisher:
         self._speakers: dict[tuple[str, str], str] = {}
 
     def conversations(self) -> list[Conversation]:
-        """All conversations that have a transcript, by id."""
+        """All conversations that have a transcript, sorted by id."""
         recordings, transcripts, tables = find_files(self.roots, (_AUDIO, _TRANSCRIPT, _TABLE))
         named = ", ".join(map(str, self.roots))
         if not transcripts:
@@ -97,7 +97,7 @@ class Fisher:
         ]
 
     def lines(self, conversation: Conversation) -> Iterator[tuple[int, bytes]]:
-        """The lines that are neither empty nor comments."""
+        """The lines of the transcript that are neither empty nor comments, with their numbers from 1."""
         return transcript_lines(conversation.transcript, comment=b"#")
 
     def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
@@ -121,7 +121,7 @@ class Fisher:
 
 
 def _speakers(table: str) -> Iterator[tuple[tuple[str, str], str]]:
-    """The speaker's number by conversation and channel, from the columns CALL_ID, APIN and BPIN."""
+    """Yield ((conversation, channel), number of the speaker) from the columns CALL_ID, APIN and BPIN of a table."""
     with Path(table).open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.DictReader(file)
         try:

@@ -37,7 +37,10 @@ def _manifest(quality: str, part: str) -> str:
 
 
 def _read(root: Path) -> Iterator[Utterance]:
-    """Read the manifests `9136_manifest_other_train.json`, whose paths begin with `audio/`, reader by reader."""
+    """Yield the utterances of the published manifests, such as `9136_manifest_other_train.json` of reader 9136.
+
+    Paths in these manifests begin with `audio/`.
+    """
     published = {found[0]: found for path in (root / _TREE).glob("*.json") if (found := _MANIFEST.fullmatch(path.name))}
     if not published:
         raise FileNotFoundError(2, "No such file or directory", str(root / _TREE / "92_manifest_clean_train.json"))

@@ -4,7 +4,7 @@ from prepcli.commands.download.fetch import Archive
 
 COMMAND = "download hifitts2"
 DATASET = "HiFiTTS2"
-"""Its name in the field `speaker`."""
+"""The name of the corpus in the field `speaker`."""
 SETS = ("train", "dev_seen", "dev_unseen", "test_seen", "test_unseen")
 """The values of the field `set`; each has a manifest."""
 RATES = {"22khz": 22050, "44khz": 44100}
@@ -13,11 +13,14 @@ _HUB = "https://huggingface.co/datasets/nvidia/hifitts-2/resolve/main"
 
 
 def folder_of(edition: str) -> str:
-    """The folder of the output of an edition, which is also the name of its state."""
+    """The name of an edition's output folder, and of the folder of its state, such as `hifitts2_22khz`."""
     return f"hifitts2_{edition}"
 
 
 def published(edition: str, base_url: str | None) -> list[Archive]:
-    """The manifest, a line for each utterance, and the list of recordings with the utterances in each."""
+    """The two published files of an edition: the manifest of utterances, and the list of chapters.
+
+    A line of the list is a chapter with the utterances to cut from its recording.
+    """
     names = f"manifest_{edition}.json", f"chapters_{edition}.json"
     return [Archive(name, (f"{_HUB}/{name}",)).at(base_url, {}) for name in names]

@@ -51,7 +51,7 @@ class Hub5:
         self._lines: dict[str, list[tuple[int, bytes]]] = {}
 
     def conversations(self) -> list[Conversation]:
-        """All recordings in the reference, by name."""
+        """All recordings that the reference names, sorted by name."""
         recordings, references = find_files(self.roots, (_AUDIO, _REFERENCE))
         named = ", ".join(map(str, self.roots))
         if not references:
@@ -75,7 +75,7 @@ class Hub5:
         return [Conversation(name, "hub5", recordings.get(name, f"{name}.sph"), reference) for name in sorted(lines)]
 
     def lines(self, conversation: Conversation) -> list[tuple[int, bytes]]:
-        """The lines of the reference for this recording, without those that are excluded from scoring."""
+        """The lines of the reference for this recording, with their numbers, without lines excluded from scoring."""
         return self._lines[conversation.id]
 
     def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:

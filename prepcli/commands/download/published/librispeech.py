@@ -33,7 +33,7 @@ def data_sets(names: str, audio_format: str) -> list[CorpusPart]:
     """The data sets of a list such as `dev_clean,dev_other`, `ALL` or `mini`; audio becomes `wav` or stays `flac`.
 
     Raises:
-        UsageError: the data set does not exist.
+        UsageError: a data set does not exist.
     """
     return [_data_set(name, audio_format) for name in choose("LibriSpeech", names, NAMES, _GROUPS)]
 
@@ -63,7 +63,11 @@ def _data_set(name: str, audio_format: str) -> CorpusPart:
 
 
 def _read(root: Path, tree: str, manifest: str, processed: str | None) -> Iterator[Utterance]:
-    """Read chapter by chapter: `<tree>/84/121123/84-121123.trans.txt` has lines `84-121123-0000 GO DO YOU HEAR`."""
+    """Yield the utterances chapter by chapter.
+
+    A transcript such as `<tree>/84/121123/84-121123.trans.txt` has lines `84-121123-0000 GO DO YOU HEAR`. `processed`
+    is the folder of converted audio; None if the audio stays FLAC.
+    """
     for transcript in sorted((root / tree).glob("*/*/*.trans.txt")):
         speaker, chapter = transcript.parts[-3:-1]
         folder = f"{tree}/{speaker}/{chapter}"

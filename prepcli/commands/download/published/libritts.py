@@ -15,7 +15,7 @@ from prepcli.errors import RejectReason
 
 @dataclass(frozen=True)
 class Edition:
-    """One of the two corpora: its name in the field `speaker`, its folder, and OpenSLR's number."""
+    """LibriTTS or LibriTTS-R: the name in the field `speaker`, the folder, and the number of OpenSLR's resource."""
 
     name: str
     tree: str
@@ -40,7 +40,7 @@ def data_sets(names: str, edition: Edition) -> list[CorpusPart]:
     """The data sets of a list such as `dev_clean,dev_other` or `ALL`. The recordings are used unchanged.
 
     Raises:
-        UsageError: the data set does not exist.
+        UsageError: a data set does not exist.
     """
     return [_data_set(name, edition) for name in choose(edition.name, names, [*_PUBLISHED], {"ALL": [*_PUBLISHED]})]
 
@@ -63,9 +63,10 @@ def _data_set(name: str, edition: Edition) -> CorpusPart:
 
 
 def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Utterance]:
-    """Read chapter by chapter: `84/121123/84_121123.trans.tsv` has lines `84_121123_000007_000001	text	normalized`.
+    """Yield the utterances chapter by chapter.
 
-    The files `._*` in LibriTTS-R, which a Macintosh made, are skipped.
+    A transcript such as `84/121123/84_121123.trans.tsv` has lines `84_121123_000007_000001	text	normalized`. The
+    files `._*` in LibriTTS-R, which a Macintosh made, are skipped.
     """
     genders = dict(_genders(root / edition.tree / "SPEAKERS.txt"))
     for transcript in sorted((root / tree).glob("*/*/[!.]*.trans.tsv")):
@@ -88,7 +89,7 @@ def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Ut
 
 
 def _genders(table: Path) -> Iterator[tuple[str, str]]:
-    """The gender of each reader, from lines `14   | F | train-clean-360  | 25.03 | Name`; a part has no table."""
+    """Yield (reader, gender) from lines `14   | F | train-clean-360  | 25.03 | Name`; nothing if there is no table."""
     if table.exists():
         for _, line in lines_of(table):
             columns = [column.strip() for column in line.split("|")]
@@ -97,7 +98,7 @@ def _genders(table: Path) -> Iterator[tuple[str, str]]:
 
 
 def _snr(book: Path) -> Iterator[tuple[str, float]]:
-    """The signal-to-noise ratio of each sentence, the last column of `book.tsv`; some sentences are not in it."""
+    """Yield (id, signal-to-noise ratio) of sentences, from the last column of `book.tsv`; some sentences lack it."""
     if book.exists():
         for _, line in lines_of(book):
             id, *_, snr = line.split("\t")

@@ -20,7 +20,7 @@ _SUBSETS = {size: f"filelists/ljs_audio_text_train_subset_{size}_filelist.txt" f
 
 
 def data_set(val_size: int, test_size: int, split_seed: int) -> CorpusPart:
-    """The whole corpus in three parts. The recordings are used unchanged."""
+    """The whole corpus in three parts: train, val and test. The recordings are used unchanged."""
     return CorpusPart(
         corpus="ljspeech",
         name="ljspeech",
@@ -45,7 +45,10 @@ def _manifest(part: str) -> str:
 
 
 def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
-    """`metadata.csv` has lines `LJ001-0001|text|normalised text`, without quoting."""
+    """Yield the utterances of `metadata.csv`, which has lines `LJ001-0001|text|normalised text`, without quoting.
+
+    `sizes` has the numbers of utterances of val and test; `seed` decides which utterances these are.
+    """
     rows: dict[str, Utterance] = {}
     repeated = []
     for id, utterance in _rows(root):
@@ -95,7 +98,7 @@ def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
 
 
 def _derive(records: Iterator[tuple[str, dict[str, Any]]], seed: int) -> Iterator[tuple[str, Iterable[str]]]:
-    """The file lists, with lines `path|text`.
+    """Yield the name and the lines `path|text` of each file list, for Tacotron 2 and WaveGlow.
 
     Paths are relative to the parent of LJSpeech-1.1, texts are normalized. The subsets of the train part are in random
     order, and a smaller one is the beginning of a larger one.

@@ -26,7 +26,7 @@ _SMALL = {"train_9hr": ("9hr",), "train_1hr": tuple(f"1hr/{number}" for number i
 
 
 def data_set(language: str, archive_format: str) -> CorpusPart:
-    """A language, from the archive with `flac` or `opus`. The recordings are used unchanged."""
+    """One language of the corpus, from the archive with `flac` or `opus`. The recordings are used unchanged."""
     tree = f"mls_{language}{'_opus' if archive_format == 'opus' else ''}"
     archive = f"{tree}.tar.gz"
     return CorpusPart(
@@ -41,9 +41,10 @@ def data_set(language: str, archive_format: str) -> CorpusPart:
 
 
 def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
-    """Read `train/transcripts.txt` with lines `id	text`; the small parts are lists of ids of the training part.
+    """Yield the utterances of `train/transcripts.txt` and the other transcripts, which have lines `id	text`.
 
-    Recordings that no transcript names are left out: finding them would list millions of files.
+    The small training parts follow train; they are lists of ids of it. Recordings that no transcript names are left
+    out: finding them would list millions of files.
     """
     genders = dict(_genders(root / tree / "metainfo.txt"))
     listed = [
@@ -91,7 +92,10 @@ def _small_parts(
 
 
 def _seconds(segment: str, id: str) -> float | None:
-    """The published duration, from a line `id	url	begin	end` of `segments.txt`, if it is in the same order."""
+    """The published duration of utterance `id`, from a line `id	url	begin	end` of `segments.txt`.
+
+    None if the line is damaged or belongs to another utterance.
+    """
     try:
         other, _, begin, end = segment.split("\t")
         return float(end) - float(begin) if other == id else None
@@ -100,7 +104,7 @@ def _seconds(segment: str, id: str) -> float | None:
 
 
 def _genders(table: Path) -> Iterator[tuple[str, str]]:
-    """The gender of each speaker, from lines `12348 | F | train | 10.5 | …` below a line of titles."""
+    """Yield (speaker, gender) from lines `12348 | F | train | 10.5 | …` below a line of titles."""
     for number, line in lines_of(table):
         speaker, gender, *_ = (*(column.strip() for column in line.split("|")), "")
         if number > 1:

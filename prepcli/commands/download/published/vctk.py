@@ -35,7 +35,10 @@ def data_set(mic: str) -> CorpusPart:
 
 
 def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
-    """`txt/p225/p225_001.txt` has the text of `wav48_silence_trimmed/p225/p225_001_mic{1,2}.flac` in its first line."""
+    """Yield the utterances of each microphone.
+
+    The first line of `txt/p225/p225_001.txt` is the text of `wav48_silence_trimmed/p225/p225_001_mic{1,2}.flac`.
+    """
     speakers = dict(_speakers(root / "speaker-info.txt"))
     for mic in mics:
         manifest = f"{_TOP}/{mic}.json"
@@ -56,9 +59,10 @@ def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
 
 
 def _speakers(table: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Age, gender, accent and region of each speaker, from lines `p225  23  F  English  Southern  England`.
+    """Yield each speaker's id and fields (age, gender, accent, region).
 
-    A remark in brackets can follow the last column. Some rows have fewer columns.
+    Lines are such as `p225  23  F  English  Southern  England`. A remark in brackets can follow the last column. Some
+    rows have fewer columns.
     """
     for number, line in lines_of(table):
         if number > 1:
