@@ -40,7 +40,7 @@ class DurationBucket:
 
 @dataclass
 class BinsReport(BinsText):
-    """Bins and their effect on the data. Durations are in seconds; padding is a share of a batch's frames."""
+    """Bins and their effect on the data. Durations are in seconds; padding is a share of the frames, from 0 to 1."""
 
     num_buckets: int
     """Number of buckets that the bins make; if it is smaller than the requested number, `notes` say why."""
@@ -61,13 +61,13 @@ class BinsReport(BinsText):
     """Share of padding by the requested number of buckets."""
     notes: list[str]
     durations: Floats = field(repr=False)
-    """The durations of the examples, sorted, of shape (num_examples,)."""
+    """The durations of the examples in ascending order, of shape (num_examples,)."""
 
     def __repr__(self) -> str:
         return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "num_examples", "hours", "padding")
 
     def lines(self) -> list[str]:
-        """See `BinsText.lines`; the lines to paste are worded as in NeMo's script."""
+        """The lines that the command prints; those to paste into a config are worded as in NeMo's script."""
         padding = ", ".join(f"{count}: {share:.1%}" for count, share in self.padding_by_num_buckets.items())
         return [
             *self.head("min/max duration"),
@@ -88,12 +88,12 @@ class BinsReport(BinsText):
         ]
 
     def bins_alone(self) -> str:
-        """See `BinsText.bins_alone`."""
+        """The bins as NeMo's script prints them: `[1.74,3.26]`."""
         return plain_list(self.bucket_duration_bins)
 
 
 def bins_of_durations(options: EstimateBins) -> BinsReport:
-    """Estimate the bins; raises as `prepcli.estimate_bins`, but for lines that cannot be used, which are counted."""
+    """Estimate the bins. Raises as `prepcli.estimate_bins`, except that lines that cannot be used are only counted."""
     data = data_of(options.data, "leave out")
     options = with_keys_of(options, data)
     check_limits(options.min_duration, options.max_duration)
@@ -161,9 +161,10 @@ def read_within(data: DataSet | Mix, options: EstimateBins | EstimateBins2d, **m
 
 
 def notes_on_fewer_buckets(asked: int, found: int, num_empty: int, unit: str) -> list[str]:
-    """Why there are fewer buckets than requested; no note if all requested buckets exist and have examples.
+    """A note on why there are fewer buckets than requested; empty if all of them exist and have examples.
 
-    The bins make `found` buckets, `num_empty` of them without an example; `unit` of the lengths is in the plural.
+    `asked` buckets were requested; the bins make `found` buckets, of which `num_empty` have no example. `unit` is the
+    unit of the lengths, in the plural.
     """
     if found == asked and not num_empty:
         return []

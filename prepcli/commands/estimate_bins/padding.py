@@ -29,7 +29,10 @@ def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float) 
 
 
 def paddings_of(columns: Floats, numbers: npt.NDArray[Any], batch_size: float) -> list[float]:
-    """As `padding_in_buckets`; `columns` has shape (examples, columns), `numbers` the bucket of each example."""
+    """The share of padding, from 0 to 1, in each column of the examples, as `padding_in_buckets` simulates it.
+
+    `columns`: shape (examples, columns), the first is the duration. `numbers`: the bucket of each example.
+    """
     if not len(columns):
         return [0.0] * columns.shape[1]
     # NumPy sorts 16-bit integers by radix sort, ten times as fast as sorting by both columns at once.

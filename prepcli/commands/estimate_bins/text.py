@@ -62,7 +62,7 @@ class BinsText(ABC):
 
 
 def plain_list(values: Sequence[object]) -> str:
-    """Bins as NeMo's scripts print them."""
+    """Bins as NeMo's scripts print them, without blanks: `[1.74,3.26]`."""
     return f"[{','.join(map(str, values))}]"
 
 

@@ -42,7 +42,7 @@ _BLOCK_LINES = 1000
 
 @dataclass(frozen=True)
 class TextPiece:
-    """A text to count, and whether it belongs to the input or the output; `audio`: a number of tokens to add."""
+    """A text to count, and whether it belongs to the input or the output; `audio` is its number of tokens of audio."""
 
     text: str
     lang: str | None = None
@@ -52,7 +52,7 @@ class TextPiece:
 
 @dataclass(frozen=True)
 class FileTask:
-    """One file of a data set; for pairs, also the file with the targets."""
+    """A file of a data set whose tokens are to be counted; for pairs, also the file with the targets."""
 
     data: TextSet
     path: str
@@ -99,7 +99,8 @@ class FileLengths:
 def count_file(task: FileTask) -> FileLengths:
     """Read a file and count its tokens; counts unusable lines, and names the first.
 
-    Raises `UsageError` if the files of a pair have different numbers of lines, and `WordsDiffer`.
+    Raises `UsageError` if the files of a pair have different numbers of lines, and `WordsDiffer` if the count by words
+    is not exact.
     """
     found = FileLengths()
     lengths: list[Length] = []
@@ -212,14 +213,14 @@ class TokenBinsReport(BinsText):
     num_unplaced: int
     """Number of examples that fit no bucket."""
     suggested_max_tpt: float
-    """Maximum output tokens per input token without outliers: a limit for all buckets."""
+    """One limit for all buckets: the maximum output tokens per input token, outliers left out."""
     num_above_suggested: int
     input_percentiles: dict[str, float]
     output_percentiles: dict[str, float]
     tpt_percentiles: dict[str, float]
     batch_tokens: float
     padding: list[float]
-    """Shares of padding: in the length that fills batches and, in two dimensions, in the output."""
+    """Shares of padding, from 0 to 1: in the length that fills batches and, in two dimensions, in the output."""
     padding_without_buckets: list[float]
     notes: list[str]
     inputs: Ints = field(repr=False)
@@ -230,7 +231,7 @@ class TokenBinsReport(BinsText):
         return brief(self, "num_buckets", "bucket_duration_bins", "max_tokens", "max_tpt", "num_examples")
 
     def lines(self) -> list[str]:
-        """See `BinsText.lines`; the lines to paste are worded as in NeMo's script."""
+        """The lines that the command prints; those to paste into a config are worded as in NeMo's script."""
         text = percentiles_text
         measured = "input and output" if self.measure_total_length else "input"
         max_tpt = self.max_tpt if isinstance(self.max_tpt, float) else plain_list(self.max_tpt)
@@ -254,7 +255,7 @@ class TokenBinsReport(BinsText):
         ]
 
     def bins_alone(self) -> str:
-        """See `BinsText.bins_alone`."""
+        """The bins as NeMo's script prints them: `[24,48]`, or pairs of input and output tokens."""
         bins = self.bucket_duration_bins
         return plain_list([f"[{one[0]},{one[1]}]" if isinstance(one, tuple) else str(one) for one in bins])
 
@@ -273,10 +274,10 @@ class _Measure(NamedTuple):
 
 
 def bins_of_tokens(options: EstimateTokenBins) -> TokenBinsReport:
-    """Estimate the bins; raises as `prepcli.estimate_token_bins`, but for lines that cannot be used: they are counted.
+    """Estimate the bins. Raises as `prepcli.estimate_token_bins`, except that unusable lines are only counted.
 
-    Without `sub_buckets`, an example has one length: that of input and output together or, with
-    `measure_total_length=False`, that of the input. With `sub_buckets`, `measure_total_length` determines the length
+    Without `sub_buckets`, an example has one length: its tokens of input and output together or, with
+    `measure_total_length=False`, its tokens of input. With `sub_buckets`, `measure_total_length` determines the length
     that the limits apply to.
     """
     tokenizer, data = options.spec(), resolve_input(options.data, "read")
@@ -373,8 +374,8 @@ def _tasks(
 def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Measure, num_workers: int) -> FileLengths:
     """The lengths of records of audio: the audio is input, the transcript output.
 
-    As in NeMo's samplers, the training config and not the entry sets the duration of a token; a record without a text
-    is rejected in two dimensions only; in one dimension, prompt and transcript do not count.
+    As in NeMo's samplers, the training config and not the entry sets the duration of a token. A record without a text
+    is rejected in two dimensions only. In one dimension with a prompt format, prompt and transcript do not count.
     """
     keys = data.notes.loader
     has_texts = not is_1d or tokenizer.prompt_format is None

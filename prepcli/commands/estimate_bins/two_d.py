@@ -88,15 +88,15 @@ class Bins2dReport(BinsText):
     padding_without_buckets: Paddings
     notes: list[str]
     durations: Floats = field(repr=False)
-    """The durations of the examples, ascending, of shape (num_examples,)."""
+    """The durations of the examples in ascending order, of shape (num_examples,)."""
     tokens: npt.NDArray[np.int32] = field(repr=False)
-    """The number of tokens of each example, of shape (num_examples,)."""
+    """The number of tokens of each example, in the order of `durations`, of shape (num_examples,)."""
 
     def __repr__(self) -> str:
         return brief(self, "num_buckets", "bucket_duration_bins", "max_duration", "max_tps", "num_examples", "hours")
 
     def lines(self) -> list[str]:
-        """See `BinsText.lines`; the lines to paste are worded as in NeMo's script."""
+        """The lines that the command prints; those to paste into a config are worded as in NeMo's script."""
         text = percentiles_text
         return [
             *self.head("min/max duration"),
@@ -124,14 +124,14 @@ class Bins2dReport(BinsText):
         ]
 
     def bins_alone(self) -> str:
-        """See `BinsText.bins_alone`."""
+        """The bins as NeMo's script prints them: `[[1.740,12],[1.740,30]]`."""
         return plain_list([f"[{size:.3f},{limit}]" for size, limit in self.bucket_duration_bins])
 
 
 def bins_in_two_dimensions(options: EstimateBins2d) -> Bins2dReport:
-    """Estimate the bins; raises as `prepcli.estimate_bins_2d`, but for lines that cannot be used, which are counted.
+    """Estimate the bins. Raises as `prepcli.estimate_bins_2d`, except that lines that cannot be used are only counted.
 
-    These include lines without a text or in a language without a tokenizer.
+    Lines without a text, and lines in a language without a tokenizer, cannot be used either.
     """
     tokenizer, data = options.spec(), data_of(options.data, "leave out")
     options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)
@@ -163,8 +163,7 @@ def counting(
     """Return the function that counts the tokens of a data set's records.
 
     `text_field` and `lang_field` apply to data sets whose entry does not name other fields. The tokenizers are loaded
-    here, before workers are forked. Without `needs_text`, a record without a text has no tokens; with it, it is
-    rejected.
+    here, before workers are forked. A record without a text is rejected; if `needs_text` is false, it has no tokens.
     """
     if tokenizer.prompt_format is not None:
         from prepcli.models.prompts import PromptedLines, load_prompt
