@@ -94,7 +94,7 @@ class Child:
         return made
 
     def count(self, duration: float, tokens: int | None) -> Found:
-        """Measure the memory of small steps.
+        """Count the bytes of small steps in the process, as `ModelTrainer.count` does.
 
         Raises:
             PrepcliError: the model cannot make a step, or the process died or hung: there is no smaller step to try.

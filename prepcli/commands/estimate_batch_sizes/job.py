@@ -90,7 +90,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         self.elsewhere = f"another directory with {option('--work')}"
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:
-        """The plan with the buckets."""
+        """Check that the model exists, and return the plan, in which each unit is a bucket."""
         options = self.options
         if options.model is not None:
             if is_file(options.model):
@@ -130,7 +130,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return found
 
     def output_patterns(self, plan: BatchSizesPlan) -> Sequence[str]:
-        """The file with the lists."""
+        """The name of the file with the bins and their batch sizes."""
         return (FILE_NAME,)
 
     def input_files(self, plan: BatchSizesPlan) -> list[str | AnyPath]:
@@ -185,7 +185,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return bisect(start, self.options.threshold, fits)
 
     def finish(self, plan: BatchSizesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Repeat NeMo's search over all buckets, and write the lists."""
+        """Repeat NeMo's search over all buckets with the known steps, and write the bins and their batch sizes."""
         hello = self._hello(writer.workspace)
         found = [_known(writer.workspace, marker.unit) for marker in markers]
         nemo_steps = self._settle_all(plan.contents, found, hello.limit)
@@ -199,7 +199,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         """Set NeMo's batch size for each bucket, from the longest to the shortest; returns NeMo's number of steps.
 
         NeMo begins a bucket with twice the batch size of the next longer one. A rank may not have known this size, so a
-        step or two may be missing.
+        step or two may be missing, and are made here.
         """
         start, nemo_steps = self.options.start_batch_size, 0
         for bound, one in zip(reversed(bounds), reversed(found), strict=True):
@@ -283,7 +283,7 @@ def _same_device(workspace: Workspace, own: Hello) -> None:
     """Store the description of the first child, and check that all children are on the same kind of device.
 
     Raises:
-        UsageError: this child is not; results of two kinds of GPUs must not be mixed.
+        UsageError: this child is on another kind; results of two kinds of GPUs must not be mixed.
     """
     (workspace.root / DEVICE_FILE).parent.mkdir(exist_ok=True)
     first = publish_json_once(workspace.root / DEVICE_FILE, own, Hello)
@@ -391,7 +391,7 @@ NUM_POINTS = 60
 
 
 def plot_memory(result: Mapping[str, Any], path: Path) -> None:
-    """Draw for each bucket its measured steps, its line, the limit, and the sizes that failed; format by the suffix.
+    """Draw the measured steps, failed sizes and line of each bucket, and the limit; the suffix selects the format.
 
     Raises `UsageError` without matplotlib, or if the file cannot be written.
     """
@@ -438,7 +438,7 @@ def plot_memory(result: Mapping[str, Any], path: Path) -> None:
 
 
 def _curve(row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """The measured points; for an estimate, points of its line that are close enough for a logarithmic axis."""
+    """The sizes and bytes to draw for a bucket: measured, or for an estimate close enough for a logarithmic axis."""
     if not row["lines"]:
         return [size for size, _ in row["measured"]], [peak for _, peak in row["measured"]]
     largest = max(row["batch_size"], 1)

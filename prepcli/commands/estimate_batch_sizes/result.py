@@ -32,8 +32,9 @@ def make_result(
 ) -> dict[str, Any]:
     """The result as JSON values.
 
-    `nemo_steps`: number of steps that NeMo's script would make. `longest`: the longest duration in seconds that fits
-    (None: all fit). `durations`: seconds of the data that the training config names (None: it names none).
+    `nemo_steps`: number of steps that NeMo's script would make. `longest`: the longest duration in seconds that fits;
+    None if all buckets fit, or are two-dimensional. `durations`: seconds of each record of the data that the training
+    config names; None if it names none.
     """
     sizes = [one.size for one in found]
     bins = final_bins(bounds, sizes)

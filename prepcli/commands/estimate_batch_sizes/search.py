@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 MAX_BATCH_SIZE = 1 << 30
-"""Maximum batch size: a model that never fails would be tried forever."""
+"""Maximum batch size that is tried: without it, the search would never end for a model that never fails."""
 Outcome = Literal["fits", "out_of_memory", "cuda_error", "killed", "hung"]
 
 
@@ -29,9 +29,9 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct):
-    """The results of a bucket: its steps and, if bytes were counted on the CPU, the lines of its memory.
+    """The known results of a bucket: its `steps`, and in `size` the batch size that the search has found.
 
-    `size` is the result of the search that made the steps.
+    `lines`: if bytes were counted on the CPU, pairs of a base and a slope in bytes, see `peak_of`; else empty.
     """
 
     steps: list[Step] = []
@@ -56,7 +56,7 @@ def peak_of(lines: Sequence[tuple[int, int]], size: int) -> int:
 
 
 def bisect(start: int, threshold: float, fits: Callable[[int], bool]) -> tuple[int, int]:
-    """Double or halve, then bisect, as NeMo's OOMptimizer does for a bucket.
+    """Find the largest batch size that fits: double or halve, then bisect, as NeMo's OOMptimizer does.
 
     Args:
         start: the first size.
@@ -64,8 +64,8 @@ def bisect(start: int, threshold: float, fits: Callable[[int], bool]) -> tuple[i
         fits: called with each size that NeMo tries, in its order.
 
     Returns:
-        The largest size that fits, and the number of steps that NeMo makes: NeMo makes one more step and ignores its
-        result. If no example fits, the size is 0; NeMo would go on with empty batches.
+        The largest size that fits, and the number of steps that NeMo makes, which is one more: NeMo ignores the result
+        of a step. If not one example fits, the size is 0; NeMo would go on with empty batches.
     """
     largest, smallest, size, steps = 0, 0, min(start, MAX_BATCH_SIZE), 1
     while True:

@@ -48,7 +48,10 @@ class ModelTrainer:
         return Hello(name, self._memory, self._limit, type(self._model).__name__)
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
-        """Make a training step."""
+        """Make a training step with `size` examples of `duration` seconds and `tokens` output tokens.
+
+        A lack of memory is a result, not an error.
+        """
         lengths = self._schema.lengths(duration, tokens, self._options.ratio)
         try:
             peak = self._gpu_step(size, lengths) if self._on_gpu else max(self._counted(size, lengths))
@@ -62,7 +65,7 @@ class ModelTrainer:
         return Step(size, "fits", peak) if self._on_gpu or peak <= self._limit else Step(size, "out_of_memory")
 
     def count(self, duration: float, tokens: int | None) -> Found:
-        """Count the memory of small steps."""
+        """Count the bytes of steps with 2 and 3 examples, from which those of other batch sizes are extrapolated."""
         from prepcli.models.counted_memory import envelope
 
         lengths = self._schema.lengths(duration, tokens, self._options.ratio)

@@ -22,8 +22,8 @@ class AudioContents(RecordContents):
     def segment(self, number: int, record: Record, policy: Policy, *, is_stored: bool = False) -> Segment:
         """The audio of record `number`.
 
-        `is_stored`: the output gets the bytes of the file, so a file is read as a whole if the record begins at its
-        start.
+        `is_stored`: whether the output stores the bytes of the file. Then a file is read as a whole if the record
+        begins at its start.
 
         Raises:
             RecordRejected: the audio is missing, damaged, or shorter than the record says.

@@ -14,7 +14,7 @@ RECORDS_PER_UNIT = 256
 
 @dataclass(frozen=True)
 class ExportOptions(SetInput):
-    """The option for the folder of the audio."""
+    """The options that all exports share: how the input is read, and the folder of its audio."""
 
     audio_base_dir: AudioBaseDir = None
 

@@ -30,7 +30,7 @@ from prepcli.planning.split import at_group_ends, by_count, gathered, in_order, 
 
 MANIFEST_NAME = "manifest.json"
 RECORDS_PER_UNIT = 64
-"""Few, because a record may be a long file."""
+"""Number of records per unit; it is small, because a record may be a long file."""
 _KEYS: dict[str, KeyFunction] = {"path": normal_path, "stem": plain_stem}
 _CHANNEL = FieldKey("channel", str, is_optional=True)
 _CONTEXT = "context_audio_filepath"
@@ -40,11 +40,11 @@ _OFFSET = "source_audio_offset"
 
 @dataclass(frozen=True, slots=True)
 class ConvertContents(AudioContents):
-    """The records, grouped by the files that are made of them.
+    """The records, grouped by the files that are made from them.
 
     Attributes:
         ambiguous: for each record, whether another file has the same stem.
-        shared: for each record, whether other segments or channels of its file are records.
+        shared: for each record, whether other segments or channels of its file are records too.
     """
 
     ambiguous: NDArray[np.bool_]
@@ -71,7 +71,7 @@ ConvertPlan = Plan[RecordUnit, ConvertContents]
 
 
 class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
-    """Writes the audio of records to plain files. A unit is a group of records, with all records of a file."""
+    """Writes the audio of records to plain files. Records that share a file are in one unit."""
 
     command: ClassVar[str] = "convert-audio"
     options: ConvertOptions
@@ -85,7 +85,7 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         return super().own_settings() | {OWN_AUDIO: True}
 
     def output_patterns(self, plan: ConvertPlan) -> Sequence[str]:
-        """The manifest, which names the files."""
+        """The name of the manifest; readers find the files through it."""
         return (MANIFEST_NAME,)
 
     def plan(self, workspace: Workspace) -> ConvertPlan:
@@ -99,7 +99,7 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         return records.plan(units, ConvertContents(records, by_id=by_id, **values))
 
     def _divide(self, index: ManifestIndex, scratch: Scratch) -> Values:
-        """The groups of records, and for each record the parts of its name."""
+        """The order and the groups of records, and for each record whether its name needs more parts to be unique."""
         files = file_identity(index, self.audio_base_dir, scratch)
         stored = segment_identity(index, files, scratch)
         if "channel" in index.keys:

@@ -1,4 +1,4 @@
-"""manifest-to-mels on GPUs: worker processes decode, the main process of each rank computes."""
+"""manifest-to-mels: workers compute on the CPU; with a GPU they decode, and the main process of each rank computes."""
 
 import glob
 from collections import Counter
@@ -145,7 +145,7 @@ class MelsJob(ExportJob[MelsOptions]):
         return plan
 
     def output_patterns(self, plan: ExportPlan) -> Sequence[str]:
-        """The file lists, which name the mels."""
+        """The names of the file lists; readers find the mels through them."""
         return [LIST_NAME.format(glob.escape(stem), kind) for stem in self.stems for kind in (AUDIO, MEL)]
 
     def prepare(self) -> None:
@@ -296,7 +296,7 @@ class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
         yield from self._batches
 
     def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
-        """Start the spectrogram on a batch of clips."""
+        """Start the mels of the batch with this number on the device; returns the function that waits for them."""
         import torch
 
         items = self._batches[number].items
@@ -327,7 +327,7 @@ class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
                 self._found[numbers[row]] = mel[:, :frames].clone()
 
     def finish(self, advance: Advance) -> "dict[int, Tensor | RecordRejected]":
-        """Return the mels of all clips."""
+        """Return, by the number of the record, the mel of each clip, or why the record is rejected."""
         return self._found
 
     def write(self, computed: "dict[int, Tensor | RecordRejected]", writer: UnitWriter) -> None:
@@ -361,7 +361,7 @@ class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], MelsJob
 
     @property
     def max_batch_samples(self) -> int:
-        """The number of samples of four minutes."""
+        """Maximum number of samples of a batch, padding included: four minutes."""
         return int(_BATCH_SECONDS * self.options.sampling_rate)
 
     def decoder(self, contents: ExportContents) -> ClipDecoder:
@@ -369,7 +369,7 @@ class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], MelsJob
         return ClipDecoder(contents, self.options)
 
     def read_ahead(self, contents: ExportContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
-        """Read nothing ahead."""
+        """Return the function that begins the unit; nothing is read ahead."""
         return lambda tick: _Clips(self, contents, unit)
 
 

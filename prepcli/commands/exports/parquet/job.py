@@ -62,7 +62,7 @@ class FieldColumns:
     Attributes:
         types: the type of each column.
         fields: the manifest field that each column holds.
-        long: the text columns that hold only numbers: integers that a column of numbers cannot hold exactly.
+        long: the text columns that hold only numbers, among them integers that no column of numbers holds exactly.
     """
 
     types: dict[str, ColumnType]
@@ -205,7 +205,7 @@ class ParquetJob(ExportJob[ParquetOptions]):
         return _Shard(contents, file, writer, self.columns, self.options)
 
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Return the text to paste into a config; there is nothing to merge."""
+        """Return `type` and `manifest_filepath` for an input_cfg of NeMo; there is nothing to merge."""
         if not markers:
             return {}
         numbers = brace_text(f"{0:06d}", f"{len(markers) - 1:06d}")

@@ -61,7 +61,7 @@ class Partition:
 
     @classmethod
     def of(cls, values: dict[str, str | None]) -> "Partition":
-        """The partition for the values of the fields, or for the options in their place."""
+        """The partition of records with these values of `corpus`, `split` and `lang`; a bad value is its `problem`."""
         for name, value in values.items():
             if not value:
                 return cls(problem=f"there is no {name}; {option(_OPTIONS[name])} is for records without it")
@@ -142,11 +142,11 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         )
 
     def _default(self, name: str) -> str | None:
-        """The value of a field for records without it."""
+        """The value of a field for records without it; None if no option gives one."""
         return {"corpus": self.options.corpus, "split": self.options.set_split, "lang": self.options.set_lang}[name]
 
     def open_unit(self, contents: AudioContents, unit: PartitionUnit, writer: UnitWriter) -> RecordWriter:
-        """Open a file; for records that cannot be used there is none."""
+        """Open a file; records that cannot be used get no file, and are rejected."""
         one = unit.partition
         if one.problem:
             return _Rejecting(one.problem)
@@ -155,7 +155,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         return _File(contents, file, writer, self.options)
 
     def finish(self, plan: OmnilingualPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the table of hours; returns the folder and the table for the config of a training."""
+        """Write the table of hours; returns its path and that of OUT, under their keys in the config of a training."""
         partitions = {unit.id: unit.partition for unit in plan.units}
         samples: Counter[tuple[str, str]] = Counter()
         for marker in markers:

@@ -37,7 +37,7 @@ class WenetOptions(ShardOptions):
 
     @property
     def unit_size(self) -> int:
-        """The value of `--shard-size`; parts of a data list are larger."""
+        """The value of `--shard-size`, or for a part of a data list 50,000 records."""
         return 50_000 if self.raw else self.shard_size
 
     def check(self) -> None:
