@@ -343,7 +343,7 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
 
 
 def _plan(options: EstimateBatchSizes) -> dict[str, Any]:
-    """The details of a dry run: the steps that would be tried."""
+    """The details of a dry run: the model, the longest and shortest bucket, and the steps that would be tried."""
     bounds = given_bounds(options.buckets, options.buckets_from)
     steps = (
         "batches of 2 and 3 of each bucket, whose bytes are counted on the CPU"
@@ -438,7 +438,10 @@ def plot_memory(result: Mapping[str, Any], path: Path) -> None:
 
 
 def _curve(row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """The sizes and bytes to draw for a bucket: measured, or for an estimate close enough for a logarithmic axis."""
+    """The batch sizes and bytes to draw for a bucket: those of its measured steps.
+
+    For an estimate, they are points of its line, close enough to each other for a logarithmic axis.
+    """
     if not row["lines"]:
         return [size for size, _ in row["measured"]], [peak for _, peak in row["measured"]]
     largest = max(row["batch_size"], 1)

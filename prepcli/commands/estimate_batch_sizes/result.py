@@ -148,7 +148,7 @@ def _odd(outcomes: Mapping[Outcome, int]) -> list[str]:
 
 
 def result_file(result: Mapping[str, Any], options: EstimateBatchSizes) -> bytes:
-    """The lists as YAML for a training config, with comments on how they were found."""
+    """The bins and batch sizes as YAML for a training config, with comments on how they were found."""
     import yaml
 
     gib = result["memory"] / GIB

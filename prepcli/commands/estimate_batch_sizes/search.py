@@ -64,8 +64,8 @@ def bisect(start: int, threshold: float, fits: Callable[[int], bool]) -> tuple[i
         fits: called with each size that NeMo tries, in its order.
 
     Returns:
-        The largest size that fits, and the number of steps that NeMo makes, which is one more: NeMo ignores the result
-        of a step. If not one example fits, the size is 0; NeMo would go on with empty batches.
+        The largest size that fits, and the number of steps that NeMo makes: one for each size, and one whose result it
+        ignores. If not one example fits, the size is 0; NeMo would go on with empty batches.
     """
     largest, smallest, size, steps = 0, 0, min(start, MAX_BATCH_SIZE), 1
     while True:

@@ -135,7 +135,9 @@ def _conclude(
     limits: Mapping[str, float | None],
     options: EstimateBins | EstimateBins2d | EstimateTokenBins,
 ) -> None:
-    """Write the config, and check the number of rejects; `limits` is described at `write_loader_config`.
+    """Write the config if one was asked for, and check the number of rejects.
+
+    `limits`: the keys of `config` that leave out examples, each with the limit that the user gave, or None.
 
     Raises:
         TooManyRejectsError: more records were rejected than allowed; the error has the report.
@@ -175,7 +177,7 @@ def plot_bins(report: BinsReport, path: Path) -> None:
 
 
 def _draw_lengths(axes: Any, values: npt.NDArray[Any], weights: npt.NDArray[Any], edges: Sequence[Any]) -> None:
-    """A histogram of lengths, with the edges of the bins as lines."""
+    """Draw a histogram of lengths, with the edges of the bins as lines."""
     axes.hist(values, bins=100, weights=weights, color="tab:blue")
     for number, edge in enumerate(edges):
         axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
@@ -229,7 +231,7 @@ def plot_token_bins(report: TokenBinsReport, path: Path) -> None:
 def draw_nested(
     figure: Any, axes: Any, sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], pairs: Sequence[tuple[float, int]]
 ) -> None:
-    """A heat map of (sizes, tokens), logarithmic in the number of examples, and a box for each pair of `pairs`.
+    """Draw a heat map of (sizes, tokens), logarithmic in the number of examples, and a box for each pair of `pairs`.
 
     The plot leaves out a few examples that are far out, and shows their number.
     """

@@ -39,7 +39,7 @@ NumExamples = Annotated[
 TEXT_FIELD, LANG_FIELD = "text", "lang"
 """The default fields of transcript and language, as in NeMo."""
 FROM_INPUT = "what the input says"
-"""The text for the default of options that the config of an input may also set."""
+"""The default that the help shows for options that the config of an input may set too."""
 MinDuration = Annotated[
     float | None,
     Option("Leave out shorter examples (seconds).", names=("--min-duration", "-l"), shown_default=FROM_INPUT),

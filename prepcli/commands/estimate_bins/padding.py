@@ -18,8 +18,9 @@ _MIN_BATCHES, _MIN_BATCHES_PER_BUCKET = 2000, 16
 def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float) -> float:
     """The share of padding in the frames of an epoch, from 0 to 1; without bucketing if `bins` is empty.
 
-    See `padding_in_buckets`; a bucket holds the durations `above < duration <= up_to` (lhotse's `select_bucket`).
-    `durations`: seconds, any order, shape (examples,).
+    `padding_in_buckets` describes the simulation. `durations`: seconds, any order, shape (examples,). `bins`: the upper
+    ends of all buckets but the last; a bucket holds the durations `above < duration <= up_to` (lhotse's
+    `select_bucket`).
     """
     lengths = ascending(durations)
     sample = evenly(lengths)
@@ -48,9 +49,9 @@ def padding_in_buckets(buckets: Sequence[Floats], batch_duration: float, whole: 
     """The share of padding, from 0 to 1, in each column of the examples, over an epoch of batches.
 
     A simulation of lhotse's dynamic samplers with `max_duration=batch_duration` on well shuffled data: in each bucket
-    examples are drawn in random order, and a batch ends if one more example as long as its longest would exceed
+    examples are drawn in random order, and a batch ends if one more example as long as its longest one would exceed
     `batch_duration`. Buckets are weighted by their sums. Large data are simulated by about 2,000 batches (the standard
-    error is below 0.2 percentage points without buckets, and a tenth of that with 150).
+    error is below 0.2 percentage points without buckets, and a tenth of that with 150 buckets).
 
     `buckets`: shape (examples, columns) each; the first column is the duration, by which batches end. `whole`: these
     are all examples and not a sample, so that the last batch of a bucket counts even if it is not full.

@@ -32,7 +32,7 @@ class ExportOptions(SetInput):
         """Check that the options agree.
 
         Raises:
-            UsageError: the message names the options of the command line and says what to do.
+            UsageError: options do not agree; the message names them and says what to do.
         """
 
 

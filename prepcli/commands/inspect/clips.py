@@ -41,7 +41,7 @@ class _Task(NamedTuple):
 
 
 def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: AnyPath | None) -> list[AudioClip]:
-    """Return the audio of each example, a record of a manifest, a tarred set or a Shar set, in the same order.
+    """Return a clip for each example, in their order: records of a manifest, a tarred set or a Shar set.
 
     Raises:
         IncompleteError: a worker process was killed.

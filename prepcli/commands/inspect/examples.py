@@ -83,7 +83,7 @@ class Examples:
                     self._keep(end, sign, [(float(values[at]), row(int(places[at]))) for at in first])
 
     def _may_keep(self, end: str, sign: int, values: npt.NDArray[np.floating[Any]]) -> bool:
-        """Whether one of the values belongs among the kept ones; spares most blocks of lines the sorting."""
+        """Whether one of the values belongs among the kept ones; most blocks have none, and are not sorted."""
         kept = self.extremes.get(end, [])
         most = values.min() if sign > 0 else values.max()
         return len(kept) < NUM_EXTREME or bool(sign * most < sign * kept[-1][0])

@@ -102,7 +102,7 @@ def _look_at_omnivoice(export: OmnivoiceSet, found: Inspection) -> None:
 
 
 def _look_at_qwen(paths: list[AnyPath], found: Inspection) -> None:
-    """Add the number of lines, their hours of audio, and a note with their number of frames of codes."""
+    """Add the number of lines and their hours of audio, and a note with the total number of code frames."""
     frames = 0
     for path in paths:
         with path.open("rb") as file:

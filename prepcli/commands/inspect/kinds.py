@@ -59,7 +59,7 @@ class Subject:
 
 
 def what_is(spec: str) -> Subject:
-    """Recognize what `spec` names: a path, or any other form that `data_of` accepts.
+    """Recognize what `spec` names: a path, or a list, a pattern or a mix of inputs (see `data_of`).
 
     Raises:
         UsageError: the path does not exist, or is of no known kind.
@@ -85,7 +85,7 @@ def what_is(spec: str) -> Subject:
 
 
 def _lines_of(spec: str) -> DataSet | Mix:
-    """The data that `data_of` finds; raises `UsageError` for Parquet files, which are read as an export."""
+    """The data set or mix that `spec` names; raises `UsageError` for Parquet files, which are inspected as exports."""
     data = data_of(spec)
     for leaf in leaves_of(data):
         if leaf.parquet:
@@ -276,7 +276,7 @@ def line_kind(path: AnyPath) -> LineKind | None:
 
 
 def _made_by(path: AnyPath) -> Path | None:
-    """The output of prepcli that is the file, or that contains it itself or in its workspace; None if there is none."""
+    """The output to which a file belongs: the file, a folder above it, or OUT for a file in OUT.prepcli; else None."""
     if isinstance(path, StorePath):  # the state of runs is not in the store
         return None
     if (path.with_name(path.name + WORK) / "plan.json").is_file():

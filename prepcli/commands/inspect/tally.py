@@ -74,7 +74,7 @@ class Tally:
     first_problem: tuple[int, str] | None = None
     """The first unusable line, counted from 1, and its problem."""
     groups: dict[tuple[str, str], Share] = field(default_factory=dict)
-    """Shares by language and speaker; either name may be empty."""
+    """Records and seconds by language and speaker; either name may be empty."""
     columns: dict[str, list[Floats32]] = field(default_factory=lambda: {measure.name: [] for measure in MEASURES})
     first_records: list[Row] = field(default_factory=list)
     examples: Examples = field(default_factory=Examples)

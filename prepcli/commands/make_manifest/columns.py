@@ -28,7 +28,7 @@ METADATA = ("metadata.csv", "metadata.jsonl")
 
 
 _Roles = tuple[str, dict[str, str]]
-"""The column with the audio, and the field (text, speaker or lang) of each other column that has one."""
+"""The column with the audio; and for the columns with text, speaker and language the field that each becomes."""
 
 
 def rows_of_csv(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:

@@ -162,7 +162,7 @@ def source_of(options: MakeManifest, folder: Path) -> EntrySource:
     """The source, with its format recognized; `folder` is for temporary files.
 
     Raises:
-        UsageError: the source is missing, or has no known format or another one than the user says.
+        UsageError: the source is missing, has no known format, or has another format than the user named.
     """
     path = options.source
     is_pair = "," in path and options.format in ("auto", "lhotse") and files_named(path) is not None

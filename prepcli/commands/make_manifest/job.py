@@ -42,7 +42,7 @@ from prepcli.storage.input_files import state_of
 from prepcli.storage.one_name import OTHER_FORM, other_forms
 
 _SAME_LENGTH = 1e-3
-"""Maximum number of seconds by which lhotse rounds a length."""
+"""Maximum difference in seconds between the length of a file and the rounded length that lhotse has for it."""
 _ODD = re.compile(r"[^\w.-]")
 
 
@@ -407,7 +407,7 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         return "_".join(group for group in found.groups() if group) or found.group()
 
     def original(self, item: tuple[int, SourceEntry]) -> tuple[bytes, Origin]:
-        """The known fields of an entry, for its line in the rejects."""
+        """The line for the rejects, with the known fields of an entry, and the origin of the entry."""
         number, entry = item
         known: dict[str, Any] = {"audio_filepath": self._recordings.name(entry)} if entry.path else {}
         if entry.offset is not None:

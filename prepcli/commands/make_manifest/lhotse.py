@@ -243,7 +243,7 @@ class _Reader:
         """The file (or `command |`) that holds a channel of a recording, and the index of the channel in the file.
 
         Raises:
-            RecordRejected: it is not one channel of one file.
+            RecordRejected: the audio is not one channel of one file.
         """
         if recording.transforms:
             _refuse("its recording has transforms (resampling, speed, ...); save the audio first")

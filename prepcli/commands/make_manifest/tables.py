@@ -25,7 +25,7 @@ Split = Callable[[str], tuple[str, str]]
 
 @dataclass
 class Table:
-    """The lines of a file by their keys: two numbers per line in memory. Equal keys are ambiguous."""
+    """Finds lines of a file by their keys, with two numbers per line in memory. Lines with equal keys are ambiguous."""
 
     path: str
     split: Split

@@ -20,7 +20,7 @@ def read_text(path: str) -> str:
     """The transcript in a file, as one line.
 
     Raises:
-        RecordRejected: MISSING_FIELD if there is no such file, NOT_UTF8, or the file cannot be read.
+        RecordRejected: the file does not exist (MISSING_FIELD), is not UTF-8 (NOT_UTF8), or cannot be read.
     """
     try:
         with open_source(path, path) as file:

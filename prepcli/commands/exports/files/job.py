@@ -119,11 +119,11 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         return {"order": order, "bounds": bounds, "seconds": seconds, "ambiguous": ambiguous, "shared": shared}
 
     def open_unit(self, contents: ConvertContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
-        """Open a group of files."""
+        """Return the writer of the files of a unit."""
         return _Files(contents, writer, self)
 
     def finish(self, plan: ConvertPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge the lines in the order of the input; returns the path of the manifest."""
+        """Merge the manifest lines of all units in the order of the input; returns the path of the manifest."""
         write_merged(MANIFEST_NAME, markers, writer)
         details: dict[str, Any] = {"manifest": writer.workspace.out / MANIFEST_NAME}
         return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "records")

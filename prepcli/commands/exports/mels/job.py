@@ -87,7 +87,7 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
 
 
 def resampled_length(segment: Segment, options: MelsOptions) -> int:
-    """The number of samples that `resample` returns."""
+    """The number of samples of a segment after it is resampled."""
     return -(-segment.num_samples * options.sampling_rate // segment.info.sampling_rate)
 
 
@@ -107,7 +107,8 @@ def read_clip(clip: Clip, options: MelsOptions) -> Samples:
 
 
 SEGMENTS, OTHER_AUDIO = "segments", "other_audio"
-"""The keys of the counts that units report: clips that the list of audio cannot name, and files trainers cannot read.
+"""The keys of the counts that units report: clips that the list of audio cannot name, and files in it that WaveGlow
+cannot read.
 
 Without `--text-field` units also count the clips by the field of their text.
 """
@@ -154,7 +155,7 @@ class MelsJob(ExportJob[MelsOptions]):
             _ = self.spectrogram
 
     def open_unit(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
-        """Open a group of clips."""
+        """Return the writer of a group of clips."""
         spectrogram = None
         if not self.options.lists_only:
             import torch
@@ -258,7 +259,7 @@ class ClipDecoder:
     options: MelsOptions
 
     def ahead(self, numbers: Sequence[int]) -> Iterator[int]:
-        """The records in order; audio in an object store is requested for several records at once."""
+        """Yield `numbers` in order; audio in an object store is requested for several records at once."""
         return self.contents.records.reading_ahead(numbers)
 
     def decode(self, number: int) -> Samples:

@@ -48,7 +48,7 @@ class MelsOptions(ExportOptions):
         """Check that the options agree.
 
         Raises:
-            UsageError: the message names the options of the command line and says what to do.
+            UsageError: options do not agree; the message names them and says what to do.
         """
         check_target_rate(self.sampling_rate, "--sampling-rate")
         chosen_channel(self.channel)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FLOOR = 1e-5
-"""Minimum of magnitudes before the logarithm."""
+"""Smaller magnitudes are raised to this value before the logarithm."""
 _BLOCK_FRAMES = 1024
 _BANDS_TOGETHER = 16
 # Slaney's scale (Auditory Toolbox, 1998): linear below 1000 Hz with 200/3 Hz per mel, then 27 mels per factor of 6.4.

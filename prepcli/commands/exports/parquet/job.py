@@ -198,7 +198,7 @@ class ParquetJob(ExportJob[ParquetOptions]):
         _ = self.columns
 
     def open_unit(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
-        """Open a file."""
+        """Return the writer of a Parquet file."""
         file = ParquetFile(
             writer.open(file_name(unit.number)), schema_of(self.columns.types), self.options.row_group_size
         )
@@ -215,7 +215,7 @@ class ParquetJob(ExportJob[ParquetOptions]):
 
 @dataclass(frozen=True, slots=True)
 class _Shard(RecordWriter):
-    """A file of records."""
+    """Writes a Parquet file of records."""
 
     contents: ExportContents
     file: ParquetFile

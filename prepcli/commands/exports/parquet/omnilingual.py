@@ -135,7 +135,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         }
 
     def _partition(self, records: Records, number: int) -> Partition:
-        """The partition of the records that have the same values as record `number`."""
+        """The partition of record `number`, and of all records with the same corpus, split and language."""
         record, keys = records.record(number), records.index.keys
         return Partition.of(
             {name: str(record.get(name)) if keys[name][number] else self._default(name) for name in _OPTIONS}
@@ -146,7 +146,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         return {"corpus": self.options.corpus, "split": self.options.set_split, "lang": self.options.set_lang}[name]
 
     def open_unit(self, contents: AudioContents, unit: PartitionUnit, writer: UnitWriter) -> RecordWriter:
-        """Open a file; records that cannot be used get no file, and are rejected."""
+        """Return the writer of a file; records that cannot be used get no file, and are rejected."""
         one = unit.partition
         if one.problem:
             return _Rejecting(one.problem)
@@ -155,7 +155,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         return _File(contents, file, writer, self.options)
 
     def finish(self, plan: OmnilingualPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the table of hours; returns its path and that of OUT, under their keys in the config of a training."""
+        """Write the table of hours; returns for a training config the paths of OUT (`dataset`) and of the table."""
         partitions = {unit.id: unit.partition for unit in plan.units}
         samples: Counter[tuple[str, str]] = Counter()
         for marker in markers:
@@ -179,7 +179,7 @@ class _Rejecting(RecordWriter):
 
 @dataclass(frozen=True, slots=True)
 class _File(RecordWriter):
-    """A file of a partition."""
+    """Writes a file of a partition."""
 
     contents: AudioContents
     file: OmnilingualFile

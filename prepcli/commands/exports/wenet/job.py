@@ -60,7 +60,7 @@ class WenetJob(ExportJob[WenetOptions]):
         return (f"{glob.escape(self.options.prefix)}_{'[0-9]' * 9}.tar", LIST_NAME, RAW_LIST_NAME)
 
     def open_unit(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
-        """Open a tar, or a part of the data list."""
+        """Return the writer of a tar, or of a part of the data list."""
         if self.options.raw:
             return _RawPart(contents, unit, writer, self.options)
         return _Shard(contents, unit, writer, self.options)
@@ -95,7 +95,7 @@ class WenetJob(ExportJob[WenetOptions]):
 
 
 class _Shard(RecordWriter):
-    """A tar of utterances."""
+    """Writes a tar of utterances."""
 
     def __init__(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter, options: WenetOptions) -> None:
         self._contents = contents
@@ -121,7 +121,7 @@ class _Shard(RecordWriter):
 
 
 class _RawPart(RecordWriter):
-    """A part of a data list."""
+    """Writes a part of a data list."""
 
     def __init__(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter, options: WenetOptions) -> None:
         self._contents = contents
