@@ -393,7 +393,10 @@ def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Me
 
 
 def _inside(found: FileLengths, data: DataSet, options: EstimateTokenBins, measure: _Measure) -> LeafDurations:
-    """The examples of a data set that NeMo's filters keep: token limits apply to texts, limits in seconds to audio."""
+    """The length of each example, and whether NeMo's filters keep it.
+
+    Limits in tokens apply to texts, limits in seconds to audio.
+    """
     lengths = found.inputs + found.outputs if measure.total else found.inputs
     keys = data.notes.loader
     inside = (found.seconds >= lower_limit(keys.min_duration)) & (found.seconds <= upper_limit(keys.max_duration))

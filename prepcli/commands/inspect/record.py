@@ -65,7 +65,7 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
 
 
 def _offsets(path: AnyPath, kind: IndexKind, subject: Subject) -> Offsets:
-    """The byte offset of each record of a file, then its size; from its index if that is current, else computed."""
+    """The byte offset of each record of a file, then the size of the file; from a current index, else computed."""
     if path.suffix == ".gz":
         raise UsageError(
             f"{path} is compressed: {option('--record')} needs files in which it can seek; unpack it (gunzip) first"

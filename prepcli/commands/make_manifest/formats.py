@@ -35,8 +35,8 @@ _CUTS = re.compile(r"cuts$|cuts\.\d+\.jsonl")
 class Walk:
     """A walk through a folder, which follows symbolic links.
 
-    `left_out` counts files that are not audio by their suffix, `loops` counts links to a folder above, and `unreadable`
-    lists folders. Files with the suffix `used_suffix` are transcripts, which are neither audio nor left out.
+    `left_out` counts, by suffix, the files that are not audio; `loops` counts links to a folder above; `unreadable`
+    lists folders that cannot be read. Files with the suffix `used_suffix` are transcripts, neither audio nor left out.
     """
 
     root: str

@@ -174,7 +174,7 @@ def _is_whole(entry: SourceEntry, seconds: float) -> bool:
 
 
 NAMED_FIELDS = ("text", "speaker", "lang")
-"""The fields that every format may have, in their order after the fields of the audio."""
+"""The fields that every format may have. In a record they follow the fields of the audio, in this order."""
 
 
 _WITH_TEXT = "with_text"

@@ -218,7 +218,10 @@ class _Reader:
             yield f"{self._arrays:,} custom fields refer to arrays or recordings of lhotse and are left out"
 
     def fields(self, id: str, supervision: _Supervision | None) -> dict[str, Any]:
-        """The fields of a record, with those in `custom`. An `id` in `custom` wins: it is the id from a manifest."""
+        """The fields of a record, with those in `custom`.
+
+        An `id` in `custom` replaces lhotse's id: a Shar that was made from a manifest keeps the manifest's id there.
+        """
         found: dict[str, Any] = {"id": id}
         if supervision is None:
             return found

@@ -56,7 +56,7 @@ class WenetJob(ExportJob[WenetOptions]):
             check_listable(self.folder)
 
     def output_patterns(self, plan: ExportPlan) -> Sequence[str]:
-        """Patterns of the shards and lists."""
+        """Patterns of the names of the shards and lists."""
         return (f"{glob.escape(self.options.prefix)}_{'[0-9]' * 9}.tar", LIST_NAME, RAW_LIST_NAME)
 
     def open_unit(self, contents: ExportContents, unit: RecordUnit, writer: UnitWriter) -> RecordWriter:
