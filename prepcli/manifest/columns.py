@@ -21,10 +21,10 @@ _OWN_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(Ne
 
 
 class _Values(NamedTuple):
-    """The values of one or more lines, equally long; without `offset` and `paths` for cuts.
+    """The values of one or more lines: lists with one item per line. Lists that are not needed are empty.
 
-    `texts`: for each of `Columns.field_keys`, the results of its function for the lines' fields. `number`: the results
-    of `Columns.numbers` for the lines.
+    `texts`: for each of `Columns.field_keys`, the list with the results of its function. `number`: the results of
+    `Columns.numbers`. Cuts have neither `offset` nor `paths` nor `texts`.
     """
 
     duration: list[float]
@@ -87,7 +87,7 @@ class LineBlocks:
             self.add(data[middle:], at + middle)
 
     def finish(self, digest: bytes, num_bytes: int) -> Part:
-        """The columns of all blocks."""
+        """Return the columns of all blocks; `digest` and `num_bytes` are those of the whole range."""
         return Part(
             digest=digest,
             num_bytes=num_bytes,
@@ -175,9 +175,11 @@ class LineBlocks:
 def _nemo_decoder_with(
     fields: tuple[str, ...], texts: tuple[str, ...], optional: tuple[str, ...], values: tuple[str, ...]
 ) -> msgspec.json.Decoder[Any]:
-    """The decoder of a NeMo line that also keeps these fields, as `field_0`, ... and, text or None, `text_0`, ...
+    """The decoder of a NeMo line that also keeps further fields, under new names.
 
-    Fields in `optional` may be missing, and may have any value; so may `values`, which are kept as `value_0`, ...
+    `fields` become `field_0`, ...: text or integers that every line must have, except those that are also in
+    `optional`. `texts` become `text_0`, ...: text, or None if the field is missing. `values` become `value_0`, ....
+    Optional fields and `values` may have any value, or be missing.
     """
     if set(fields) <= {"audio_filepath"} and not texts and not values:
         return msgspec.json.Decoder(NemoLine)
@@ -240,5 +242,5 @@ def _field_text(record: Record, key: FieldKey) -> object:
 
 
 def key_bytes(text: str) -> bytes:
-    """The 64-bit hash of a key in the index and in plans: the same on every machine and in every process."""
+    """The 64-bit hash of a key in the index and in plans, the same on every machine; 8 zero bytes for an empty key."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() if text else _NO_TEXT

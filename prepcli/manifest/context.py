@@ -14,10 +14,11 @@ CONTEXT_FIELDS = {
 def context_of(record: Record, *, required: bool = True) -> Record | None:
     """The context of a record, as a record with a path, an offset and a duration.
 
-    Returns None for a record without a context, which is a reject if one is `required`.
+    Returns None for a record without a context, unless a context is `required`.
 
     Raises:
-        RecordRejected: MISSING_FIELD, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for invalid values.
+        RecordRejected: MISSING_FIELD if the context is incomplete, or missing and `required`; BAD_FIELD, BAD_DURATION
+            or BAD_OFFSET for an invalid value.
     """
     named = {name: raw for name in CONTEXT_FIELDS if (raw := record.fields.get(name)) and bytes(raw) != b"null"}
     if not named and not required:

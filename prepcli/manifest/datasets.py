@@ -25,7 +25,7 @@ class Notes:
     """The settings of an `input_cfg` entry in addition to its files; durations do not depend on them."""
 
     tags: tuple[tuple[str, Any], ...] = ()
-    """Fields for all records; they replace the fields of the records."""
+    """Fields that every record gets, with their values; they replace fields of the same name."""
     text_field: str | None = None
     lang_field: str | None = None
     audio_locator_tag: str | None = None
@@ -40,14 +40,14 @@ class Notes:
     config_files: tuple[str, ...] = field(default=(), compare=False)
     """The chain of config files, each included by the one before."""
     training_config: str | None = field(default=None, compare=False)
-    """The first of these files if it is a whole training config, into which bins may be written."""
+    """The first of `config_files` if it is a whole training config, into which bins may be written; else None."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Files that are read sequentially: NeMo manifests, lhotse cuts (`.jsonl`) with `cuts`, or Parquet files.
+    """Files that are read one after the other: NeMo manifests; lhotse cuts if `cuts`; Parquet files if `parquet`.
 
-    `left_out`: the type of an entry without audio that a command does not read; such a data set has no files.
+    `left_out`: the type of an `input_cfg` entry without audio, which the command does not read; `paths` is then empty.
     """
 
     paths: tuple[str, ...]
@@ -59,9 +59,10 @@ class DataSet:
 
 @dataclass(frozen=True)
 class TextSet(DataSet):
-    """Files of one `kind`: `paths` are texts (txt), sources (txt_pair), or JSON lines (multimodal_conversation).
+    """Text files of one `kind`: `paths` are texts (txt), sources (txt_pair), or JSON lines (multimodal_conversation).
 
-    `language` and `target_language` are those of the entry, as NeMo's prompts use them.
+    For txt_pair, `target_paths` are the targets, in the order of the sources. `language` (of the texts or sources) and
+    `target_language` are the languages that the `input_cfg` entry states, for NeMo's prompts.
     """
 
     kind: str = "txt"
@@ -74,7 +75,7 @@ class TextSet(DataSet):
 
 @dataclass(frozen=True)
 class Mix:
-    """Data sets that are interleaved at random with `weights`; the weight None is the number of lines."""
+    """Data sets that are interleaved at random by `weights`; a weight of None stands for the part's number of lines."""
 
     parts: "tuple[DataSet | Mix, ...]"
     weights: tuple[float | None, ...]
@@ -96,7 +97,11 @@ def parse_paths(config: dict[str, Any]) -> DataSet | Mix:
 
 
 def data_in_directory(directory: str) -> DataSet | Mix:
-    """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set (also in buckets), Parquet files."""
+    """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set (also in buckets) or Parquet files.
+
+    Raises:
+        UsageError: the directory holds none of them.
+    """
     top = path_of(directory)
     # lhotse gives the files of a single shard no number, so they look like other files of cuts.
     for one in (*sets_in(top), SharSet(top, is_flat=True), SharSet(top)):
@@ -173,7 +178,7 @@ def _data_in_files(paths: list[str]) -> DataSet:
 
 
 def _holds_cuts(path: str) -> bool:
-    """Whether the first line is a lhotse cut and not a NeMo record. False for a pipe, which can be read only once."""
+    """Whether the first line of a file is a lhotse cut and not a NeMo record. False for a pipe, which is not read."""
     if not is_file(path):
         return False
     try:

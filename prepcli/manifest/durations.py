@@ -1,4 +1,4 @@
-"""Reads the durations of data and, if requested, a number for each example: the input of bins."""
+"""Reads the durations of data and, if requested, a number for each example, for the estimation of bins."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Durations:
     num_lines: int = 0
 
     def count(self, path: str, lines_before: int, part: Part) -> None:
-        """Count one part of the file `path`; `lines_before` lines precede it."""
+        """Add the counts of a part of the file `path`; the part begins after `lines_before` lines of the file."""
         self.num_lines += part.num_lines
         self.num_skipped += part.num_skipped
         self.num_rejected += part.num_problems
@@ -50,13 +50,13 @@ class Selection(Protocol):
     """Selects records by their fields.
 
     Attributes:
-        collector: reads the fields.
+        collector: makes the collector that reads the fields (see `Columns.collector`).
     """
 
     collector: Callable[[], Collector]
 
     def kept(self, path: str, part: Part) -> npt.NDArray[np.bool_]:
-        """Whether each record of a part is used."""
+        """Whether each record is used, for a part of the file `path`."""
 
 
 def read_input(
@@ -70,13 +70,24 @@ def read_input(
     seconds_of: Callable[[bytes, str], float] | None = None,
     selection: Selection | None = None,
 ) -> Durations:
-    """The durations of `data` from `min_duration` to `max_duration` seconds, both included.
+    """The durations of the examples of `data` that last from `min_duration` to `max_duration` seconds, both included.
 
-    With `num_examples` above 0, only about this number of examples, the first that a training run would draw: see
-    `prepcli.manifest.mixing`. `numbers` returns for a data set the `Numbers` that compute a number for each line; equal
-    functions must compare equal. `seconds_of` measures audio (see `Columns.seconds_of`). `selection`: only the records
-    that it keeps, of data sets with NeMo's lines; other records are counted nowhere. Raises `UsageError` and
-    `IncompleteError` as `index_manifests` does.
+    Args:
+        data: the data sets.
+        num_workers: maximum number of worker processes.
+        min_duration: seconds; shorter examples are only counted.
+        max_duration: seconds; longer examples are only counted.
+        num_examples: if above 0, only the first examples are used that a training run would draw (see
+            `prepcli.manifest.mixing`), at most this number.
+        numbers: returns for a data set the `Numbers` that compute a number for each line; those of data sets that need
+            the same numbers must be equal.
+        seconds_of: measures audio (see `Columns.seconds_of`).
+        selection: if given, only records that it keeps are used, and all others are not even counted. All data sets
+            must then be NeMo manifests.
+
+    Raises:
+        UsageError: as raised by `index_manifests`, or `selection` is given and a data set is not a NeMo manifest.
+        IncompleteError: a worker process died.
     """
     leaves = [(leaf, _columns_of(leaf, numbers, seconds_of, selection)) for leaf in leaves_of(data)]
     if num_examples > 0:
@@ -131,7 +142,7 @@ def _read_some(
     selection: Selection | None,
 ) -> Durations:
     found = Durations()
-    # No leaf needs more than the wanted number of examples, so reading stops there, unless the length is the weight.
+    # No leaf needs more than the wanted number of examples, so reading stops there, unless its length is its weight.
     stop = wanted if isinstance(data, DataSet) or _all_weighed(data) else None
     if stop is not None and wanted < _FEW_EXAMPLES:
         num_workers = 1
@@ -164,7 +175,7 @@ def _read_some(
 def _parts(
     paths: Sequence[str], columns: Columns, num_workers: int, found: Durations, selection: Selection | None
 ) -> Iterator[Part]:
-    """The selected records of the parts of all files, in order; unusable lines are counted in `found`."""
+    """Yield the parts of all files in order, with the selected records only; lines are counted in `found`."""
     for path, parts in zip(paths, scan_files(paths, columns, num_workers), strict=True):
         lines = num_bytes = 0
         for part in parts:

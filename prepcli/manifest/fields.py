@@ -27,7 +27,7 @@ _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 
 
 def decode_line(line: bytes) -> str:
-    """The text of a line; raises `RecordRejected` with NOT_UTF8."""
+    """The text of a line; raises `RecordRejected` with NOT_UTF8 if the line is not UTF-8."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -38,7 +38,8 @@ def decode_line(line: bytes) -> str:
 def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     """The top-level fields of one line, in order, each as its JSON text; the last of repeated fields is used.
 
-    A field with one of `OLD_AUDIO_KEYS` is called `audio_filepath`, if there is none.
+    If the line has no `audio_filepath`, a field with one of `OLD_AUDIO_KEYS` gets this name. Fields that
+    `rejects.jsonl` or a catalogue adds to a record are left out.
 
     Raises `RecordRejected` with NOT_UTF8 or BROKEN_JSON, and with BAD_FIELD for half of a surrogate pair.
     """
@@ -76,7 +77,10 @@ def _remove_place(fields: dict[str, msgspec.Raw]) -> None:
 
 
 def with_audio_filepath(lines: bytes) -> bytes:
-    """Lines with `audio_filepath` in place of `OLD_AUDIO_KEYS`; unchanged if the first line has none of these keys."""
+    """Lines with `audio_filepath` in place of `OLD_AUDIO_KEYS`.
+
+    Returns the same object if the first line has none of the old keys, or if any line has the new one.
+    """
     first = lines[: lines.find(b"\n") + 1] or lines
     if _OLD_AUDIO_KEY.search(first) is None or b'"audio_filepath"' in lines:
         return lines
@@ -95,7 +99,7 @@ def is_skipped(fields: Mapping[str, msgspec.Raw]) -> bool:
 
 
 def decode_value(raw: msgspec.Raw) -> Any:
-    """The Python value of a field's text."""
+    """The Python value of a field's JSON text."""
     try:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError:  # NaN or 1e5000, which `parse_fields` has checked that Python reads

@@ -34,10 +34,9 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 def check_is_json_lines(path: str, cuts: bool = False) -> None:
     """Refuse a file that is certainly not a manifest: of another kind, and without a JSON object in its beginning.
 
-    With `cuts`, the file must have lhotse cuts; without, a file of cuts is of another kind, too.
-
-    Broken lines, in any number, are rejects: only files that were never meant as JSON lines are refused. A file that
-    cannot be read is not refused: its reader reports the error.
+    A file of lhotse cuts is of another kind too, unless `cuts` is set. Broken lines, in any number, are rejects: only
+    files that were never meant as JSON lines are refused. A file that cannot be read is not refused: its reader reports
+    the error.
 
     Raises:
         UsageError: the file is of another kind; the message has the kind, and advice.
@@ -66,7 +65,7 @@ def check_is_text(path: str) -> None:
 
 
 def _head(path: str) -> bytes | None:
-    """The beginning of a file; None if it cannot be read: its reader reports the error."""
+    """Up to `HEAD_BYTES` from the beginning of a file; None if it cannot be read, which its reader will report."""
     if not os.path.isfile(path):
         return None
     try:
@@ -81,7 +80,7 @@ def _head(path: str) -> bytes | None:
 
 
 def _foreign(head: bytes, path: str, cuts: bool) -> tuple[str, str] | None:
-    """The kind of the file, and advice; None if it may be a manifest."""
+    """The kind of a file, judged by its beginning, and advice for the user; None if the file may be a manifest."""
     for at, magic, kind, advice in _MAGIC:
         if head[at:].startswith(magic):
             return kind, advice
@@ -109,7 +108,7 @@ def _foreign(head: bytes, path: str, cuts: bool) -> tuple[str, str] | None:
 
 
 def _describe(line: str) -> str | None:
-    """A description of lines without JSON, by the first of them; None for other text, whose lines are broken."""
+    """A description of a list of paths or a table, by its first line; None for other text, whose lines are rejects."""
     shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
     separator = next((one for one in _SEPARATORS if one in line), None)
     if separator is None:

@@ -65,7 +65,7 @@ class ManifestIndex:
     offset: Floats = field(default_factory=lambda: np.empty(0))
     """Offsets in seconds; 0.0 if there is none."""
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
-    """The first 64 bits of BLAKE2b (little-endian) of each key function's result, as UTF-8; 0 for an empty one."""
+    """For each key, the 64-bit hashes of its function's results (`key_bytes`, little-endian); 0 for an empty result."""
     problems: list[Problem] = field(default_factory=list)
     """Unusable lines, in order."""
     num_skipped: int = 0
@@ -73,7 +73,7 @@ class ManifestIndex:
     found: bool = False
     """Whether `looks_for` of `index_manifests` has found something."""
     records_before_gaps: list[Ints] = field(default_factory=list)
-    """For each source and each line without a record: the number of records before this line, ascending."""
+    """For each source, an array: for each line without a record, the number of records before it in the source."""
     folder: Path | None = None
     """The folder of the columns, if they are mapped from files (`prepcli.manifest.shared_index`)."""
 
@@ -85,7 +85,7 @@ class ManifestIndex:
         return bisect_right(self.first, i) - 1
 
     def line_number(self, i: int) -> int:
-        """Line of record `i` in its source, counted from 1, every line counted."""
+        """Number of the line of record `i` in its source, from 1; every line is counted, also blank ones."""
         source = self.source_of(i)
         record = i - self.first[source]
         return record + 1 + int(np.searchsorted(self.records_before_gaps[source], record, side="right"))
@@ -101,8 +101,8 @@ def index_manifests(
 ) -> ManifestIndex:
     """Read manifests once and return the positions of their usable records.
 
-    `keys` names functions of `audio_filepath` (module-level ones), or of another field, whose 64-bit hashes are kept
-    per record. `looks_for` gets blocks of whole lines of each range until it has found something.
+    `keys` names functions of `audio_filepath` (module-level ones), or of another field; the 64-bit hashes of their
+    results are kept for each record. `looks_for` gets blocks of whole lines of each range until it returns True.
     With `spool_dir`, a `.gz` is unpacked there once and read from there; without it, it is streamed. The `sha256` of a
     source is the SHA-256 of the SHA-256 digests of its consecutive 16 MiB pieces, so it depends on the content alone,
     and not on which process read a piece.
@@ -186,10 +186,10 @@ def _digest_of_range(reader: Reader) -> bytes:
 def scan_files(
     paths: Sequence[str], columns: Columns, num_workers: int, copies: Collection[str] = ()
 ) -> Iterator[Iterator[Part]]:
-    """For each file its parts, in order, read by up to `num_workers` processes.
+    """Yield for each file an iterator over its parts, in order; up to `num_workers` processes read the files.
 
-    Each inner iterator must be used up before the next one is requested. Raises `InputChangedError` if a file changes
-    during reading; not for `copies`, which another rank may replace by the same content.
+    Each inner iterator must be exhausted before the next one is requested. Raises `InputChangedError` if a file changes
+    during reading, unless it is one of `copies`, which another rank may replace by the same content.
     """
     for path in paths:
         if columns.parquet:
@@ -219,7 +219,7 @@ def _read_here(one: Range, num_bytes: int) -> bool:
 
 
 def grouped(items: Iterable[Item], num_bytes: Callable[[Item], int], least: int) -> Iterator[list[Item]]:
-    """Consecutive items, of `least` bytes or more together, that a process handles in one go; the last may be less."""
+    """Yield consecutive items in groups of `least` bytes or more, each for one task; the last group may be smaller."""
     group: list[Item] = []
     total = 0
     for item in items:
@@ -251,15 +251,15 @@ def columns_of(keys: Mapping[str, KeyFunction] | None, looks_for: Callable[[byte
 
 
 def new_source(path: str, plain_path: str, state: FileState, begin: int = 0) -> SourceFile:
-    """A manifest to read: the file itself, and the file with its uncompressed bytes from `begin` on."""
+    """A manifest that is still to be read. Its uncompressed bytes are in the file `plain_path`, from byte `begin` on."""
     return SourceFile(path, "", 0, 0, None if is_copied(plain_path) else plain_path, state, begin)
 
 
 class IndexBuilder:
     """Joins the parts of sources to an index.
 
-    The columns grow in place by reallocation, so none is ever held twice. With `append`, that function gets the names
-    and values of columns instead, and `index` has none.
+    The columns grow in place by reallocation, so no column is ever held twice. With `append`, that function gets the
+    name and the values of each column of each part instead, and the columns of `index` stay empty.
     """
 
     def __init__(self, columns: Columns, append: Callable[[str, npt.NDArray[Any]], None] | None = None) -> None:

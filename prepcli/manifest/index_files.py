@@ -1,4 +1,4 @@
-"""An index as files: `.npy` columns that any number of processes map into memory, and the parts that make them."""
+"""An index as files: `.npy` columns that any number of processes map into memory, and the parts that are joined."""
 
 import os
 import struct
@@ -29,7 +29,7 @@ _KEY_DTYPE = "<u8"
 
 
 class _StoredPart(msgspec.Struct, array_like=True):
-    """A `Part`, and the number of its manifest."""
+    """A `Part` as it is stored, and the number of its manifest (`file`)."""
 
     file: int
     digest: bytes
@@ -44,9 +44,10 @@ class _StoredPart(msgspec.Struct, array_like=True):
 
 
 class StoredSource(msgspec.Struct):
-    """A manifest in `index.json`; `spooled` is the name of its uncompressed copy, empty for a plain file.
+    """A manifest in `index.json`.
 
-    In the copy, its content begins at byte `begin`.
+    `first` is the number of its first record, `num_gaps` the number of its lines without a record. `spooled` is the
+    file name of its uncompressed copy, in which its content begins at byte `begin`; empty for a plain file.
     """
 
     path: str
@@ -61,7 +62,7 @@ class StoredSource(msgspec.Struct):
 
 
 class StoredIndex(msgspec.Struct):
-    """The content of `index.json`: all data of an index except the columns."""
+    """The content of `index.json`: all data of an index except the columns and the problems."""
 
     sources: list[StoredSource]
     num_records: int
@@ -71,9 +72,9 @@ class StoredIndex(msgspec.Struct):
 
 
 def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[int, Part]]) -> None:
-    """Write parts, each with the number of its manifest; `states` are those of all files.
+    """Write parts, each with the number of its manifest, to a file that appears when it is complete.
 
-    The file appears when it is complete.
+    `states`: the states of the files that the parts were read from; `has_parts` compares them.
     """
     with atomic_file(path) as file:
         _write_block(file, msgspec.msgpack.encode(list(states)))
@@ -94,7 +95,7 @@ def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[i
 
 
 def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
-    """The parts in a file of `write_parts`, in order, one at a time; their columns are mapped from the file."""
+    """Yield the parts in a file of `write_parts`, each with the number of its manifest; columns are mapped from it."""
     decoder = msgspec.msgpack.Decoder(_StoredPart)
     blocks = _blocks(np.memmap(path, np.uint8, "r").data)
     next(blocks)
@@ -112,7 +113,7 @@ def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
 
 
 def has_parts(path: Path, states: Sequence[FileState]) -> bool:
-    """Whether a file of `write_parts` exists that was made from files in these states."""
+    """Whether `path` is a file of `write_parts` whose parts were read from files in these states."""
     try:
         with path.open("rb") as file:
             return msgspec.msgpack.decode(_read_block(file), type=list[FileState]) == list(states)
@@ -123,11 +124,11 @@ def has_parts(path: Path, states: Sequence[FileState]) -> bool:
 class ColumnFiles:
     """Writes the columns of an index, piece by piece, as `.npy` files that appear when all are complete.
 
-    Several ranks may do this at once: each writes its own files, and the last rank to rename leaves the same bytes.
+    Several ranks may do this at once: each writes drafts of its own, and all of them rename the same bytes.
     """
 
     def __init__(self, folder: Path, names: Iterable[str], own: str) -> None:
-        """`own`: a name that no other process has."""
+        """Open a draft for each column in `folder`; no other process may use the name `own` for its drafts."""
         self._folder = folder
         self._drafts = {name: folder / f".{name}~{own}" for name in names}
         self._files = {name: draft.open("wb") for name, draft in self._drafts.items()}
@@ -170,7 +171,7 @@ class ColumnFiles:
 
 
 def column_names(columns: Columns) -> list[str]:
-    """The names of the columns of an index."""
+    """The names of all columns that an index with these `columns` has."""
     return ["start", "length", "duration", "offset", *(KEY_PREFIX + name for name in _keys(columns)), _GAPS]
 
 
@@ -200,17 +201,22 @@ def save_index(folder: Path, builder: IndexBuilder, files: ColumnFiles, columns:
 
 
 def save_stored(folder: Path, stored: StoredIndex) -> None:
-    """Write `index.json`."""
+    """Write `index.json` into the folder of an index."""
     write_json(folder / INDEX_NAME, stored)
 
 
 def read_stored(folder: Path) -> StoredIndex | None:
-    """The content of `index.json`, if the index is complete."""
+    """The content of `index.json`; None if the index is not complete."""
     return read_document(folder / INDEX_NAME, StoredIndex)
 
 
 def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
-    """Map a complete index into memory; nothing is read before it is used.
+    """Map a complete index into memory; its columns are read only when they are used.
+
+    Args:
+        folder: the folder of the index.
+        stored: the content of its `index.json`.
+        spool: the folder of the uncompressed copies of manifests.
 
     Raises:
         OSError: a column is missing.

@@ -23,7 +23,7 @@ from prepcli.storage.paths import path_of
 
 # NeMo has more types (duplex speech, simulated mixtures, ...); prepcli knows the lengths of these.
 TYPES = ("nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group")
-"""Types of entries whose items are lines: utterances with a duration."""
+"""Types of entries whose examples are lines with a duration, and the type of groups of entries."""
 AUDIO_TYPES = (*TYPES, "parquet")
 TEXT_TYPES = ("txt", "txt_pair", "multimodal_conversation")
 _OTHER_TEXT_TYPES = ("txt_jsonl", "nemo_sft_jsonl", "share_gpt", "share_gpt_webdataset")
@@ -37,12 +37,14 @@ def parse_input_cfg(
 ) -> DataSet | Mix:
     """The data of an `input_cfg`: a list of entries, or the path of a YAML file with such a list or a training config.
 
-    An entry has a `type` (one of `AUDIO_TYPES`, and by `texts` of `TEXT_TYPES`), and a `weight` if any entry of its
-    list has one; a `group` has its own `input_cfg`. Without weights, all entries of a list have the same weight,
-    whatever their length. `tags`, `INHERITED_KEYS` and `force_finite`, also those of groups, become the data sets'
-    `Notes`: an outer tag replaces an inner one, but for all other keys the inner entry wins. Further keys are ignored.
-    Relative paths start from the working directory, as in NeMo. Raises `UsageError` for entries that NeMo would refuse,
-    and for files that include each other.
+    An entry has a `type`: one of `AUDIO_TYPES` or, depending on `texts`, of `TEXT_TYPES`. It has a `weight` if any
+    entry of its list has one. Without weights, all entries of a list have the same weight, whatever their length. A
+    `group` has its own `input_cfg`. `tags`, `INHERITED_KEYS` and `force_finite`, also those of groups, become the data
+    sets' `Notes`: an outer tag replaces an inner one, but for all other keys the inner entry wins. Further keys are
+    ignored. Relative paths start from the working directory, as in NeMo.
+
+    `seen` and `notes` are for the entries of a group: the chain of files that leads to them, and the notes to inherit.
+    Raises `UsageError` for entries that NeMo would refuse, and for files that include each other.
     """
     types = {"refuse": (), "read": TEXT_TYPES, "leave out": (*TEXT_TYPES, *_OTHER_TEXT_TYPES)}[texts]
     parts: list[DataSet | Mix] = []
@@ -105,10 +107,11 @@ def _paths(entry: dict[str, Any], key: str, kind: str, seen: tuple[str, ...]) ->
 def config_entries(
     value: Any, types: Collection[str], seen: tuple[str, ...], notes: Notes
 ) -> Iterator[tuple[dict[str, Any], str, tuple[str, ...], Notes]]:
-    """The entries of an `input_cfg` (a list, or the path of a file that holds one), of the known `types`.
+    """Yield the entries of an `input_cfg`, each with its type, its chain of files, and its notes.
 
-    A training config has the entries of the section that names its data (`find_section`), and passes its keys to them.
-    Each entry comes with its type, its chain of files, and its notes, which inherit from `notes`. Raises `UsageError`.
+    `value` is a list of entries, a mapping that names data, or the path of a YAML file that holds either. From a
+    training config, the entries are those of the section that names its data (`find_section`), whose keys they inherit.
+    All notes inherit from `notes`. Raises `UsageError`, also for an entry whose type is not in `types`.
     """
     is_outermost = not seen
     while isinstance(value, str | dict):
@@ -132,7 +135,8 @@ def config_entries(
 def _section(config: dict[str, Any], seen: tuple[str, ...], notes: Notes, is_outermost: bool) -> tuple[Any, Notes]:
     """The entries of a mapping that holds an `input_cfg` or is a training config, and the notes with its keys.
 
-    NeMo ignores limits and similar keys in an included file, so they count as unused keys.
+    In a file that another one includes (not `is_outermost`), NeMo ignores limits and similar keys, so they count as
+    unused.
     """
     found = find_section(config)
     if found is None:
@@ -173,7 +177,7 @@ def _names_no_data(config: dict[str, Any], seen: tuple[str, ...]) -> UsageError:
 
 
 def _data_of(section: dict[str, Any]) -> str | None:
-    """Return the data of a section as an input on the command line; None if that is not a single text."""
+    """The data of a section as an input on the command line, `KEY=VALUE`; None if no key for data has a text."""
     return next((f"{key}={section[key]}" for key in DATA_KEYS if isinstance(section.get(key), str)), None)
 
 
@@ -245,7 +249,7 @@ def _load(path: str) -> Any:
 
 
 def in_file(seen: tuple[str, ...]) -> str:
-    """The file of an entry, for messages."""
+    """The words ` of FILE` for a message about an entry, with the last file of its chain; empty if there is no file."""
     return f" of {seen[-1]}" if seen else ""
 
 

@@ -22,7 +22,7 @@ def resolve_input(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
     `spec` is one of: paths of manifests as in `expand_paths`; `[[a.json,0.7],[b.json,0.3]]` or `[[a.json],[b.json]]`; a
     `.yaml` with an `input_cfg`, or a training config; a Shar directory, or a directory with `cuts/`; a directory that
     `manifest-to-tarred` or `manifest-to-parquet` wrote; Parquet files; `key=value` with one of `DATA_KEYS`. A path that
-    exists is always read as a path. `texts`: the treatment of entries of an `input_cfg` without audio.
+    exists is always read as a path. `texts`: the treatment of `input_cfg` entries without audio.
 
     Raises:
         UsageError: `spec` is none of these, a file is missing, or all entries are left out.
@@ -67,7 +67,7 @@ def notes_on_input(data: DataSet | Mix) -> list[str]:
 def files_of(data: DataSet | Mix) -> Iterator[str]:
     """Manifests, cuts and texts of all data sets, and the configs that name them: no output may replace them.
 
-    A training config is not included: bins are written into the config that names the data.
+    A training config is not included: bins are written into the config that names the data. Some paths may be empty.
     """
     for leaf in leaves_of(data):
         yield from (path for path in leaf.notes.config_files if path != leaf.notes.training_config)
@@ -92,7 +92,7 @@ def _items(text: str) -> list[str]:
 
 
 def _parse_list(text: str) -> list[Any]:
-    """A list as typed in a shell: `[[path,0.7],[path]]`; quotes are not needed. Values are YAML, as in NeMo."""
+    """The items of a list as typed in a shell, `[[path,0.7],[path]]`: quotes are not needed, numbers become floats."""
     return [
         [_scalar(part) for part in _items(item)] if item.startswith("[") and item.endswith("]") else _scalar(item)
         for item in _items(text)

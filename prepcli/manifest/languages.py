@@ -1,4 +1,4 @@
-"""Codes of languages: names, as corpora write them, to ISO 639-1."""
+"""Turns names of languages, as corpora write them, into codes of ISO 639-1."""
 
 import re
 from functools import lru_cache
@@ -31,12 +31,10 @@ _FORM_OF_CODE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]+)*")
 
 @lru_cache(maxsize=1024)
 def language_code(name: str) -> str | None:
-    """The code of a language: `English` and `ENGLISH` -> `en`.
+    """The code of a language: `English` and `ENGLISH` -> `en`; None if the name is unknown.
 
-    A name in the form of a code stays: `en`, `yue`, `en_us`. A name may be followed by a kind of it: `English-Nigeria`.
-
-    Returns:
-        None if the name is unknown.
+    A variant after the name is ignored: `English-Nigeria` -> `en`. A text in the form of a code stays as it is: `en`,
+    `yue`, `en_us`.
     """
     text = name.strip()
     known = _BY_NAME.get(text.casefold()) or _BY_NAME.get(text.partition("-")[0].strip().casefold())

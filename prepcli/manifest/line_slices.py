@@ -26,7 +26,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class LineSlice(Unit):
-    """Whole lines of a file: number of the file, first byte, number of bytes, and number of the first line."""
+    """A unit of whole lines: the number of their file, first byte, number of bytes, and number of the first line."""
 
     source: int
     offset: int
@@ -51,7 +51,7 @@ class LineSlices:
         if unit.source not in self._files:
             self._files[unit.source] = open_bytes(plain)
         file = self._files[unit.source]
-        if is_copied(plain):  # a file without a copy: without a spool, lines are read only for a sample, in order
+        if is_copied(plain):  # there is no spool, and so no copy: only a sample of the lines is read, in order
             file.seek(unit.offset)
             data = Reader(plain, file).read_all(unit.length)
         else:
@@ -65,7 +65,7 @@ class LineSlices:
                 yield number, line.rstrip(b"\r")
 
     def sample(self) -> Iterator[tuple[int, bytes]]:
-        """A few lines, evenly spread over those that are not blank, each with the number of its file; read in order."""
+        """Yield a few lines in order, evenly spread over those that are not blank, each with the number of its file."""
         ends = list(accumulate(unit.num_records for unit in self.units))
         for at, numbers in groupby(spread_over(self.num_records), lambda number: bisect_right(ends, number)):
             lines = _not_blank(self.block(self.units[at]))
@@ -74,9 +74,9 @@ class LineSlices:
 
 
 def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes], None] | None = None) -> LineSlices:
-    """Read files once and cut them into units; a compressed one is unpacked in `spool`.
+    """Read files once and cut them into units; a file that is compressed or in an object store is copied to `spool`.
 
-    Without `spool` a compressed file is only counted. `see` gets blocks of whole lines.
+    Without `spool` there is no copy, and only a sample of its lines can be read. `see` gets all lines, in whole blocks.
 
     Raises:
         UsageError: a file is missing or damaged.
@@ -96,7 +96,11 @@ def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes],
 
 
 def slice_catalog(file: BinaryIO, max_bytes: int, min_units: int) -> LineSlices:
-    """Cut the lines of an open file without a name, which worker processes inherit; its digest is the only input."""
+    """Cut the lines of an open file without a name into units; worker processes inherit the file.
+
+    A unit has about `max_bytes` bytes, or fewer if there would not be `min_units` units (see `MIN_UNIT_BYTES`). The
+    only entry of `inputs` has the file's digest and an empty path.
+    """
     found = LineSlices(plain=[""], _files={0: file})
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -105,7 +109,7 @@ def slice_catalog(file: BinaryIO, max_bytes: int, min_units: int) -> LineSlices:
 
 
 def _cut(found: LineSlices, reader: Reader, per_unit: int, see: Callable[[bytes], None] | None = None) -> str:
-    """Add the units of a file, each of about `per_unit` bytes; returns the SHA-256 of the content."""
+    """Add the units of a file to `found`, each of about `per_unit` bytes; returns the SHA-256 of the file's content."""
     per_unit = max(MIN_UNIT_BYTES, per_unit)
     digest = hashlib.sha256()
     source, offset, line, rest = len(found.inputs), 0, 1, b""

@@ -55,7 +55,7 @@ _skipme = attrgetter("skipme")
 
 
 class NemoLine(msgspec.Struct, gc=False):
-    """The fields that determine whether a line is usable; msgspec checks the syntax of the others and drops them."""
+    """The fields that determine whether a line is usable; msgspec checks the syntax of other fields and drops them."""
 
     audio_filepath: Annotated[str, msgspec.Meta(min_length=1)]
     duration: Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
@@ -64,7 +64,7 @@ class NemoLine(msgspec.Struct, gc=False):
 
 
 class CutDurationLine(msgspec.Struct, gc=False):
-    """The same fields for a cut with a duration."""
+    """The field that determines whether a cut with a duration of its own is usable, as `NemoLine` for a record."""
 
     duration: Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
 
@@ -96,7 +96,7 @@ def read_line(line: bytes, cuts: bool) -> UsableLine | None:
 
 
 def line_ends(data: bytes) -> tuple[Chars, Ends]:
-    """The bytes of whole lines, and the end of each line: its newline, or the end of the data."""
+    """The bytes of whole lines as an array, and the position of each line's end: its newline or the end of the data."""
     chars = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(chars == _NEWLINE)
     if chars[-1] != _NEWLINE:

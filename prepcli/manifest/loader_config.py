@@ -44,8 +44,8 @@ _MAX_SHOWN = 200
 class _Config:
     """An existing config, and the mapping in it that the options belong to.
 
-    `line_end`: the end of its lines in the file; in `yaml` it is a newline. `place`: the keys that lead to the mapping:
-    `model`, `train_ds`, and in a `multi_config` the part; empty for the top.
+    `line_end`: the end of lines in the file; in `yaml`, lines end with a newline. `place`: the keys that lead to the
+    mapping: `model`, `train_ds`, and in a `multi_config` the name of the part; empty for the top of the file.
     """
 
     yaml: EditableYaml
@@ -61,11 +61,12 @@ def check_kind_of_file(path: Path) -> None:
 
 
 def check_loader_config(path: Path, data: str = "") -> None:
-    """Check before the work that the options can be written; `data` as in `write_loader_config`.
+    """Check before a run that `write_loader_config` will be able to write the options; `data` as described there.
 
     Raises:
         UsageError: the path is a folder or a device, which must not be replaced by a file; the file is not a YAML
-            mapping; its folder does not exist; or the place of the options is not clear.
+            mapping, or is read-only; its folder does not exist; or the place of the options is not clear.
+        PrepcliError: the file cannot be read.
     """
     _read(path, data)
 
@@ -86,7 +87,8 @@ def write_loader_config(
         options: the keys with their values.
         limits: the `options` that leave out examples, each with the limit that the user gave to the command, or None.
             If the file has a number for one of them, this number is replaced only if another limit was given.
-        data: the input of the options, as a user names it; empty if they are for bins of the file.
+        data: the input from which the options were computed, as a user names it; empty if the options are for the bins
+            that the file already has.
 
     Returns:
         A note for each key that changes, with old and new value; a note for each key that stays although the estimate
@@ -122,9 +124,9 @@ def write_loader_config(
 
 
 def _is_own_limit(value: object, given: object) -> bool:
-    """Whether a limit in the file is the user's: a number, or a reference to one, that no given limit replaces.
+    """Whether the limit `value` in the file stays: it is a number or a reference, and the user has given no other limit.
 
-    A list comes from an earlier estimate.
+    A list does not stay, because it comes from an earlier estimate.
     """
     is_set = value is not None and value != "???" and not isinstance(value, list)
     return is_set and (given is None or given == value)

@@ -12,7 +12,7 @@ from prepcli.formats.loader_sections import PLACES, section_at
 DATA_KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
 """The keys that name data, in a training config and in inputs on the command line."""
 INHERITED_KEYS = ("text_field", "lang_field", "audio_locator_tag", "token_equivalent_duration")
-"""Keys of a section, of a group and of an entry; the inner one takes precedence."""
+"""Keys that a section, a group and an entry of an `input_cfg` may have; the innermost value takes precedence."""
 
 _WITHOUT_EFFECT = re.compile(
     r"(batch|bucket|bucketing|quadratic|shuffle|shard|tarred|use|num|force|cuda)_\w+"
@@ -28,7 +28,7 @@ _WITHOUT_EFFECT = re.compile(
 class LoaderKeys:
     """The keys of a loader's section that determine the examples and their lengths; None: not given.
 
-    Durations are in seconds. `max_tpt` is a single limit: a list belongs to earlier bins.
+    Durations are in seconds. `max_tpt` is a single limit: a list of limits, one per bin, belongs to earlier bins.
     """
 
     text_field: str | None = None
@@ -70,7 +70,7 @@ def is_given(value: Any) -> bool:
 
 
 def entries_in(section: dict[str, Any]) -> Any:
-    """The `input_cfg` of a section, or one entry for the data that the section names."""
+    """The `input_cfg` of a section or, without one, a list with an entry for the data that the section names."""
     if is_given(section.get("input_cfg")):
         return section["input_cfg"]
     from prepcli.formats.training_config import shar_entry, tarred_entry  # imported here, because it needs NumPy
@@ -95,7 +95,7 @@ def read_loader_keys(section: dict[str, Any], where: str) -> tuple[LoaderKeys, l
         The known keys, and the names of other keys that may change the examples.
 
     Raises:
-        UsageError: a value has another type.
+        UsageError: a value has the wrong type.
     """
     found: dict[str, Any] = {}
     others: list[str] = []

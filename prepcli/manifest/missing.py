@@ -1,4 +1,4 @@
-"""Looks for a sample of the audio files before the work, because their folder may be wrong."""
+"""Checks before a run whether a sample of the audio files exists, because the folder of the audio may be wrong."""
 
 import os
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ def spread_over(count: int) -> list[int]:
 
 
 def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manifest", near: str = "") -> str | None:
-    """A message with a path that was tried if all audio files of a sample are missing; None if one exists.
+    """Return an error message if all audio files of a sample are missing; None if one exists or the sample is empty.
 
-    If relative paths start from another folder nearby, the message names it.
+    The message names one of the missing files and, if relative paths start from another folder nearby, this folder.
 
     Args:
-        sample: the absolute base folder of relative paths and the path of each audio file as `source` names it.
+        sample: for each audio file, the absolute base folder of relative paths, and the path as `source` names it.
         source: name of the source for the message.
-        near: where to look for another base folder: the path of the source; by default the base folder.
+        near: the path of the source, from which the search for another base folder starts; empty: the base folder.
     """
     tried = {path_in(base, path): (base, path) for base, path in sample if path}
     if not tried or any(map(_is_there, tried)):
@@ -64,14 +64,14 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
 
 
 def _folder_with(path: str, near: str) -> Path | None:
-    """The folder in which a relative path exists: the current folder, `near`, or one of the folders above it."""
+    """The first of the current folder, `near` and the folders above it in which a relative path exists, or None."""
     here = Path(near).absolute()
     folders = (Path.cwd(), here, *list(here.parents)[:_MAX_ABOVE])
     return next((folder for folder in folders if os.path.exists(folder / path)), None)
 
 
 def _is_there(path: str) -> bool:
-    """Whether a file exists, or cannot be reached; then the reject of its record has the reason."""
+    """Whether a file exists; also True if it cannot be reached, because its record is then rejected with the reason."""
     place = place_of(path)
     path = path if place is None else place.path
     try:

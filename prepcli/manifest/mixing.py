@@ -2,9 +2,11 @@
 
 NeMo interleaves data sets with lhotse's LazyIteratorMultiplexer (lhotse/lazy.py): each step draws one of the data sets
 that still have examples, in proportion to their weights; a group counts as one data set of the list that contains it.
-Over all data, weights therefore change only the order, and not the bins. In the first N examples each data set has its
-expected share: after t steps, w·t examples with weight w, until a data set is used up and the others are drawn more
-often. Within a data set examples come in order (NeMo also shuffles the shards of Shar data, which is not simulated). An
+If all examples are read, the weights change only their order, and not the bins.
+
+In place of random draws, this module gives each data set its expected share of the first N examples: w·t examples after
+t steps, with w the weight over the sum of all weights, until a data set is used up and the others are drawn more often.
+Within a data set examples come in order (NeMo also shuffles the shards of Shar data, which is not simulated). An
 endless data set, which is read repeatedly, is never used up.
 """
 
@@ -22,7 +24,7 @@ _ENDLESS = 1 << 40
 
 @dataclass
 class LeafDurations:
-    """One data set: durations in seconds, whether each passes the filter, and its line count (the default weight)."""
+    """One data set: seconds of its examples, whether each passes the filter, and its line count, the default weight."""
 
     seconds: Floats
     inside: npt.NDArray[np.bool_]
@@ -37,9 +39,13 @@ def leaves_of(data: DataSet | Mix) -> list[DataSet]:
 
 
 def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple[list[Ints], int]:
-    """Indexes, in each leaf, of the first `wanted` examples that pass the filter, and the number of draws for them.
+    """Draw the first `wanted` examples that pass the filter, or all of them if there are fewer.
 
-    `leaves` has the order of `leaves_of(data)`. In an endless leaf an index may occur several times.
+    `leaves` has the order of `leaves_of(data)`.
+
+    Returns:
+        For each leaf, the indexes of its examples (in an endless leaf an index may occur several times); and the number
+        of draws, including those of examples that do not pass.
     """
     kept_before = [np.concatenate([[0], np.cumsum(leaf.inside)]) for leaf in leaves]
     num_lines = [leaf.num_lines for leaf in leaves]
@@ -72,7 +78,7 @@ def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple
 
 
 def _kept_places(inside: npt.NDArray[np.bool_], num_drawn: int) -> Ints:
-    """Indexes of the examples that pass among the first `num_drawn`, wrapping around after the last one."""
+    """Indexes of the examples that pass the filter in `num_drawn` draws, which start again after the last example."""
     if num_drawn <= len(inside):
         return np.flatnonzero(inside[:num_drawn])
     rounds, rest = divmod(num_drawn, len(inside))
@@ -80,7 +86,10 @@ def _kept_places(inside: npt.NDArray[np.bool_], num_drawn: int) -> Ints:
 
 
 def allot(data: DataSet | Mix, sizes: list[int], num_lines: list[int], num_drawn: int) -> list[int]:
-    """The number of draws for each leaf, out of `num_drawn`; `sizes` and `num_lines` are those of the leaves."""
+    """Divide `num_drawn` draws by weights: the number for each leaf, at most its number of examples (`sizes`).
+
+    `num_lines` has the number of lines of each leaf, which is its weight if none is given.
+    """
     if isinstance(data, DataSet):
         return [min(num_drawn, sizes[0])]
     ends = list(itertools.accumulate(len(leaves_of(part)) for part in data.parts))
@@ -97,7 +106,7 @@ def allot(data: DataSet | Mix, sizes: list[int], num_lines: list[int], num_drawn
 
 
 def _share(weights: list[float], sizes: list[int], total: int) -> list[int]:
-    """Split `total` in proportion to `weights`, at most its size for each; rounding keeps the sum."""
+    """Split `total` in proportion to `weights`, with at most `sizes[i]` for item i; rounding keeps the sum."""
     total = min(total, sum(sizes))
     exact = [0.0] * len(sizes)
     open_ones = [i for i, size in enumerate(sizes) if size]

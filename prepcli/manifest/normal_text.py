@@ -17,6 +17,6 @@ def normal_text(text: str) -> str:
 
 @cache
 def _punctuation() -> re.Pattern[str]:
-    """White space, and all characters that Unicode calls punctuation; marks of vowels are not among them."""
+    """The pattern of white space and of all characters that Unicode calls punctuation; it has no marks of vowels."""
     found = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "P"]
     return re.compile(rf"[\s{re.escape(''.join(found))}]+")

@@ -7,12 +7,12 @@ from prepcli.formats.audio_names import is_audio_name
 
 
 def check_manifest_name(out: Path, command: str, example: str = "manifest.json") -> None:
-    """Refuse a name that is not for a manifest: with `--overwrite`, a recording could be replaced.
+    """Refuse an output name that does not suit a manifest: with `--overwrite`, a recording could be replaced.
 
     Args:
         out: the file to write.
         command: the command that writes it.
-        example: the name of a file in a folder, for the message.
+        example: a suitable file name, for the message.
 
     Raises:
         UsageError: the name is that of a folder, of a compressed file, of audio, or of a pipe or a device; or is `-`.

@@ -39,10 +39,10 @@ def check_is_parquet(path: str) -> None:
 
 
 def open_rows(path: str, columns: Columns) -> BinaryIO:
-    """Open a Parquet file to read its rows as lines: `audio_filepath` (the id), `duration`, and the other columns.
+    """Open a Parquet file to read its rows as lines: `audio_filepath` (the id), `duration`, and further columns.
 
-    Only the columns that are needed are read; the audio only if there is no column with its duration. A row whose audio
-    cannot be read has no duration.
+    Only the columns that `columns` needs are read; the audio only if the file has no column with durations. A row whose
+    audio cannot be read has no duration.
 
     Raises:
         UsageError: the file is damaged, or has neither durations nor audio.
@@ -51,7 +51,7 @@ def open_rows(path: str, columns: Columns) -> BinaryIO:
 
 
 def _lines(path: str, columns: Columns) -> Iterator[bytes]:
-    """The lines of all rows, in blocks."""
+    """The rows of the file as JSON lines, in blocks of several lines."""
     import pyarrow.parquet as pq
 
     assert columns.parquet is not None
@@ -68,7 +68,7 @@ def _lines(path: str, columns: Columns) -> Iterator[bytes]:
 
 
 def _records(values: dict[str, list[Any]], stem: str, first: int, columns: Columns) -> list[dict[str, Any]]:
-    """The fields of some rows, from the values of each column; rows without an id are numbered from `first`."""
+    """The fields of some rows, from the values of each column. Without a column `id`, ids count from `first`."""
     assert columns.parquet is not None
     audio, seconds = values.pop(columns.parquet.audio, []), values.get(columns.parquet.duration)
     names = values.get("id") or [f"{stem}{first + number}" for number in range(len(audio or seconds or []))]
@@ -93,7 +93,7 @@ def _wanted(columns: Columns, names: set[str]) -> list[str]:
 
 
 def _audio(path: str, columns: Columns, file: "pq.ParquetFile") -> str:
-    """The column with the encoded audio; if the audio is a struct, as Hugging Face writes it, its bytes."""
+    """The name of the column with the encoded audio; `COLUMN.bytes` for a struct, as Hugging Face writes it."""
     assert columns.parquet is not None
     name, schema = columns.parquet.audio, file.schema_arrow
     if name not in schema.names or columns.seconds_of is None:

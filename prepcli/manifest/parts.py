@@ -15,9 +15,10 @@ Floats = npt.NDArray[np.float64]
 
 
 class Problem(msgspec.Struct, array_like=True):
-    """An unusable line; `start` and `length` in bytes. UTF-8 can encode `detail`.
+    """An unusable line of the manifest with the number `source`: its position, and why it cannot be used.
 
-    `line` counts all lines: in an index from 1 within the file, in a `Part` from 0 within the part.
+    `line` counts all lines: in an index from 1 within the file, in a `Part` from 0 within the part. `start` and
+    `length` are in bytes. `detail` can be encoded as UTF-8.
     """
 
     source: int
@@ -29,10 +30,11 @@ class Problem(msgspec.Struct, array_like=True):
 
 
 class FieldKey(NamedTuple):
-    """A key from one field of a line: its text, or its integer as text.
+    """A key that is computed from one field of a line.
 
-    `function` (module-level, or a partial of such a function) may raise `RecordRejected`. A line without the field, or
-    with another type of value, becomes a `Problem`; with `is_optional`, its key is empty.
+    `function` gets the field's text, or its integer as text, and returns the key. It is a module-level function, or a
+    partial of one, and may raise `RecordRejected`. A line without the field, or with another type of value, becomes a
+    `Problem`; with `is_optional`, its key is empty.
     """
 
     field: str
@@ -40,7 +42,7 @@ class FieldKey(NamedTuple):
     is_optional: bool = False
 
     def of(self, value: object) -> str:
-        """The key for a value that is text or an integer; other values are allowed only for an optional key."""
+        """The key for a value that is text or an integer; for an optional key, other values give an empty key."""
         return "" if self.is_optional and type(value) not in (str, int) else self.function(str(value))
 
 
@@ -51,8 +53,9 @@ KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
 class Numbers(NamedTuple):
     """A function that computes an integer for each usable line: from its bytes, or from fields of a NeMo record.
 
-    `function` (which has equality, to be sent to workers) gets a block of whole lines; with `fields`, a list with the
-    values of these fields, text or None, for each line. For a single line it may raise `RecordRejected`.
+    `function` gets the bytes of a block of whole lines; with `fields`, it gets one list per field instead, with the
+    value of each line, text or None. It is sent to workers, and equal functions must compare equal. If it raises
+    `RecordRejected`, it gets the lines again in smaller blocks, until only the single line at fault is rejected.
     """
 
     function: Callable[..., list[int]]
@@ -63,16 +66,18 @@ class Collector(Protocol):
     """Computes values for a command from the fields of the usable records of a range.
 
     Attributes:
-        fields: the fields that it gets.
+        fields: the names of the fields whose values `add` gets.
     """
 
     fields: Sequence[str]
 
     def add(self, values: Sequence[list[Any]]) -> None:
-        """Add consecutive records: for each field, the decoded values, None if the field is missing or null.
+        """Add consecutive records.
+
+        `values` has a list for each field, with the decoded value of each record; None if it is missing or null.
 
         Raises:
-            RecordRejected: a record cannot be used; none of them may have been added then.
+            RecordRejected: a record cannot be used; then no record of this call has been added.
         """
 
     def result(self) -> Any:
@@ -80,32 +85,32 @@ class Collector(Protocol):
 
 
 class ParquetColumns(NamedTuple):
-    """The columns of a Parquet file with the audio and, if it has one, with the duration (seconds)."""
+    """The names of a Parquet file's columns with the audio and with its duration in seconds, which may be missing."""
 
     audio: str = "audio"
     duration: str = "duration"
 
 
 class Columns(NamedTuple):
-    """The data to keep of each line in addition to its duration."""
+    """The data that a scan keeps of each line, in addition to its duration."""
 
     spans: bool = True
     """Whether byte ranges, offsets and all problems are kept; otherwise only the first problem of a range is kept."""
     digest: bool = True
     keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
-    """Names, and functions of `audio_filepath` whose 64-bit hashes are kept."""
+    """Names of keys, each with a function of `audio_filepath`; the 64-bit hashes of its results are kept."""
     field_keys: tuple[tuple[str, FieldKey], ...] = ()
-    """Names, and functions of other fields whose 64-bit hashes are kept; these functions may reject a line."""
+    """Names of keys, each with a `FieldKey`, which may reject a line; the 64-bit hashes of its results are kept."""
     cuts: bool = False
     """Whether the lines are lhotse cuts, not NeMo records."""
     parquet: ParquetColumns | None = None
-    """Whether the files are Parquet; then each row is read as a line."""
+    """The columns of the files if they are Parquet, of which each row is read as a line; None for files of lines."""
     seconds_of: Callable[[bytes, str], float] | None = None
-    """A module-level function that returns the seconds of encoded audio, given its name too; for Parquet without
+    """A module-level function that gets encoded audio and its name, and returns its seconds; for Parquet files without
     durations."""
     numbers: Numbers | None = None
     collector: Callable[[], Collector] | None = None
-    """Makes the collector of a range; it can be sent to workers. Not with `field_keys` or `numbers` of fields."""
+    """A function, sent to workers, that makes a range's collector. Not with `field_keys`, or `numbers` of fields."""
     looks_for: Callable[[bytes], bool] | None = None
     """A module-level function that gets blocks of whole lines until it has returned True."""
 
@@ -129,7 +134,7 @@ class Part:
     found: bool = False
     """Whether `Columns.looks_for` has found something."""
     gaps: list[int] = field(default_factory=list)
-    """Lines without a usable record, ascending."""
+    """Numbers of the lines without a usable record, ascending."""
     problems: list[Problem] = field(default_factory=list)
     collected: Any = None
     """The result of `Columns.collector`."""

@@ -57,7 +57,7 @@ class Record:
         return default if raw is None else decode_value(raw)
 
     def text(self, name: str) -> str | None:
-        """The text of a field, or None if it is missing; raises `RecordRejected` with BAD_FIELD for other values."""
+        """The text of a field; None if it is missing or null. Raises `RecordRejected` (BAD_FIELD) for other values."""
         value = self.get(name)
         if value is None or isinstance(value, str):
             return value
@@ -74,7 +74,7 @@ class Record:
 
 
 def _said_by_catalogue(raw: msgspec.Raw) -> RecordRejected:
-    """The reject of a record in a container, for a reason that its catalogue gives."""
+    """The reject of a record in a container, from the text `REASON: DETAIL` in the record's line of the catalogue."""
     reason, _, detail = str(decode_value(raw)).partition(": ")
     try:
         return RecordRejected(RejectReason(reason), detail)
@@ -85,7 +85,7 @@ def _said_by_catalogue(raw: msgspec.Raw) -> RecordRejected:
 def fields_to_json(
     fields: Mapping[str, msgspec.Raw], changes: Mapping[str, Value], remove: Collection[str] = ()
 ) -> bytes:
-    """The same as `Record.to_json`, for lines that are not usable records."""
+    """The fields as one line of JSON by the rules of `Record.to_json`, also for a line that is not a usable record."""
     parts: list[bytes | msgspec.Raw] = []
     for name, raw in fields.items():
         if name in remove:
@@ -105,7 +105,7 @@ def fields_to_json(
 
 
 def audio_filepath_of(fields: Mapping[str, msgspec.Raw]) -> str:
-    """The path of the audio; raises `RecordRejected` if there is none."""
+    """The path in the field `audio_filepath`; raises `RecordRejected` if it is missing or not a usable path."""
     raw = fields.get("audio_filepath")
     if raw is None:
         raise RecordRejected(RejectReason.MISSING_FIELD, "there is no audio_filepath")
@@ -144,7 +144,10 @@ def offset_of(fields: Mapping[str, msgspec.Raw]) -> float | None:
 
 
 def number_of(raw: msgspec.Raw) -> float | None:
-    """A finite JSON number; None for other values (msgspec refuses strings, booleans, NaN and numbers out of range)."""
+    """The value of a finite JSON number; None for anything else.
+
+    msgspec itself refuses strings, booleans, NaN and numbers out of range.
+    """
     try:
         number = _number_decoder.decode(raw)
     except msgspec.DecodeError:

@@ -18,8 +18,8 @@ from prepcli.manifest.sources import Reader, is_gzip, open_bytes
 RANGE_BYTES = 16 << 20
 MAX_LINE_BYTES = 64 << 20
 INLINE_BYTES = 8 << 20
-"""Minimum bytes for worker processes: with fewer, starting them takes longer than reading. Compressed files count eight
-times."""
+"""Minimum number of bytes that worker processes read: for fewer, starting them takes longer than reading. Compressed
+files count eight times."""
 _BLOCK_BYTES = 256 << 10
 _BOM = b"\xef\xbb\xbf"
 
@@ -68,7 +68,7 @@ def scan(part: Range, columns: Columns) -> Iterator[Part]:
 
 
 def scan_all(reader: "Reader", columns: Columns) -> Iterator[Part]:
-    """Read from start to end, a `Part` for each 16 MiB; raises as `scan` does."""
+    """Read all that `reader` has, a `Part` for each 16 MiB; raises as `scan` does."""
     start, in_line = 0, False
     while data := reader.read(1):
         reader.give_back(data)
@@ -78,7 +78,7 @@ def scan_all(reader: "Reader", columns: Columns) -> Iterator[Part]:
 
 
 def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: Columns) -> Part:
-    """Read from `start` on; `in_line`: the first bytes belong to a line of an earlier range."""
+    """Read the lines that begin from byte `start` to `stop`; `in_line`: the first bytes belong to an earlier line."""
     digest = hashlib.sha256() if columns.digest else None
     blocks = LineBlocks(columns)
     found = columns.looks_for is None

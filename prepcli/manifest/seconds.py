@@ -15,7 +15,7 @@ _SAMPLED = 100_000
 
 
 def typical_seconds(durations: NDArray[Any]) -> float:
-    """Return the median of durations, shape (n,), or of a sample of them; 0.0 if there are none."""
+    """Return the median of durations, shape (n,), or of a sample of them; 0.0 if there are no durations."""
     if not len(durations):
         return 0.0
     sample = durations[:: max(1, len(durations) // _SAMPLED)]
@@ -24,7 +24,7 @@ def typical_seconds(durations: NDArray[Any]) -> float:
 
 
 def notes_on_seconds(typical: float, chars_per_second: float | None = None) -> list[str]:
-    """Return a note if durations are probably not seconds; it guesses their unit.
+    """Return a note with the probable unit if durations are probably not in seconds; else an empty list.
 
     Args:
         typical: the median or mean duration, expected in seconds.
@@ -42,7 +42,7 @@ def notes_on_seconds(typical: float, chars_per_second: float | None = None) -> l
 
 
 def notes_on_limit(max_duration: float | None, typical: float) -> list[str]:
-    """Return a note if `--max-duration` is probably not in seconds: it is far above a typical duration (seconds)."""
+    """Return a note if `--max-duration` is far above a typical duration (seconds), and probably in another unit."""
     if max_duration is None or not max(_LONG, 100 * typical) < max_duration < float("inf"):
         return []
     return [

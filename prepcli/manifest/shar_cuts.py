@@ -20,7 +20,7 @@ Cut = TypeVar("Cut", bound=msgspec.Struct)
 
 
 class CutHead(msgspec.Struct):
-    """The fields of a cut that are used; `duration` in seconds."""
+    """The fields of a cut that planning needs: its id, and its duration in seconds."""
 
     id: str
     duration: Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)] = 0.0
@@ -28,7 +28,7 @@ class CutHead(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class CutsFile:
-    """The cuts of a shard, and their state before they were read."""
+    """The cuts file of a shard, and its state before it was read."""
 
     path: AnyPath
     state: FileState
@@ -36,7 +36,7 @@ class CutsFile:
 
 @dataclass(frozen=True, slots=True)
 class ShardSize:
-    """The facts about a shard that planning needs: `seconds` of its cuts, and the SHA-256 of its cuts file."""
+    """The size of a shard: the SHA-256 of its cuts file, and the number and the total seconds of its cuts."""
 
     sha256: str
     num_cuts: int
@@ -47,7 +47,7 @@ def cut_lines(data: bytes, name: str) -> list[bytes]:
     """The lines of a cuts file with this content and name, without line ends.
 
     Raises:
-        UsageError: it cannot be unpacked.
+        UsageError: the content cannot be unpacked.
     """
     try:
         return (gzip.decompress(data) if name.endswith(".gz") else data).splitlines()
@@ -71,7 +71,7 @@ def decode_cuts(data: bytes, name: str, kind: type[Cut]) -> list[Cut]:
 
 
 def read_cuts(file: CutsFile) -> bytes:
-    """The content of a cuts file; raises `InputChangedError` if the file has changed since it was found."""
+    """The bytes of a cuts file, not unpacked; raises `InputChangedError` if the file has changed since it was found."""
     with naming(file.path):
         data = file.path.read_bytes()
     # If the state alone is not conclusive, `cuts_digest` decides at the end of the run.
@@ -80,7 +80,7 @@ def read_cuts(file: CutsFile) -> bytes:
 
 
 def cuts_digest(path: str) -> str:
-    """The `sha256` of a cuts file."""
+    """The SHA-256 of a cuts file, not unpacked, as in `ShardSize`."""
     with naming(path):
         return hashlib.sha256(path_of(path).read_bytes()).hexdigest()
 
@@ -92,5 +92,5 @@ def _measure(file: CutsFile) -> ShardSize:
 
 
 def measure_cuts(files: Sequence[CutsFile], num_workers: int) -> list[ShardSize]:
-    """Read the cuts of all shards."""
+    """Read the cuts files of all shards, and return the size of each shard in the same order."""
     return list(map_in_order(_measure, files, num_workers))

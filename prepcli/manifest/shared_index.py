@@ -1,7 +1,7 @@
 """The first stage of a job: its ranks read the manifests together, once, and all of them map the result into memory.
 
-Manifests are divided into tasks of about 16 MiB: a range of a large file, or many small files. Each rank begins at
-another task, takes tasks that no rank works on, and publishes their columns. When all tasks are done, one rank joins
+Manifests are divided into tasks of about 16 MiB: a range of a large file, or many small files. Each rank begins at a
+different task, takes tasks that no rank works on, and publishes their columns. When all tasks are done, one rank joins
 the columns. The index depends on the manifests alone, whichever rank has read a part. Later starts map the index
 without reading the manifests, as long as these are unchanged.
 """
@@ -94,7 +94,7 @@ _PARTS = "parts"
 
 
 class _Task(NamedTuple):
-    """The ranges that a rank reads or unpacks at once, and the file that it publishes."""
+    """A task of one rank: the ranges that it reads or unpacks, and the file that it publishes (`result`)."""
 
     name: str
     result: Path
@@ -167,13 +167,13 @@ def read_together(
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove the parts of a complete index, in case the rank that joined them was killed before it did."""
+    """Remove the parts of a complete index, in case the rank that joined them was killed before it removed them."""
     if (folder / _PARTS).exists():
         shutil.rmtree(folder / _PARTS, ignore_errors=True)
 
 
 def _tasks(name: str, parts: Path, pieces: Sequence[_Piece]) -> list[_Task]:
-    """Consecutive pieces in tasks of at least `RANGE_BYTES`, if there are enough bytes."""
+    """Group consecutive pieces into tasks of at least `RANGE_BYTES`; the last task may be smaller."""
     groups = enumerate(grouped(pieces, lambda piece: piece.num_bytes, RANGE_BYTES))
     named = ((f"{name}-{number:06d}", group) for number, group in groups)
     return [_Task(number, parts / number, tuple(group)) for number, group in named]
@@ -184,7 +184,10 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _unpack(task: _Task, spool: Path) -> None:
-    """Write the content of compressed manifests to one file, each with a line end after its last line."""
+    """Write the content of compressed manifests to one file, each with a line end after its last line.
+
+    The task's result has the place of each manifest in this file.
+    """
     spool.mkdir(parents=True, exist_ok=True)
     draft = spool / f"{uuid.uuid4().hex}{DRAFT_SUFFIX}"
     digest = hashlib.sha256()
@@ -363,7 +366,7 @@ def _digest(text: str) -> str:
 
 
 def _described(columns: Columns) -> list[object]:
-    """The keys of an index in words, which are equal for equal functions, also in other processes."""
+    """A description of an index's keys and of `looks_for`; equal functions give equal descriptions in all processes."""
     of_fields = [(name, key.field, _function(key.function)) for name, key in columns.field_keys]
     looks_for = [_function(columns.looks_for)] if columns.looks_for else []
     return [*((name, _function(function)) for name, function in columns.keys), *of_fields, *looks_for]
@@ -389,7 +392,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def _find(folder: Path, inputs: Sequence[Input], workspace: Workspace) -> ManifestIndex | None:
-    """The index in `folder`, if it is complete and the content of the manifests is unchanged."""
+    """The index in `folder`; None if it is not complete, or if the content of a manifest has changed."""
     stored = read_stored(folder)
     if stored is None or [one.state.num_bytes for one in stored.sources] != [one.state.num_bytes for one in inputs]:
         return None

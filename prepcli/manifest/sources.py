@@ -40,9 +40,9 @@ def expand_paths(spec: str, of_folder: Callable[[str], list[str]] | None = None)
 
 
 def check_file(path: str, what: str = "manifest") -> str:
-    """Return `path` if it is a readable file; raises `UsageError` otherwise.
+    """Return `path` if it is a readable file; raises `UsageError` otherwise. `what` names the file in the message.
 
-    A pipe, such as `<(zcat m.json.gz)`, could be read only once, and by one process.
+    A pipe, such as `<(zcat m.json.gz)`, is refused: it could be read only once, and by one process.
     """
     if is_address(path):
         return _check_object(path, what)
@@ -79,7 +79,7 @@ def _check_object(path: str, what: str) -> str:
 
 
 def is_gzip(path: str) -> bool:
-    """Whether the file is compressed, by its name, as in NeMo and lhotse; a container counts as compressed."""
+    """Whether a file counts as compressed: its name ends with `.gz`, as in NeMo and lhotse, or it is a container."""
     return path.endswith(".gz") or isinstance(path, Catalogue)
 
 
@@ -141,7 +141,7 @@ def _expand_address(part: str) -> Iterator[str]:
 
 
 def _in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines, many at once."""
+    """Join lines to blocks of at least `_BLOCK_BYTES`; the last block may be smaller."""
     pending: list[bytes] = []
     size = 0
     for one in lines:
@@ -163,11 +163,11 @@ class Blocks(io.RawIOBase):
         self._block = memoryview(b"")
 
     def readable(self) -> bool:
-        """A file that can be read."""
+        """True, because the file can be read."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill `buffer` from the next block; returns the number of bytes."""
+        """Fill `buffer` from the next block; returns the number of bytes, 0 at the end."""
         while not self._block:
             block = next(self._blocks, None)
             if block is None:
@@ -180,9 +180,10 @@ class Blocks(io.RawIOBase):
 
 
 class Reader:
-    """Reads a file sequentially; bytes read beyond a range can be returned for the next one.
+    """Reads a file sequentially. Bytes that were read beyond a range can be given back, and are read again.
 
-    `num_bytes`: the bytes of the last range; `in_line`: it ended inside a line.
+    `begin`: the byte of the file at which the manifest begins. After a range was read, `num_bytes` is its number of
+    bytes, and `in_line` whether it ended inside a line.
     """
 
     def __init__(self, path: str, file: BinaryIO, begin: int = 0) -> None:
@@ -194,7 +195,7 @@ class Reader:
         self._kept = b""
 
     def begin_at(self, start: int) -> bool:
-        """Go to byte `start`, and return whether it is inside a line; a compressed file starts at 0."""
+        """Go to byte `start` of the manifest, and return whether it is inside a line; 0 for a compressed file."""
         if at := self._begin + max(start - 1, 0):
             self._file.seek(at)
         return start > 0 and self.read(1) != b"\n"
@@ -227,5 +228,5 @@ class Reader:
         return found
 
     def give_back(self, data: bytes) -> None:
-        """Return `data` first in the next `read`."""
+        """Make the next call of `read` begin with `data`."""
         self._kept = data + self._kept

@@ -13,7 +13,7 @@ _SPEAKER = re.compile(r"\| Language:(\w+) Dataset:[\w\W]+ Speaker:[\w\W]+ \|")
 
 
 def speaker_of(record: Record) -> str | None:
-    """The speaker, a number as text; None if it is missing. Raises `RecordRejected(BAD_FIELD)`."""
+    """The speaker of a record, also a number, as text; None if it is missing. Raises `RecordRejected` (BAD_FIELD)."""
     raw = record.fields.get("speaker")
     if raw is not None and type(decode_value(raw)) is int:
         return str(decode_value(raw))  # NeMo's FastPitch manifests number their speakers
@@ -28,7 +28,10 @@ def language_of(speaker: str) -> str | None:
 
 
 def notes_on_speakers(sample: Iterable[Record]) -> list[str]:
-    """A note for a plan if a sample of records has a speaker that Magpie-TTS refuses; none for records without one."""
+    """Return a note for the plan if any speaker in a sample of records has a form that Magpie-TTS refuses, else [].
+
+    Records without a speaker are ignored.
+    """
     for record in sample:
         try:
             speaker = speaker_of(record)

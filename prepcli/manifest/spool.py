@@ -1,4 +1,4 @@
-"""Unpacks a compressed manifest once, so that its lines can be read in any order."""
+"""Copies a manifest that is compressed or in an object store once, so that its lines can be read in any order."""
 
 import hashlib
 import os
@@ -26,9 +26,10 @@ def is_copied(path: str) -> bool:
 
 
 def plain_copy(path: str, directory: Path) -> Path:
-    """Make the copy of a file, whose lines can be read in any order; raises as `spool_gzip` does.
+    """Copy a file, uncompressed, into `directory` once; returns the path of the copy. Raises as `spool_gzip` does.
 
-    A container's catalogue is named by the path and the state of the container: hashing its bytes takes long.
+    The copy of a container's catalogue is named after the path and the state of the container, because hashing the
+    container's bytes takes long.
     """
     if isinstance(path, Catalogue):
         before = state_of(path)
@@ -55,7 +56,10 @@ def remove_drafts(directory: Path) -> None:
 
 
 def _fetch(address: str, directory: Path) -> Path:
-    """Fetch an object into `directory` once, under a name that depends on its address and its state."""
+    """Fetch an object into `directory` once, as it is; the name of the file depends on the object's address and state.
+
+    Returns the path of the file.
+    """
     before = state_of(address)
     key = hashlib.sha256(f"{address}\0{before}".encode()).hexdigest()
     return _make_once(directory, key, f".jsonl{'.gz' * is_gzip(address)}", address, open_object(address))
@@ -76,7 +80,10 @@ def spool_gzip(path: str, directory: Path) -> Path:
 def _make_once(
     directory: Path, key: str, suffix: str, path: str, source: BinaryIO, before: FileState | None = None
 ) -> Path:
-    """Write the content of `source`, opened from `path`, to `directory/<key>-<bytes><suffix>` unless that exists."""
+    """Write the content of `source`, opened from `path`, to `directory/<key>-<bytes><suffix>` unless that exists.
+
+    Returns the path of the file.
+    """
     found = next(filter(is_whole, directory.glob(f"{key}-*{suffix}")), None)
     if found is not None:
         source.close()

@@ -25,9 +25,9 @@ class Turn:
 
 
 def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[list[Turn] | RecordRejected | None]:
-    """Yield the turns of each line of a file; the last turn is the output. None for a line to skip.
+    """Yield for each line of a file its turns, of which the last is the output; None for a line to skip, or its reject.
 
-    `target_path`: for pairs, the file with the targets. Raises `UsageError` if it has another number of lines.
+    `target_path`: for pairs of texts, the file with the targets. Raises `UsageError` if the numbers of lines differ.
     """
     if data.kind == "multimodal_conversation":
         yield from _conversations(data, path)
@@ -73,7 +73,10 @@ def _conversations(data: TextSet, path: str) -> Iterator[list[Turn] | RecordReje
 
 
 def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
-    """The turns of a line as NeMo's `NeMoMultimodalConversationJsonlAdapter` reads them; raises `RecordRejected`."""
+    """The turns of a line as NeMo's `NeMoMultimodalConversationJsonlAdapter` reads them; None for a line to skip.
+
+    Raises `RecordRejected`.
+    """
     fields = {name: decode_value(raw) for name, raw in parse_fields(line).items()}
     custom = fields.get("custom")
     if isinstance(custom, dict) and custom.get("_skipme"):
