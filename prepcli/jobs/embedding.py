@@ -58,7 +58,7 @@ class SpeakerJob(ModelJob[RecordUnit, ContentsT, SpeakerEncoder], OverRecords[Re
         return self.own_settings() | {"--speaker-model": self.model_identity}
 
     def input_files(self, plan: Plan[RecordUnit, ContentsT]) -> list[str]:
-        """The manifests and, if it is a file, the model."""
+        """The manifests, and the speaker model, which may be a name in place of a file."""
         return [*self.manifests, self.speaker_model]
 
     def load_model(self) -> SpeakerEncoder:
@@ -79,10 +79,10 @@ class EmbeddingWork(UnitWork[int, Computed]):
     """Computes the embeddings of records; a subclass makes the results of a unit from them.
 
     Attributes:
-        numbers: the records.
-        durations: their seconds.
+        numbers: the numbers of the records.
+        durations: the seconds of each record.
         rejects: why records have no embedding, by their positions in `numbers`; complete after `embedded`.
-        extra: counts under the keys of this module.
+        extra: counts under the keys `COMPUTED`, `PADDED` and `BATCHES`.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class EmbeddingWork(UnitWork[int, Computed]):
         """Divide the records into batches.
 
         Args:
-            numbers: the records, ascending.
-            records: all records.
+            numbers: the numbers of the records, ascending.
+            records: all records of the job.
             encoder: the model.
             max_samples: maximum number of samples per batch.
-            is_known: whether `known` has the embedding of each record, so that the record is not decoded.
+            is_known: for each record, whether `known` has its embedding, so that it is not decoded; None: no embedding.
         """
         self.numbers = numbers
         self.durations: NDArray[np.float64] = records.index.duration[numbers]
@@ -126,7 +126,7 @@ class EmbeddingWork(UnitWork[int, Computed]):
             yield Batch(tuple(self.numbers[batch].tolist()), int(self._lengths[batch[0]]))
 
     def begin(self, device: str, advance: Advance) -> None:
-        """Load the known embeddings."""
+        """Load the known embeddings to the device, and count their records as done."""
         import torch
 
         is_known = self._is_known
@@ -181,7 +181,7 @@ class EmbeddingWork(UnitWork[int, Computed]):
         return self._embeddings
 
     def is_readable(self) -> NDArray[np.bool_]:
-        """Whether each record has an embedding."""
+        """Whether each record has an embedding; final after `embedded`."""
         readable = np.ones(len(self.numbers), bool)
         readable[list(self.rejects)] = False
         return readable

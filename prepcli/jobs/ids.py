@@ -26,7 +26,7 @@ _UNSAFE_IN_ID = re.compile(r"[\s/]")
 
 @lru_cache(maxsize=64)
 def file_id(audio_filepath: str) -> str:
-    """`train/spk1/utt 3.wav` -> `utt_3`."""
+    """The id that the name of an audio file gives: `train/spk1/utt 3.wav` -> `utt_3`."""
     return path_id(
         posixpath.basename(normal_path(own_name(audio_filepath))) or "_"
     )  # `/` has no name, and is rejected later
@@ -34,7 +34,7 @@ def file_id(audio_filepath: str) -> str:
 
 @lru_cache(maxsize=64)
 def path_id(audio_filepath: str) -> str:
-    """`train/spk1/utt 3.wav` -> `train_spk1_utt_3`."""
+    """The id that the whole path of an audio file gives: `train/spk1/utt 3.wav` -> `train_spk1_utt_3`."""
     return _UNSAFE.sub("_", member_stem(audio_filepath))
 
 
@@ -44,7 +44,7 @@ MAX_ID_LENGTH = 200
 
 
 def given_id(text: str) -> str:
-    """The id in a record, or an empty text if the id cannot be used in lists and file names."""
+    """The id `text` of a record, or an empty text if the id cannot be used in lists and file names."""
     return text if len(text) <= MAX_ID_LENGTH and text.isprintable() and not _UNSAFE_IN_ID.search(text) else ""
 
 
@@ -60,8 +60,8 @@ class RecordIds:
         given: all records have their own, different ids, and these are used.
         by_file: file names are unique and become ids; otherwise ids are made from whole paths.
         ambiguous: for each record, whether another file would get the same id.
-        shared: for each record, whether another record has its file.
-        occurrences: for each record, the number of earlier records with the same segment.
+        shared: for each record, whether other records are different segments of its file.
+        occurrences: for each record, the number of earlier records that are the same segment.
     """
 
     given: bool

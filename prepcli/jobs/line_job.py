@@ -13,14 +13,14 @@ from prepcli.engine.state.plan import Contents, Plan, UnitT
 from prepcli.manifest.line_slices import LineSlice, LineSlices
 
 LINES_NAME = "parts/{}.jsonl"
-"""The file with the lines of a unit, for `finish`."""
+"""The path of the part with the lines of a unit, by the unit's id; `finish` of the job joins the parts."""
 
 
 class LineWriter(ABC, Generic[Item]):
     """Makes the lines of one unit.
 
     Attributes:
-        items: the input of the lines.
+        items: the items from which the lines are made, in order.
     """
 
     items: Iterable[Item]

@@ -1,4 +1,4 @@
-"""The records that `find-duplicates` lists, and finding them in manifests."""
+"""Reads the output of `find-duplicates`, and finds the records that it lists in manifests."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from prepcli.manifest.columns import key_bytes
 from prepcli.planning.hashing import Hashes
 
 Segment = tuple[str, float, float]
-"""A segment: absolute path, offset and duration."""
+"""A segment: absolute path, and offset and duration in seconds."""
 
 
 class Listed(msgspec.Struct):
@@ -48,7 +48,10 @@ def read_listed(name: str, path: Path) -> list[Listed]:
 
 
 def segment_forms(segments: Sequence[Segment], base_dir: str) -> Hashes:
-    """The sorted hashes by which a manifest with paths from the absolute folder `base_dir` may name segments."""
+    """The sorted hashes that segments have in a manifest whose relative paths start from the folder `base_dir`.
+
+    Each segment has two hashes: with its absolute path, and with its path relative to `base_dir`, which is absolute.
+    """
     return np.sort(_forms(segments, base_dir))
 
 
@@ -65,7 +68,7 @@ def _forms(segments: Sequence[Segment], base_dir: str) -> Hashes:
 
 
 class KeyPairs(NamedTuple):
-    """Numbers of records, and a key of each; a record may have several keys."""
+    """Numbers of records, and a key of each; a record with several keys occurs several times."""
 
     records: NDArray[np.int64]
     keys: Hashes
@@ -77,7 +80,7 @@ def pairs_of(listed: Sequence[Listed], base_dirs: Sequence[str], segments: Hashe
     Args:
         listed: the lines of `find-duplicates`.
         base_dirs: for each manifest, the absolute folder of its relative paths.
-        segments: the hash of each record, as of `hash_segments`.
+        segments: the hash of each record's segment, as `hash_segments` returns it.
         first: the number of the first record of each manifest.
     """
     groups = np.frombuffer(b"".join(key_bytes(f"{one.duplicate_by} {one.duplicate_group}") for one in listed), "<u8")

@@ -1,4 +1,4 @@
-"""The lines that units write out of the order of the input: parts with an index, and their merge."""
+"""Merges the lines that units have written out of the order of the input: each unit writes a part and an index."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,23 +15,23 @@ from prepcli.storage.input_files import read_at
 
 _INDEX_NAME = "parts/{}.npy"
 CHUNK_RECORDS = 1 << 16
-"""Number of records that are sorted at a time."""
+"""Number of records whose lines are sorted at a time."""
 _PLACE = (("record", "<i8"), ("end", "<i8"))
-"""The columns that every index has, for each line: the record's number, and the end of the line in the part."""
+"""The columns of every index, for each line: the record's number, and the byte of the part at which the line ends."""
 
 
 class PartWriter:
-    """Writes the lines of a unit in the order of its records, which ascend, and the index for merging."""
+    """Writes the part of a unit: its lines, in ascending order of their records, and the index for merging."""
 
     def __init__(self, writer: UnitWriter, *columns: tuple[str, str]) -> None:
-        """`columns`: names and types of numbers that the index holds for each line, for statistics."""
+        """`columns`: names and types of further numbers that the index holds for each line, for statistics."""
         self._writer = writer
         self._dtype = np.dtype([*_PLACE, *columns])
         self._lines: OutputFile = writer.open_part(LINES_NAME.format(writer.unit.id))
         self._rows: list[tuple[float, ...]] = []
 
     def add(self, record: int, line: bytes, *values: float) -> None:
-        """Append a line, with its line end, and the values of the further columns."""
+        """Append the line of a record, which includes its line end; `values` are those of the further columns."""
         self._lines.write(line)
         self._rows.append((record, self._lines.num_bytes, *values))
 
@@ -42,7 +42,7 @@ class PartWriter:
 
 
 def index_of(root: Path, marker: Marker) -> NDArray[Any]:
-    """Return the index of a unit's part; `root` is the folder of the run's state."""
+    """Return the index of a unit's part, with a row for each line; `root` is the folder of the run's state."""
     index: NDArray[Any] = np.load(root / _INDEX_NAME.format(marker.unit))
     return index
 
@@ -74,7 +74,7 @@ def write_merged(name: str, markers: Sequence[Marker], writer: UnitWriter) -> No
 
 
 def _lines(path: Path, begin: int, ends: NDArray[np.int64]) -> Iterator[bytes]:
-    """The lines of a part that end at these bytes; the first begins at byte `begin`."""
+    """Yield the lines of a part that end at the bytes `ends`; the first line begins at byte `begin`."""
     with path.open("rb") as file:
         data = read_at(file.fileno(), int(ends[-1]) - begin, begin)
     at = 0

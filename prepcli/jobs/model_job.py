@@ -92,7 +92,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     """Whether the results of a batch are copied from the GPU to the CPU."""
 
     def __init__(self, device: str, num_workers: int) -> None:
-        """`num_workers`: number of processes for planning; the engine gives the number of those that decode."""
+        """`num_workers`: number of processes for planning; the number of decoding processes comes from the engine."""
         self.device = device
         self.num_workers = num_workers
 
@@ -131,7 +131,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
 
         Raises:
             IncompleteError: a worker was killed, or the device has failed.
-            MemoryError: the device has too little memory for more than the rows of a batch.
+            MemoryError: the device has too little memory, not only for a row of a batch, which would be rejected.
         """
         with noting_in_flight(execution.workspace), naming_faults(self.device, option("--devices", "cpu")):
             yield from self._attempt(plan, units, execution)
@@ -172,7 +172,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         execution: Execution,
         begun: "list[_Begun]",
     ) -> "Iterator[tuple[_Begun, Any, float]]":
-        """The units, each with the model's results and the seconds that this took; adds to `begun`."""
+        """Yield the units, each with its results and the seconds of computing them; adds each unit to `begun`."""
         waiting: deque[_Begun] = deque()
         sent: deque[Batch[Any]] = deque()
 
@@ -209,7 +209,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     def _begin(
         self, contents: Contents, units: Sequence[UnitT], workers: DecodingPool[Any], execution: Execution
     ) -> Iterator[tuple[UnitT, UnitWork[Any, Any]]]:
-        """Claim the units one by one, and begin those that this rank gets."""
+        """Claim the units one by one, and begin those that this rank gets; yields these units with their work."""
         left = (unit for unit in units if execution.is_left(unit))
         ahead: deque[tuple[UnitT, Begin]] = deque()
         while True:
@@ -260,7 +260,10 @@ class _UnderWay:
         self._num_batches += take is not None
 
     def complete(self, depth: int) -> Iterator[tuple[_Begun, Any, float]]:
-        """Take results until at most `depth` batches are under way; returns the units whose batches are all taken."""
+        """Take results until at most `depth` batches are under way.
+
+        Yields each unit whose batches are all taken, with its results and the seconds of computing them.
+        """
         while self._queue and (self._num_batches > depth or self._queue[0][1] is None):
             one, take = self._queue.popleft()
             if take is not None:
@@ -273,7 +276,10 @@ class _UnderWay:
 
 
 def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
-    """Name the rows, and keep the notes. Rows of segments that have crashed the model become rejects and silence."""
+    """Name the rows of a decoded batch, and pass the notes of its worker on to the run's summary.
+
+    Rows of segments that have crashed the model become rejects and silence.
+    """
     for text in decoded.notes:
         note(text)
     decoded.keys = [key_of(item) for item in batch.items]

@@ -55,7 +55,8 @@ class Decoded:
             rows are rejected.
         lengths: (B,), samples of each row that are audio.
         rejects: why rows were rejected, by the number of the row.
-        keys: short names of the items (`prepcli.engine.run.crashes`); empty if the segments in the model are not noted.
+        keys: short names of the items, under which a crash of the model is noted (`prepcli.engine.run.crashes`); empty
+            if segments in the model are not noted.
         notes: notes of the worker, for the summary of the run.
     """
 
@@ -200,7 +201,7 @@ class DecodingPool(WorkerPool, Generic[Item]):
         super().__init__(num_workers, _start_worker, (decoder, self._slots, workspace))
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Future[Result]:
-        """Call a module-level function in a worker."""
+        """Call a module-level function in a worker, and return the future of its result."""
         return super().submit(_call, function, *arguments)
 
     def decoded(self, batches: Iterator[Batch[Item]], tick: Callable[[], None]) -> Iterator[Decoded]:

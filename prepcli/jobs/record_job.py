@@ -65,7 +65,7 @@ def units_of(
 
 
 def even_bounds(count: int, size: int) -> Indices:
-    """The bounds of units with at most `size` of `count` records; one bound and no unit if all lines are rejects."""
+    """The bounds of units that divide `count` records evenly, each of at most `size` records; [0] without records."""
     return by_count(count, -(-count // size)) if count else np.zeros(1, np.int64)
 
 
@@ -118,12 +118,12 @@ class OverRecords(Job[UnitT, ContentsT]):
 
     @property
     def file_name(self) -> str:
-        """The name of the output, if that is one file."""
+        """The name of the output, if the output is one file."""
         name: str = self.options.out.name
         return name
 
     def output_patterns(self, plan: Plan[UnitT, ContentsT]) -> Sequence[str]:
-        """The file of the output."""
+        """The pattern that matches only the file of the output."""
         return (glob.escape(self.file_name),)
 
     def own_settings(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class OverRecords(Job[UnitT, ContentsT]):
         return settings_over(self.manifests, self.audio_base_dir, self.options)
 
     def settings(self, plan: Plan[UnitT, ContentsT]) -> dict[str, Any]:
-        """The options, the audio folders, and the source of names."""
+        """The options, the audio folders and, if names are made from ids, `BY_ID`."""
         return self.own_settings() | (BY_ID if plan.contents.by_id else {})
 
     def read(
@@ -167,7 +167,7 @@ class OverRecords(Job[UnitT, ContentsT]):
 
         Returns:
             The units, of nearly the same number of records, at most `size`; the order of the records; and the result of
-            `more`.
+            `more`, which makes further values of the plan.
         """
         bounds = even_bounds(len(records), size)
 
@@ -180,11 +180,11 @@ class OverRecords(Job[UnitT, ContentsT]):
         return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
 
     def missing_sample(self, plan: Plan[UnitT, ContentsT]) -> str | None:
-        """Check that a few audio files of the manifests exist, if audio is read."""
+        """A message if a few audio files are all missing; None if one exists, or if the job reads no audio."""
         return plan.contents.records.missing_sample() if self.reads_audio_files else None
 
     def planned_rejects(self, plan: Plan[UnitT, ContentsT]) -> Iterator[bytes]:
-        """The lines that cannot be read and the records that are left out, in input order."""
+        """Yield the reject lines of unreadable lines and of records that are left out, in input order."""
         return plan.contents.records.planned_rejects(plan.contents.left_out)
 
 
@@ -225,13 +225,13 @@ class RecordJob(OverRecords[RecordUnitT, ContentsT], UnitJob[RecordUnitT, Conten
     """A job that writes records one by one, in worker processes. A subclass opens the files of a unit."""
 
     def __init__(self, manifests: Sequence[str], options: Any, num_workers: int = 1) -> None:
-        """`options` have a method `check`, which refuses those that do not agree."""
+        """`options` must have a method `check`, which raises `UsageError` if two options contradict each other."""
         options.check()
         self.manifests, self.options, self.num_workers = manifests, options, num_workers
 
     @abstractmethod
     def open_unit(self, contents: ContentsT, unit: RecordUnitT, writer: UnitWriter) -> RecordWriter:
-        """Open the files of a unit."""
+        """Open the files of a unit, and return the writer of its records."""
 
     def process(
         self, plan: Plan[RecordUnitT, ContentsT], unit: RecordUnitT, writer: UnitWriter, advance: Advance
@@ -257,7 +257,7 @@ def each_record(
     writer: UnitWriter,
     advance: Advance | None = None,
 ) -> None:
-    """Write records one after the other; counts each written record, and rejects the others.
+    """Write records one after the other; count each record that is written, and reject the others.
 
     Args:
         records: the records of the job.

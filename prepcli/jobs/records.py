@@ -39,12 +39,12 @@ from prepcli.version import __version__
 _CONTEXT = "context_audio_filepath"
 
 LeftOut = Sequence[tuple[RejectReason, Indices]]
-"""Records that a plan leaves out: a reason, and the numbers of its records."""
+"""The records that a plan leaves out: pairs of a reason and the numbers of the records to which it applies."""
 
 AUDIO_BASE_DIRS = "audio folders"
-"""The setting that holds the folders of relative audio paths."""
+"""The name of the setting that holds the folders from which relative audio paths start."""
 OWN_AUDIO = "audio in OUT"
-"""The setting of a run whose manifest names audio that it has written, by paths relative to OUT."""
+"""The name of the setting of a run that has written audio, which its manifest names by paths relative to OUT."""
 
 _DETAILS = {
     RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record",
@@ -79,7 +79,7 @@ class Records:
         `keys` and `looks_for`: as in `prepcli.manifest.index.index_manifests`.
 
         Raises:
-            UsageError: a manifest is missing or damaged, or has no usable record.
+            UsageError: a manifest is missing or damaged, or all lines of all manifests are blank or skipped.
         """
         self.base_dirs = base_directories(manifests, audio_base_dir)
         self._one_base = len(set(self.base_dirs)) == 1
@@ -100,7 +100,7 @@ class Records:
 
     @property
     def described(self) -> list[str]:
-        """Sentences on the containers that are read, if there are any."""
+        """Sentences for the report on the containers that are read; empty if all inputs are manifests."""
         found = describe([source.path for source in self.index.sources], len(self) + len(self.index.problems))
         languages = (record.get("lang") for _, record in self.sample()) if found else ()
         number = next((one for one in languages if isinstance(one, (int, float))), None)
@@ -127,11 +127,11 @@ class Records:
         return path_in(self.base_dir(record), audio_filepath)
 
     def reading_ahead(self, numbers: Iterable[int]) -> Iterator[int]:
-        """The numbers of records in order; audio in an object store is requested for several records at once."""
+        """Yield `numbers` as they are; audio in an object store is requested for several of these records at once."""
         return reading_ahead(numbers, self._addresses) if self.in_store else iter(numbers)
 
     def _addresses(self, record: int) -> list[str | ByteRange]:
-        """The addresses of the audio of a record, and of its context, or their ranges in containers."""
+        """The addresses of a record's audio and context in an object store, or their ranges in containers there."""
         try:
             entry = self.record(record)
         except RecordRejected:
@@ -147,7 +147,7 @@ class Records:
         return any(self._addresses(number) for number in spread_over(len(self)))
 
     def missing_sample(self) -> str | None:
-        """A message (`explain_missing`) if a few audio files, spread evenly over the records, are all missing."""
+        """A message (`explain_missing`) if all of a few audio files, spread evenly, are missing; None if one exists."""
         return explain_missing([(self.base_dir(number), record.audio_filepath) for number, record in self.sample()])
 
     def sample(self) -> Iterator[tuple[int, Record]]:
@@ -162,18 +162,21 @@ class Records:
         return self.base_dirs[0] if self._one_base else None
 
     def merged_path(self, record: int, path: str) -> str:
-        """The path of an audio file of the record in a manifest with the records of all manifests.
+        """The path of an audio file of the record in a merged manifest, which has the records of all manifests.
 
-        The path is unchanged, unless it is relative to another folder than paths of other records.
+        `path` becomes absolute if it is relative and the manifests have different base folders; else it is unchanged.
         """
         return path if self._one_base or is_absolute(path) else self.audio_path(record, path)
 
     def merged_changes(self, record: int, entry: Record) -> dict[str, Value]:
-        """The fields of a record that must change for a manifest with the records of all manifests."""
+        """The fields of a record that must change in a merged manifest, with their new values: its relative paths.
+
+        Empty if all manifests have the same base folder.
+        """
         return {} if self._one_base else self.absolute_paths(record, entry)
 
     def absolute_paths(self, record: int, entry: Record) -> dict[str, Value]:
-        """The fields of a record with the relative path of audio, each with the absolute path."""
+        """The fields of a record that hold a relative path of audio, each with the absolute path."""
         paths = {name: entry.get(name) for name in ("audio_filepath", "context_audio_filepath")}
         return {
             name: self.audio_path(record, path)
@@ -182,7 +185,7 @@ class Records:
         }
 
     def reject_source(self, record: int) -> bytes:
-        """The record's line in the rejects of all manifests."""
+        """The record's line for `rejects.jsonl`, with absolute paths if the manifests have different base folders."""
         line = self.line(record)
         if self._one_base:
             return line
@@ -194,11 +197,14 @@ class Records:
         return entry.to_json(changes) if changes else line
 
     def original(self, record: int) -> tuple[bytes, Origin]:
-        """The record's line in the rejects of all manifests, and its origin."""
+        """The record's line for `rejects.jsonl` (`reject_source`), and its origin."""
         return self.reject_source(record), self.origin(record)
 
     def merged_details(self, out: AnyPath) -> dict[str, str]:
-        """Details for the summary of a job that writes a merged manifest in `out`: the base folder of its paths."""
+        """Details for the summary of a job that writes a merged manifest in the folder `out`.
+
+        They explain the names of records in containers, or else name the base folder of paths if it is not `out`.
+        """
         named = {"containers": NAMES_NOTE} if any(isinstance(one.path, Catalogue) for one in self.index.sources) else {}
         base = self.audio_base_dir
         if base is None:
@@ -206,9 +212,10 @@ class Records:
         return named if base == absolute_folder(str(out)) or named else {"audio_base_dir": base}
 
     def layout(self, what: object, make: Callable[[Scratch], Values]) -> Values:
-        """The plan of a job over these records; see `prepcli.planning.arrays.plan_once`.
+        """The values of a job's plan over these records, which `make` returns.
 
-        `what` must name the job, and everything besides the records that shapes the plan.
+        One rank makes them for all ranks (see `prepcli.planning.arrays.plan_once`). `what` must name the job, and
+        everything besides the records that shapes the plan.
         """
         if self._workspace is None:
             return make(Scratch())
@@ -262,7 +269,9 @@ def stem_of(path: str) -> str:
 
 
 def extended_name(manifests: Sequence[str], suffix: str) -> str:
-    """The name of the manifest that extends all of `manifests`: that of the first, with `suffix`.
+    """The name of the manifest that extends all of `manifests`: the stem of the first, and `suffix`.
+
+    For several manifests, `_and_N_more` comes before the suffix.
 
     Raises:
         UsageError: the name is too long for a file system.
@@ -278,7 +287,7 @@ def extended_name(manifests: Sequence[str], suffix: str) -> str:
 
 
 def base_directories(manifests: Sequence[str], audio_base_dir: str | AnyPath | None) -> list[str]:
-    """For each manifest, the absolute base folder of its relative audio paths: the given one, or the manifest's."""
+    """For each manifest, the absolute base folder of its relative audio paths: `audio_base_dir`, or its own folder."""
     folders = [str(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
     known = {folder: absolute_folder(folder) for folder in dict.fromkeys(folders)}
     return [known[folder] for folder in folders]
@@ -290,9 +299,9 @@ def settings_over(manifests: Sequence[str], audio_base_dir: AnyPath | None, opti
 
 
 def file_identity(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scratch | None = None) -> Hashes:
-    """A number for each record's audio file; `index.keys` must hold `path` (normal_path).
+    """A 64-bit hash of each record's audio file, shape (n,); `index.keys` must hold `path` (of `normal_path`).
 
-    Without a base directory, equal relative paths in different folders are different files.
+    Without `audio_base_dir`, equal relative paths in manifests of different folders are different files.
     """
     paths = index.keys["path"]
     folders = base_directories([source.path for source in index.sources], audio_base_dir)
@@ -308,7 +317,7 @@ def file_identity(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch:
 
 
 def segment_identity(index: ManifestIndex, files: Hashes, scratch: Scratch | None = None) -> Hashes:
-    """A number for each record's segment: its file (see `file_identity`), offset and duration."""
+    """A 64-bit hash of each record's segment, shape (n,): of its file (see `file_identity`), offset and duration."""
     segments: Hashes = (scratch or Scratch()).empty(len(files), np.uint64)
     for chunk in chunks(len(files)):
         segments[chunk] = hash_segments(files[chunk], index.offset[chunk], index.duration[chunk])
@@ -316,6 +325,6 @@ def segment_identity(index: ManifestIndex, files: Hashes, scratch: Scratch | Non
 
 
 def hash_segments(files: Hashes, offset: NDArray[np.float64], duration: NDArray[np.float64]) -> Hashes:
-    """A number for each segment of audio: the hash of its file, its offset and its duration, in any unit."""
+    """A 64-bit hash of each segment, shape (n,): of the hash of its file, its offset and its duration, in any unit."""
     with np.errstate(over="ignore"):
         return mix64(files ^ mix64(offset.view(np.uint64)) ^ duration.view(np.uint64) * GOLDEN)

@@ -42,7 +42,7 @@ _FROM_ID: dict[KeyFunction, FieldKey] = {
 
 
 def with_ids(keys: Mapping[str, KeyFunction], manifests: Sequence[str]) -> dict[str, KeyFunction]:
-    """The keys of an index, with those of names from ids if all records are rows of Parquet files."""
+    """The keys of an index: `keys` and, if all records are rows of Parquet files, the same keys computed from ids."""
     if not all(isinstance(one, Catalogue) and one.lower().endswith(".parquet") for one in manifests):
         return dict(keys)
     own = {f"{_OWN}{name}": _FROM_ID[function] for name, function in keys.items() if function in _FROM_ID}
@@ -50,7 +50,7 @@ def with_ids(keys: Mapping[str, KeyFunction], manifests: Sequence[str]) -> dict[
 
 
 def take_ids(index: ManifestIndex) -> bool:
-    """Replace the keys of names from paths by those from ids, if all records have different ids.
+    """Replace the keys that were computed from paths by the keys from ids, if all records have different ids.
 
     Returns:
         Whether names come from ids.

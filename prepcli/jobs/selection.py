@@ -65,14 +65,21 @@ _ODD_PATH = re.compile(rb'"(?:context_)?audio_filepath"\s*:\s*"[.\\]')
 
 @dataclass(frozen=True, slots=True)
 class SelectedSlice(LineSlice):
-    """Lines of a manifest, the number of their first record among all, and the seconds of records that are written."""
+    """A slice of a manifest.
+
+    `first_record` is the number of its first record, counted over all manifests; `seconds` is the duration of those of
+    its records that are written.
+    """
 
     first_record: int
     seconds: float
 
 
 class Treatment(NamedTuple):
-    """The number of the file of a line, or why it is rejected, and the fields to set in it."""
+    """The treatment of a line: the number of its output file, or its reject, and the fields to set in the line.
+
+    A line with neither a file nor a reject is dropped.
+    """
 
     file: int | None = None
     rejected: RecordRejected | None = None
@@ -86,14 +93,14 @@ def left_out(why: str) -> Treatment:
 
 @dataclass(frozen=True, slots=True)
 class SelectionContents(LineContents):
-    """The lines, the code of each record, and what to know about lines without one.
+    """The plan of a selection: the lines, a code for each usable record, and the lines without a usable record.
 
     Attributes:
         codes: for each usable record, in the order of the input.
         gaps: for each manifest, the numbers of lines without a usable record, ascending.
         problems: the unusable lines, in order.
         base_dirs: for each manifest, the folder of its relative paths if these must be made absolute, else empty.
-        facts: for the report.
+        facts: results of planning, for the report.
     """
 
     codes: Codes
@@ -103,7 +110,7 @@ class SelectionContents(LineContents):
     facts: dict[str, Any]
 
     def without_record(self, unit: SelectedSlice, num_lines: int) -> tuple[Ints, list[Problem]]:
-        """The numbers of the lines of a unit without a usable record, and its unusable lines."""
+        """The numbers of those lines of a unit that have no usable record, and the problems of its unusable lines."""
         first, end = unit.first_line, unit.first_line + num_lines
         gaps = self.gaps[unit.source]
         here = gaps[slice(*np.searchsorted(gaps, (first, end)))]
@@ -151,7 +158,7 @@ class Selector:
         return index
 
     def add(self, source: int, part: Part, codes: Codes, written: NDArray[np.bool_]) -> None:
-        """Add the codes of a part; `written`: whether each record will be written."""
+        """Add the codes of a part's usable records; `written`: whether each record will be written."""
         self._codes.append(codes)
         if not len(codes):
             return
@@ -219,7 +226,7 @@ def _unit_bytes(num_bytes: int) -> int:
 
 
 def scratch_folder(workspace: Workspace) -> Path:
-    """A folder for files without a name during planning."""
+    """A folder for files without a name during planning: the workspace's or, if it is read-only, the system's."""
     try:
         workspace.root.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -228,7 +235,10 @@ def scratch_folder(workspace: Workspace) -> Path:
 
 
 def did_you_mean(name: str, manifests: Sequence[str], known: Iterable[str] = ()) -> str:
-    """The nearest name, in words: of a field of the first records, or a `known` one; empty if none is near."""
+    """A hint ` (did you mean NAME?)` with the name most similar to `name`; empty if no name is similar.
+
+    NAME is a field of the first records of the manifests, or one of `known`.
+    """
     fields = {*known, *(field for path in manifests for field in _first_fields(path))} - {name}
     close = difflib.get_close_matches(name, sorted(fields), 1)
     return f" (did you mean {close[0]}?)" if close else ""
@@ -243,7 +253,7 @@ def _first_fields(path: str) -> Iterator[str]:
 class HeldParts:
     """Parts, and columns of all records, for a plan that must have seen all records before it decides about the first.
 
-    Both are in files without a name.
+    Parts and columns are kept in files without a name.
     """
 
     def __init__(self, folder: Path, **columns: npt.DTypeLike) -> None:
@@ -279,7 +289,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
     Attributes:
         manifests: their paths.
         options: the options of the command, with `audio_base_dir`.
-        names: the files, relative to the folder of the output.
+        names: the paths of the output files, relative to the folder of the output.
         keeps_skipped: whether lines with a true `_skipme` are written, to the first file.
     """
 
@@ -295,7 +305,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         return settings_over(self.manifests, self.options.audio_base_dir, self.options)
 
     def output_patterns(self, plan: SelectionPlan) -> Sequence[str]:
-        """The files."""
+        """A pattern for each output file, which matches only this file."""
         return [glob.escape(name) for name in self.names]
 
     @abstractmethod
@@ -330,7 +340,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
     def treatments_of(
         self, contents: SelectionContents, unit: SelectedSlice, lines: "Lines"
     ) -> tuple[list["Treatment"], Ints]:
-        """The treatments of the lines of a unit, and the number of the treatment of each line."""
+        """The different treatments in a unit, and for each of its lines the number of the line's treatment."""
         gaps, problems = contents.without_record(unit, len(lines))
         skipped, blank = Treatment(0 if self.keeps_skipped else None), Treatment()
         treatments = [skipped, blank]
@@ -347,14 +357,14 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         return treatments, of_line
 
     def finish(self, plan: SelectionPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the files of the output."""
+        """Join the parts of each output file, and return the details of the report."""
         for number, name in enumerate(self.names):
             parts = (_part_name(marker.unit, number) for marker in markers if marker.extra.get(str(number)))
             writer.join(name, parts)
         return self.facts(plan.contents)
 
     def dry_run(self, out: Path) -> Report:
-        """The report of a dry run, with the details of a run."""
+        """Make the plan only, and return a report with the same details as after a run."""
         with temporary_workspace(out) as workspace:
             plan = self.plan(workspace)
         contents = plan.contents
@@ -387,7 +397,7 @@ def _part_name(unit: str, number: int) -> str:
 
 
 def each_line(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[int, Item]]:
-    """The lines that have a value, each with its value; `of_line`: the number of the value of each line."""
+    """Yield the lines whose value is not None, each with its value; line k has the value `values[of_line[k]]`."""
     for line in np.flatnonzero(np.array([one is not None for one in values])[of_line]).tolist():
         value = values[of_line[line]]
         if value is not None:
@@ -395,7 +405,10 @@ def each_line(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[in
 
 
 def _reject(lines: "Lines", treatments: Sequence[Treatment], of_line: Ints, first: Origin, writer: UnitWriter) -> int:
-    """Reject lines of a unit that begins at `first`; returns their number. Most are copied, and fields appended."""
+    """Reject those lines whose treatment is a reject, and return their number; `first`: origin of the first line.
+
+    Most lines are copied without parsing, and the fields of the reject are appended.
+    """
     data, bounds = lines.data, lines.bounds
     reasons = [one.rejected for one in treatments]
     appends = can_append(data)
@@ -447,7 +460,10 @@ class Lines:
 
 
 def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
-    """Lines of records with paths that start from `base_dir` (if given), and without fields of rejects."""
+    """`num_lines` lines of records as they are written: without the fields that `rejects.jsonl` adds.
+
+    Relative paths become absolute, from `base_dir`; they stay relative if `base_dir` is empty.
+    """
     if b'"reject_reason"' not in data and (data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None):
         if not base_dir:
             return data
@@ -458,7 +474,7 @@ def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
 
 
 def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
-    """The line of a record with changed fields and the path of `_joined`; unchanged if nothing differs."""
+    """The line of a record as `_based` writes it, with `changes` of other fields; the same line if nothing differs."""
     fields = parse_fields(line)
     named = {name: decode_value(fields[name]) for name in PATHS if name in fields} if base_dir else {}
     paths = {
@@ -473,6 +489,6 @@ def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None =
 
 @lru_cache(maxsize=1)
 def _prefix(base_dir: str) -> bytes:
-    """The replacement for `_RELATIVE`."""
+    """The replacement for a match of `_RELATIVE`: puts the folder `base_dir` before the path."""
     folder = msgspec.json.encode(f"{base_dir.removesuffix('/')}/")[1:-1]
     return rb"\1" + folder.replace(b"\\", b"\\\\")

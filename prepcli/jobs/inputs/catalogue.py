@@ -14,7 +14,7 @@ from prepcli.manifest.record import MAX_SECONDS
 from prepcli.storage.containers import BEGINNING, UNUSABLE
 
 TEXT_NAMES = ("text", "sentence", "transcript", "transcription", "normalized_text", "raw_text", "raw_transcription")
-"""Names of the field with the text, in order of preference; others that are there stay fields of their own."""
+"""Usual names of the field with the text, in order of preference. Further ones that a record has stay as they are."""
 SPEAKER_NAMES = ("speaker", "speaker_id", "client_id")
 LANGUAGE_NAMES = ("lang", "language", "locale")
 DURATION_NAMES = ("duration", "audio_duration")
@@ -34,7 +34,9 @@ class FieldNames:
     id: str | None = None
 
     def rename(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a record by the names of a NeMo manifest, without those that a catalogue writes itself.
+        """The fields of a record under their names in a NeMo manifest.
+
+        Fields without a value, and fields that a catalogue writes itself, such as `duration`, are left out.
 
         Raises:
             RecordRejected: MISSING_FIELD if a field that the user has named is not there.
@@ -65,7 +67,7 @@ def line(
     offset: float | None = None,
     beginning: int | None = None,
 ) -> bytes:
-    """A line of a catalogue: `name` is `FILE::MEMBER`; durations in seconds; `beginning` is a `checksum`."""
+    """A line of a catalogue: `name` is `FILE::MEMBER`, times are in seconds, `beginning` is the audio's `checksum`."""
     place: dict[str, Any] = {"audio_filepath": encodable(name)}
     if beginning is not None:
         place[BEGINNING] = beginning
@@ -75,12 +77,12 @@ def line(
 
 
 def unusable(name: str, rejected: RecordRejected, fields: Mapping[str, Any] | None = None) -> bytes:
-    """A line whose record is rejected for a reason."""
+    """A line of a catalogue whose record will be rejected, with the reason."""
     return line(name, None, {**(fields or {}), UNUSABLE: f"{rejected.reason.value}: {encodable(rejected.detail)}"})
 
 
 def stated_duration(fields: Mapping[str, Any]) -> float | None:
-    """The duration in seconds that the fields of a record state, by their own names; None without a usable one."""
+    """The duration in seconds that a record states in one of the fields `DURATION_NAMES`; None without a usable one."""
     found: object = next((fields[name] for name in DURATION_NAMES if fields.get(name) is not None), None)
     if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 < found <= MAX_SECONDS:
         return float(found)

@@ -34,10 +34,10 @@ def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
 
 
 def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
-    """The containers at a path; none for manifests, and for a folder that is not a data set.
+    """The containers at a path; an empty list for manifests, and for a folder that is not a data set.
 
-    `of_rows`: whether a local Parquet file is a container too; else its columns are read directly. On the hub it is
-    one.
+    `of_rows`: whether a local Parquet file is a container too; else its columns are read directly. A Parquet file on
+    the hub always is a container.
     """
     path = with_commits(path)
     is_folder = is_dir(path)

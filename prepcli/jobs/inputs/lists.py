@@ -24,7 +24,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 
 def raw_list_lines(path: str) -> Iterator[bytes]:
-    """The lines of a data list as those of a manifest; durations of whole files are measured."""
+    """Yield the lines of a WeNet data list as lines of a manifest; durations of whole files are measured."""
     folder = os.path.dirname(path)
     for text in lines_of(Range(path, 0, None)):
         if not text.strip():

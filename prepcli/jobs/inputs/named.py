@@ -27,8 +27,8 @@ _FILES = {"webdataset": "tar", "Parquet": "file", "zip archive": "file", "WeNet 
 def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]) -> list[str]:
     """The manifests that `spec` names (`expand_paths`), and for a data set the containers of its records.
 
-    A data set is a folder, a list of WeNet, or some of its files: tars, Parquet files, zip archives, cuts. `commits`
-    returns those that the run which is continued has read of data sets on the hub (`revisions_of`).
+    A data set is a folder, a list of WeNet, or some of its files: tars, Parquet files, zip archives, cuts. If a run is
+    continued, `commits` returns the commits of data sets on the hub that it has read (`revisions_of`).
 
     Raises:
         UsageError: a file does not exist, or a folder is not a data set.
@@ -59,7 +59,7 @@ def _in_file(path: str, options: SetInput) -> list[str]:
 
 
 def describe(manifests: Sequence[str], num_records: int) -> list[str]:
-    """A sentence on the recognized inputs, such as "tarred set, 4 shards, 48 records"; nothing for manifests."""
+    """A sentence on the recognized inputs, such as "tarred set, 4 shards, 48 records"; empty if all are manifests."""
     kinds = Counter(one.kind for one in manifests if isinstance(one, Catalogue))
     named = [f"{kind}, {count:,} {_FILES.get(kind, 'shard')}{'s' * (count != 1)}" for kind, count in kinds.items()]
     if not named:

@@ -1,4 +1,4 @@
-"""Names a commit in each address of a data set on the hub: one for a run and for all that continue it."""
+"""Names a commit in each address of a data set on the hub: the same for a run and for all runs that continue it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,13 +12,13 @@ _DATA_SET = re.compile(
     rf"{HUB}://datasets/[\w.-]+/[\w.-]+(?:@(?:refs/(?:convert/[\w.-]+|pr/\d+)|[^/@,\s]+))?", re.ASCII
 )
 Commits = Callable[[], Mapping[str, str]]
-"""Returns the commits that a run which is continued has read, by the address of each data set as it was given."""
+"""Returns the commits that the run to continue has read, by the address of each data set as the user gave it."""
 
 
 def with_commits(spec: str, commits: Commits = dict[str, str]) -> str:
-    """The text of a user with the commit in each address of a data set on the hub.
+    """The inputs `spec` of a user, with a commit in each address of a data set on the hub.
 
-    The hub is asked for those that `commits` does not know.
+    The hub is asked for commits that `commits` does not return.
 
     Raises:
         UsageError: there is no such data set or revision, or access is denied.

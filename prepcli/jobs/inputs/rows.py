@@ -24,7 +24,7 @@ _ROWS = 1024
 
 
 def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
-    """A line for each row of a Parquet file; folders such as `language=deu_Latn` give fields.
+    """Yield a catalogue line for each row of a Parquet file; folders of its path such as `lang=deu_Latn` give fields.
 
     The audio is decoded only as far as its header, and only if there is no column with durations.
 
@@ -69,7 +69,7 @@ def _check_named(path: str, names: list[str], columns: FieldNames) -> None:
 
 
 def _labels(schema: "pyarrow.Schema") -> dict[str, list[str]]:
-    """The names of the classes of each column that Hugging Face stores as numbers."""
+    """The names of classes, by number, of each column in which Hugging Face stores classes as numbers."""
     found = {}
     for name, feature in huggingface_features(schema).items():
         if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
@@ -78,7 +78,7 @@ def _labels(schema: "pyarrow.Schema") -> dict[str, list[str]]:
 
 
 def _named(row: Mapping[str, Any], labels: Mapping[str, list[str]]) -> dict[str, Any]:
-    """The values of a row without bytes, and with the names of classes."""
+    """The values of a row, with the names of classes in place of their numbers, and without values of bytes."""
     found = {}
     for name, value in row.items():
         if isinstance(value, bytes) or (isinstance(value, dict) and "bytes" in value):

@@ -33,7 +33,10 @@ _MAX_TEXT_BYTES = 16 << 20
 
 
 class Member(NamedTuple):
-    """A file in a container, and a function that returns its place or its bytes."""
+    """A file in a container: name, size in bytes, and a function that returns its place or its bytes.
+
+    The size is None for a file that cannot be read, for which the function raises `RecordRejected`.
+    """
 
     name: str
     size: int | None
@@ -41,7 +44,7 @@ class Member(NamedTuple):
 
 
 def sample_lines(path: str, keys: Keys, columns: FieldNames) -> Iterator[bytes]:
-    """A line for each sample of a tar or a zip archive, in the order of the audio.
+    """The lines of the catalogue of a tar or a zip archive: one for each sample, in the order of the archive.
 
     Raises:
         UsageError: the archive is damaged, or samples have several files of audio.
@@ -175,7 +178,7 @@ def _is_audio(extension: str, wanted: str | None) -> bool:
 
 
 def _fields(members: Iterable[tuple[str, Member]]) -> dict[str, Any]:
-    """The fields of a sample: those of its JSON, and its text."""
+    """The fields of a sample: all fields of its JSON file, and `text`, `lang` and `cls` from files of their own."""
     fields: dict[str, Any] = {}
     for extension, member in members:
         if extension == "json":

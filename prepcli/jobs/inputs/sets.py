@@ -78,7 +78,11 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
 
 
 def containers_in(folder: str, options: SetInput) -> list[str]:
-    """The containers of the data set in a folder."""
+    """The containers of the data set in a folder.
+
+    Raises:
+        UsageError: the folder holds no data set of the wanted form, or its files are not complete.
+    """
     wanted = options.input_format
     top = path_of(folder)
     if top.name == SHARD_MANIFEST_FOLDER:
@@ -218,7 +222,7 @@ def _below(folder: AnyPath, suffix: str) -> list[str]:
 
 
 def _of_split(names: Sequence[str], options: SetInput, folder: str) -> list[str]:
-    """The names that belong to `--split`; all without it."""
+    """The names of files that belong to the split of the option `--split`; all names without this option."""
     if options.split is None:
         return list(names)
     found = [name for name in names if split_of(name) == _canonical(options.split)]
@@ -256,7 +260,7 @@ def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list
 
 
 def split_of(name: str) -> str:
-    """The split that a file belongs to, by the rules of Hugging Face datasets (data_files.py)."""
+    """The split that a file belongs to, by the rules of Hugging Face datasets (data_files.py); `train` by default."""
     if found := re.search(r"(?:^|/)split=([^/]+)/", name):
         return found[1]
     if found := _SPLIT_FILE.match(name.rpartition("/")[2]):
@@ -273,7 +277,7 @@ def _canonical(word: str) -> str:
 
 
 def _config_of(name: str) -> str:
-    """The folders of a file without those of a split, `data`, and keys such as `language=deu_Latn`."""
+    """The configuration of a file: its folders without those of a split, `data`, and keys such as `lang=deu_Latn`."""
     parts = name.split("/")[:-1]
     plain = [part for part in parts if "=" not in part and part != "data" and _canonical(part) not in _SPLITS]
     return "/".join(part for part in plain if not any(_canonical(word) in _SPLITS for word in _WORD.findall(part)))

@@ -1,4 +1,4 @@
-"""Lhotse Shar as input: a record for each supervision of a cut, with the audio of its pair in the tar of a field."""
+"""Lhotse Shar as input: a record for each supervision of a cut, with the audio of the cut in the tar of a field."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, repeat
@@ -46,14 +46,14 @@ _decode = msgspec.json.Decoder(_Cut).decode
 
 
 def shar_lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
-    """The lines of a shard: for each cut one for each supervision, or one without a text.
+    """Yield the catalogue lines of a shard: for each cut a line per supervision, or one line without a text.
 
     Args:
         cuts: the cuts of the shard.
         tars: the tar of each field of audio: the target's, and `context_audio` if there is one.
 
     Raises:
-        UsageError: a file is damaged, or their numbers of items differ.
+        UsageError: a file is damaged, or the cuts and the tars have different numbers of items.
     """
     target = tars[target_of(tars)]
     context = tars.get(CONTEXT)
@@ -86,7 +86,7 @@ def target_of(fields: Mapping[str, object]) -> str:
 
 
 def _pairs(tar: str) -> Iterator[str]:
-    """The name of the data of each pair."""
+    """Yield the name of the data member of each pair (data and its manifest) in a tar."""
     members = container(tar)
     assert isinstance(members, TarMembers)
     try:

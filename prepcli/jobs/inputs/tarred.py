@@ -21,7 +21,7 @@ from prepcli.storage.containers import BEGINNING, name_in
 
 _SUB = re.compile(r"^(.+)(-sub\d+)(\.\w+)?$")
 _WHOLE_SECONDS = 0.2
-"""If a member is longer than its line by at most this, NeMo's loader takes it as a whole, whatever the offset is."""
+"""If a member and its line differ by fewer seconds, NeMo's loader takes the member as a whole, whatever the offset."""
 
 
 def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:
@@ -29,7 +29,7 @@ def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[byte
 
     Args:
         manifest: the manifest of a shard, or of the whole set.
-        tars: the tar of each shard by the `shard_id` of the lines; by None that of a shard's own manifest.
+        tars: the tar of each shard, by the `shard_id` of its lines; for the manifest of one shard, its tar by None.
 
     Raises:
         UsageError: a tar is damaged.
@@ -75,7 +75,7 @@ def _members(tar: str) -> TarMembers:
 def _note_skipped(
     fields: Mapping[str, msgspec.Raw] | None, tars: Mapping[int | None, str], used: Mapping[str, set[str]]
 ) -> None:
-    """Note that a line with a true `_skipme` names its member."""
+    """Add the member that a skipped line names to `used`, so that no reject reports it as a member without a line."""
     tar = tars.get(None) or (tars.get(_shard_of(fields)) if fields else None)
     path = decode_value(fields["audio_filepath"]) if fields and "audio_filepath" in fields else None
     if tar is not None and isinstance(path, str) and (member := _member_of(path, _members(tar))) is not None:
@@ -88,7 +88,7 @@ def _shard_of(fields: Mapping[str, msgspec.Raw]) -> int | None:
 
 
 def _member_of(path: str, tar: TarMembers) -> str | None:
-    """The member that a line names, also for later segments of a file, `x-sub1.wav` for `x.wav`."""
+    """The member that a line names, or None; a later segment of `x.wav` names it `x-sub1.wav`."""
     if path in tar.members:
         return path
     found = _SUB.match(path)
