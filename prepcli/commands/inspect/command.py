@@ -31,7 +31,7 @@ from prepcli.storage.paths import AnyPath, path_of
 def look_at(options: Inspect) -> Inspection:
     """Recognize a path (see `prepcli.commands.inspect.kinds.what_is`) and summarize its content.
 
-    Reads all lines once, and a few headers of audio; decodes no audio.
+    Reads all lines once, and a few headers of audio; audio is decoded only if its header is not enough.
 
     Raises:
         UsageError: the path does not exist, is of no known kind, or is damaged.

@@ -66,7 +66,7 @@ class PathNames:
         return path if self._absolute else self._prefix(folder + slash) + name
 
     def _prefix_of(self, folder: str) -> str:
-        """The part of a name before the file name, for a folder that ends in a slash; empty, or it ends in a slash."""
+        """The folder part of names in the manifest, such as `../audio/`; empty for the folder of the manifest itself."""
         below = self._folder.rstrip("/") + "/"
         if folder.startswith(below) and "/../" not in folder:
             return folder[len(below) :]
@@ -421,7 +421,7 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
 
 
 def _with_keys(entries: Iterator[SourceEntry], by_path: bool) -> Iterator[SourceEntry]:
-    """The entries with keys: if `by_path`, the path without suffix; else the own key, or the stem of the file."""
+    """The entries with keys: if `by_path`, the path without suffix; else the entry's key, or the stem of its file."""
     for entry in entries:
         entry.key = os.path.splitext(entry.path)[0] if by_path else entry.key or stem_of(entry.path)
         yield entry
