@@ -131,7 +131,7 @@ class ZipMembers(Container):
 
     @property
     def is_deflated(self) -> bool:
-        """Whether any file is compressed."""
+        """Whether any file in the archive is compressed."""
         return any(one.compress_type for one in self.members.values())
 
     def audio(self, member: str) -> ByteRange | bytes:

@@ -25,7 +25,7 @@ _TYPES = (np.int16, np.int32)
 
 
 def codes_type(codebook_size: int) -> type[np.int16] | type[np.int32]:
-    """The smaller of NeMo's types for codes, int16 and int32, that holds numbers from 0 to `codebook_size` - 1."""
+    """int16 if it holds the codes from 0 to `codebook_size` - 1, else int32: NeMo's two types for codes."""
     return next(kind for kind in _TYPES if codebook_size - 1 <= np.iinfo(kind).max)
 
 

@@ -39,7 +39,7 @@ _BLOCK_BYTES = 8 << 20
 
 
 class DamagedError(Exception):
-    """A data file has no index: it is damaged, or of another kind than its name says. The message has no path."""
+    """A data file cannot be indexed: it is damaged, or of another kind than its name says. The message has no path."""
 
 
 def beside(data: str | AnyPath) -> AnyPath:
@@ -127,7 +127,7 @@ class SampleTarWriter(TarWriter):
         self._stem: str | None = None
 
     def add(self, name: str, data: bytes) -> int:
-        """Append one member; returns its offset."""
+        """Append one member; returns its offset in the tar."""
         offset, stem = super().add(name, data), member_name_stem(name)
         if stem != self._stem:
             self._offsets.append(offset)
@@ -136,7 +136,7 @@ class SampleTarWriter(TarWriter):
 
     @property
     def index(self) -> bytes:
-        """The index of the closed tar."""
+        """The content of the tar's index, once the tar is closed."""
         return index_bytes(self._offsets, self.num_bytes)
 
 
@@ -162,12 +162,12 @@ class PairTarWriter(TarWriter):
 
     @property
     def index(self) -> bytes:
-        """The index of the closed tar."""
+        """The content of the tar's index, once the tar is closed."""
         return index_bytes(self._members[::2], self.num_bytes)
 
 
 def tar_offsets(walk: TarWalk, kind: IndexKind) -> Offsets:
-    """The offsets of the records of a tar.
+    """The offsets of the records of a tar of this kind, `nemo_tar` or `shar_tar`.
 
     Raises:
         DamagedError: a Shar tar has a member without its partner.

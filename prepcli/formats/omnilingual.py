@@ -20,7 +20,7 @@ AUDIO, SIZE, TEXT = "audio_bytes", "audio_size", "text"
 NAME_OF_CORPUS = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 """A valid name of a corpus. Arrow would read some other names as numbers, or decode them."""
 NAME_OF_SPLIT = re.compile(r"[A-Za-z][A-Za-z0-9.-]*")
-"""A valid name of a split. It has no `_`, because the reader takes the text after `_` for a corpus."""
+"""A valid name of a split. It has no `_`: omnilingual-asr's reader takes the text after `_` for a corpus."""
 _SPLITS = {"training": "train", "valid": "dev", "val": "dev", "validation": "dev", "testing": "test"}
 _LANGUAGE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 _BY_CODE = dict(

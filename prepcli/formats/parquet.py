@@ -28,7 +28,7 @@ FILE_NAME = "data-{}.parquet"
 DATA_FILE = re.compile(r"data-(\d{6,})\.parquet$")
 OUTPUT_PATTERNS = (FILE_NAME.format(NUMBER),)
 MAX_GROUP_BYTES = 128 << 20
-"""Maximum bytes of audio per row group; a column of bytes may have 2 GiB."""
+"""Maximum bytes of audio per row group; Arrow limits a column of bytes to 2 GiB."""
 MAX_AUDIO_BYTES = (1 << 31) - (1 << 20)
 """Maximum bytes of audio per record: Parquet stores the length of a value in 31 bits."""
 

@@ -77,7 +77,7 @@ def segment_id(prefix: str, recording: str, offset: float, duration: float) -> s
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """A placeholder that the reader replaces by the bytes from the tar."""
+    """A placeholder that lhotse's reader replaces by the bytes from the tar."""
 
     type: str = "shar"
     channels: tuple[int, ...] = (0,)
@@ -200,7 +200,7 @@ def decode_json(text: bytes, type: Any) -> Any:
     """`text` as a msgspec `type`. NaN and numbers like 1e5000 are accepted, because lhotse reads them too.
 
     Raises:
-        msgspec.DecodeError: it is not JSON, or not of that type.
+        msgspec.DecodeError: the text is not JSON, or not of that type.
         ValueError: an error of Python's `json`.
     """
     try:

@@ -62,7 +62,7 @@ def walk_tar(file: IO[bytes]) -> TarWalk:
     Plain headers are read here, at a tenth of the cost of `tarfile`; a tar with other headers is read by `tarfile`.
 
     Raises:
-        ValueError: it is not a tar, or damaged; the message has no path.
+        ValueError: the file is not a tar, or damaged; the message has no path.
     """
     num_bytes, read = _reader(file)
     try:

@@ -169,7 +169,7 @@ def read_metadata(path: AnyPath) -> dict[str, Any]:
     """The content of a `metadata.yaml`.
 
     Raises:
-        UsageError: it is not a YAML mapping with values of the types that `metadata_yaml` writes.
+        UsageError: the file is not a YAML mapping with values of the types that `metadata_yaml` writes.
     """
     import yaml
 

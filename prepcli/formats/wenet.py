@@ -23,14 +23,14 @@ LIST_NAME = "shards.list"
 RAW_LIST_NAME = "data.list"
 
 MIN_FRAMES, MAX_FRAMES = 10, 10240
-"""Bounds of the reader's filter if there is no `filter_conf`, in frames of 10 ms: utterances with fewer or more frames
-are dropped silently."""
+"""Bounds of WeNet's filter if there is no `filter_conf`, in frames of 10 ms: utterances with fewer or more frames are
+dropped silently."""
 MIN_TOKENS, MAX_TOKENS = 1, 200
 MIN_TOKENS_PER_FRAME, MAX_TOKENS_PER_FRAME = 0.0005, 1.0
 
 
 def is_dropped(seconds: float, num_tokens: int) -> bool:
-    """Whether the reader's default filter drops an utterance silently."""
+    """Whether the default filter of WeNet's reader drops an utterance silently."""
     frames = seconds * 100
     if not MIN_FRAMES <= frames <= MAX_FRAMES or not MIN_TOKENS <= num_tokens <= MAX_TOKENS:
         return True
@@ -52,7 +52,7 @@ class WenetWriter(TarWriter):
 
 
 def shard_list(folder: str, names: Sequence[str]) -> bytes:
-    """The content of `shards.list`: the path of each shard in `folder`, as the reader opens it."""
+    """The content of `shards.list`: the path of each shard in `folder`, as WeNet's reader opens it."""
     return "".join(f"{_joined(folder, name)}\n" for name in names).encode("utf-8", "surrogateescape")
 
 
@@ -67,7 +67,7 @@ def _joined(folder: str, name: str) -> str:
 
 
 def check_listable(folder: str) -> None:
-    """Check that the reader can open files in `folder` by the lines of a list.
+    """Check that WeNet's reader can open files in `folder` by the lines of a list.
 
     Raises:
         UsageError: the path has a line break, or looks like the address of a server.
@@ -91,7 +91,7 @@ def raw_line(key: str, path: str, text: str, span: tuple[float, float] | None) -
 
 
 def seconds_at(sample: int, rate: int) -> float:
-    """The seconds that WeNet's reader converts back to `sample` by `int(seconds * rate)`, which rounds down."""
+    """The time in seconds that WeNet's reader converts to `sample` by `int(seconds * rate)`, which rounds down."""
     seconds = sample / rate
     while int(seconds * rate) < sample:
         seconds = math.nextafter(seconds, math.inf)

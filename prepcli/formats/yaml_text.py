@@ -23,8 +23,8 @@ def read_yaml_text(path: AnyPath) -> str:
     """The text of a YAML file, with its line ends.
 
     Raises:
-        yaml.YAMLError: it is too long, or not UTF-8.
-        OSError: it cannot be read.
+        yaml.YAMLError: the file is too long, or not UTF-8.
+        OSError: the file cannot be read.
     """
     import yaml
 
@@ -41,7 +41,7 @@ def parse_yaml(text: str | bytes) -> Any:
     """The value of a YAML text.
 
     Raises:
-        yaml.YAMLError: it is not YAML; it is too long; an alias refers to a list or mapping that contains the alias;
+        yaml.YAMLError: the text is not YAML, or too long; an alias refers to a list or mapping that contains the alias;
             aliases repeat too many values; or PyYAML raises another error, such as for deep nesting or a 13th month.
     """
     import yaml

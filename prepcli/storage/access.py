@@ -1,4 +1,4 @@
-"""Calls of `prepcli.storage.client` from any process.
+"""Calls functions of `prepcli.storage.client` and `hub` from any process.
 
 A worker process calls the client itself. The main process of a command must not, because it forks workers: it starts a
 helper process with the first call, and the helper calls the client. The helper ends with the process that it serves.
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class _Helper:
-    """The helper of the process `pid`."""
+    """The helper process that calls the client for the process `pid`."""
 
     def __init__(self) -> None:
         context = worker_context()
@@ -53,7 +53,7 @@ class _Helper:
 
     @contextlib.contextmanager
     def _for_sure(self) -> Iterator[None]:
-        """On an error, end the helper: an answer may be lost, and the next one would be taken for it."""
+        """On an error, end the helper: its answer may still come, and the next call would take it for its own."""
         try:
             yield
         except BaseException as error:
@@ -86,7 +86,7 @@ def _serve(pipe: "Connection", other_end: "Connection") -> None:
 
 
 def _settings() -> dict[str, str]:
-    """The environment variables that configure access to a store; the helper has their values from its start."""
+    """The environment variables that configure access to a store; a helper keeps the values from its start."""
     return {
         name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AIS_", "HF_", "PREPCLI_STORE"))
     }
@@ -111,7 +111,10 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
 
 
 def start_helper() -> _Helper:
-    """The helper of this process; it imports the modules for requests while a command imports its own."""
+    """Start the helper of this process; if one runs with the current settings, return it.
+
+    A helper imports the modules for requests while the command imports its own modules.
+    """
     with _State.making:  # threads share one helper
         helper = _State.helper
         if helper is None or helper.pid != os.getpid() or helper.settings != _settings():

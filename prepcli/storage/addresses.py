@@ -75,7 +75,7 @@ class Address(NamedTuple):
 
 
 def is_address(path: object) -> bool:
-    """Whether a path is an address."""
+    """Whether a path is an address in an object store or on the Hugging Face hub."""
     return (path if isinstance(path, str) else str(path)).startswith(_BEGINNINGS)
 
 
@@ -130,8 +130,8 @@ def parse_address(text: str) -> Address:
     A slash at its end marks a prefix; it is not a part of the key.
 
     Raises:
-        AddressError: it has no bucket, holds credentials (the message does not repeat them), or has a key that obstore
-            cannot name.
+        AddressError: the address has no bucket, holds credentials (the message does not repeat them), or has a key that
+            obstore cannot name.
     """
     if on_hub(text):
         return _parse_of_hub(text)
@@ -182,7 +182,7 @@ def without_scheme(path: str) -> str:
 
 
 def join(folder: str, name: str) -> str:
-    """The address of `name` below the prefix `folder`; a `name` that is an address or begins with `/` is returned.
+    """The address or path of `name` below `folder`; a `name` that is absolute (`is_absolute`) is returned as it is.
 
     As in URLs, `.` and `..` of a relative name below an address are resolved, but empty parts stay.
     """
@@ -196,7 +196,7 @@ def join(folder: str, name: str) -> str:
 
 def _resolved(folder: str, name: str) -> str:
     parts = folder.split("/")
-    fixed = 5 if on_hub(folder) else 3  # `s3:`, an empty part and the bucket stay; the rest is refused when read
+    fixed = 5 if on_hub(folder) else 3  # `s3:`, an empty part and the bucket stay; reading refuses a `..` that is left
     for part in name.split("/"):
         if part == ".." and len(parts) > fixed and parts[-1] != "..":
             parts.pop()

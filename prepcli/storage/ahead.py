@@ -32,15 +32,18 @@ _Beginning = tuple[bytes, ObjectInfo | None]
 
 
 Wanted = str | ByteRange
-"""An object by its address, which stands for its beginning, or a range of an object."""
+"""A request: the address of an object, for its first `BEGINNING_BYTES`, or a range of an object."""
 
 
 _futures: "dict[Wanted, Future[_Beginning]]" = {}
-"""The requests that this process has sent ahead."""
+"""The requests that this process has sent ahead, with their results."""
 
 
 def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> Iterator[Item]:
-    """The same as `reading_ahead`, for items that each need one file or a range of one."""
+    """The same as `reading_ahead`, for items that need one file each; `source_of` returns its path, or a range of it.
+
+    Local files are not requested.
+    """
 
     def wanted(item: Item) -> list[Wanted]:
         source = source_of(item)
@@ -50,13 +53,17 @@ def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> I
 
 
 def piece_of(piece: ByteRange) -> bytes:
-    """A range of an object, requested now unless it was requested ahead; raises `OSError` if it does not exist."""
+    """The bytes of a range of an object, requested now unless they were requested ahead.
+
+    Raises:
+        FileNotFoundError: there is no such object.
+    """
     future = _futures.get(piece)
     return call(client.read_range, *piece[:3]) if future is None else future.result()[0]
 
 
 def beginning_of(address: str) -> tuple[bytes, ObjectInfo]:
-    """The first `BEGINNING_BYTES` of an object, and its properties; requested now unless they were requested ahead.
+    """The first `BEGINNING_BYTES` of an object, and its properties, requested now unless they were requested ahead.
 
     Raises:
         FileNotFoundError: there is no such object.
@@ -65,14 +72,14 @@ def beginning_of(address: str) -> tuple[bytes, ObjectInfo]:
 
 
 def requested(address: str) -> tuple[bytes, ObjectInfo] | None:
-    """The same as `beginning_of`, but None if it was not requested ahead."""
+    """The same as `beginning_of` for an object that was requested ahead; None for other objects."""
     future = _futures.get(address)
     beginning, info = future.result() if future is not None else (b"", None)
     return None if info is None else (beginning, info)
 
 
 def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wanted]]) -> Iterator[Item]:
-    """The items in order; while one is in use, objects that the next items need are requested.
+    """Yield the items in order; while one is in use, objects that the next items need are requested.
 
     `wanted_of` returns the addresses of an item's objects, for `beginning_of` and `open_object`, or ranges, for
     `piece_of`. Outside of workers, the objects of `BATCH` items are requested together before the first item is in use.
@@ -123,7 +130,10 @@ def _in_batch(items: Sequence[Item], wanted_of: Callable[[Item], Sequence[Wanted
 
 
 def fetch_together(wanted: Sequence[Wanted]) -> list[_Beginning | None]:
-    """The wanted objects; None for one that cannot be read: reading it fails again, with its error, when it is used."""
+    """Request objects at the same time, and return them in order; None for an object that cannot be read.
+
+    When such an object is used, it is requested again, and its error is raised.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     def fetch(one: Wanted) -> _Beginning | None:
@@ -164,7 +174,7 @@ def _fetch(wanted: Wanted) -> _Beginning:
 
 
 def _depth(sizes: "deque[int]") -> int:
-    """The number of items to hold, from the sizes of recent objects."""
+    """The number of items to request ahead, from the sizes of recent objects in bytes."""
     if len(sizes) < 4:
         return _FIRST_AT_ONCE
     mean = sum(sizes) / len(sizes)

@@ -1,4 +1,4 @@
-"""Operations on objects, in the process that calls them; see `prepcli.storage.access` for all others.
+"""Operations on objects, in the process that calls them; other processes call them through `prepcli.storage.access`.
 
 Data sets on the Hugging Face hub are read by `prepcli.storage.hub`, all other objects by obstore.
 
@@ -53,7 +53,9 @@ _numbers = itertools.count()
 
 
 def endpoint_of(scheme: str) -> str:
-    """The endpoint of the stores of a scheme, without user name and password, for messages and requests.
+    """The endpoint of the stores of a scheme, from the environment, without a slash at the end; empty for AWS.
+
+    It may hold a user name and a password: messages use `shown_endpoint`.
 
     Raises:
         UsageError: no endpoint is set for AIStore, or it is not an address.
@@ -77,7 +79,7 @@ def _checked(name: str) -> str:
 
 
 def shown_endpoint(scheme: str) -> str:
-    """The endpoint for messages."""
+    """The endpoint of a scheme for messages, without user name and password; `AWS` if none is set."""
     endpoint = endpoint_of(scheme)
     before, at, host = endpoint.rpartition("@")
     return (before.partition("//")[0] + "//" + host if at else endpoint) or "AWS"
@@ -185,10 +187,10 @@ def read_beginning(text: str, length: int) -> tuple[bytes, ObjectInfo]:
 
 
 def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
-    """Bytes of an object from `start` on, fewer than `length` at its end.
+    """Read `length` bytes of an object from byte `start` on, fewer at its end.
 
     Raises:
-        InputChangedError: with `etag`, the object has been replaced.
+        InputChangedError: `etag` is given, and the object now has another one.
         Exception: as `object_info` does.
     """
     if length <= 0:
@@ -266,7 +268,10 @@ def delete_objects(texts: Sequence[str]) -> None:
 
 
 def put_file(text: str, data: bytes, num_bytes: int) -> str:
-    """Write an object of up to a part in one request; returns its ETag, and raises as `finish_upload` does."""
+    """Write an object of at most `PART_BYTES` in one request, and check that it has `num_bytes` at the store.
+
+    Returns its ETag, and raises as `finish_upload` does.
+    """
     etag = put_object(text, data)
     import hashlib  # imported for stores only: loading OpenSSL takes 3 ms
 
@@ -283,7 +288,7 @@ def _etag_of_size(text: str, num_bytes: int) -> str:
 
 
 _uploads: "dict[int, tuple[Address, WritableFile]]" = {}
-"""Uploads in parts: the address, and obstore's file for the parts."""
+"""Open uploads in parts, by number: the address of each, and obstore's file for its parts."""
 
 
 def open_upload(text: str) -> int:
@@ -317,7 +322,7 @@ def finish_upload(number: int, num_bytes: int) -> str:
 
 
 def abort_upload(number: int) -> None:
-    """Abort an upload and remove its parts if the store answers; nothing for an upload that has ended."""
+    """Abort an upload and remove its parts if the store answers; an upload that has ended is left as it is."""
     _, file = _uploads.pop(number, (None, None))
     if file is None or file.closed():
         return

@@ -13,9 +13,9 @@ ONE_PASS_SUFFIXES = (".tar.gz", ".tgz")
 UNUSABLE = "_unusable"
 """The field of a line of a catalogue that says why its record cannot be used, as `reason: detail`."""
 BEGINNING = "_beginning"
-"""The field of a line of a catalogue with a checksum of the first bytes of the audio, which no output gets.
+"""The field of a line of a catalogue with a checksum of the first bytes of the audio. No output gets this field.
 
-The hash of the lines, by which an input is known, so depends on the bytes of each member.
+By this field, the hash of the lines, which identifies an input, depends on the bytes of each member.
 """
 SHARD, MEMBER, ROW = ("shard", "member", "row")
 """The fields of a reject that say where its record lies: a container, and a member or a row in it."""
@@ -33,7 +33,7 @@ class Place(NamedTuple):
         return self.path.lower().endswith(".parquet") and self.member.isdecimal()
 
     def fields(self) -> dict[str, str | int]:
-        """The fields that say in a reject where the record lies."""
+        """The fields of a reject that say where the record lies."""
         found: dict[str, str | int] = {SHARD: self.path}
         return found | ({ROW: int(self.member)} if self.is_row else {MEMBER: self.member})
 
@@ -66,7 +66,7 @@ def own_name(path: str) -> str:
 
 
 def name_in(path: str, member: str | int) -> str:
-    """The name of a member or a row of a container."""
+    """The name `FILE::MEMBER` of a member, or of a row, of the container at `path`."""
     return f"{path}{SEPARATOR}{member}"
 
 
@@ -78,7 +78,7 @@ class Catalogue(str):
         others: the other files that the lines depend on, such as the manifest of a shard.
         how: everything else that shapes the lines, as a text.
         is_one_pass: whether members can only be read in their order.
-        kind: the kind of data set, for people.
+        kind: the kind of data set, for messages.
     """
 
     read: Callable[[str], Iterator[bytes]]

@@ -31,17 +31,17 @@ _MAX_REASON = 200
 class StoreError(IncompleteError):
     """A store did not answer, or answered with errors, for longer than requests are retried.
 
-    `retry_after`: the seconds that it asks to wait, if it does.
+    `retry_after`: the seconds that the store asks to wait; None if it does not ask.
     """
 
     retry_after: float | None = None
 
 
 def patience() -> float:
-    """Seconds for which a request is repeated.
+    """Seconds for which a request is repeated while the store does not answer.
 
     Raises:
-        UsageError: the environment variable is not a number.
+        UsageError: the environment variable `PREPCLI_STORE_PATIENCE` is not a number.
     """
     text = os.environ.get(PATIENCE, "180")
     try:
@@ -73,10 +73,10 @@ def retried(send: Callable[[], Result], translate: Callable[[Exception], Excepti
 
 
 def obstore_package() -> ModuleType:
-    """The package that makes the requests.
+    """The package obstore, which makes the requests.
 
     Raises:
-        UsageError: it is not installed.
+        UsageError: obstore is not installed.
     """
     try:
         import obstore
@@ -92,7 +92,7 @@ def missing_object(address: Address | str) -> FileNotFoundError:
 
 
 def translated(error: Exception, address: Address, endpoint: str) -> Exception:
-    """The error to raise in the place of an error of obstore, which may hold the text of the store's answer."""
+    """The error to raise in the place of an error of obstore, whose message may be the whole answer of the store."""
     text = str(error)
     kind = type(error).__name__
     code, status = _first(_CODE, text), _first(_STATUS, text)
@@ -125,7 +125,7 @@ def translated(error: Exception, address: Address, endpoint: str) -> Exception:
 
 
 def _advice(scheme: str) -> str:
-    """Advice after access was denied. Keys are set: `prepcli.storage.keys` refuses a call without any."""
+    """Advice after access was denied. Keys are set, or AWS_SKIP_SIGNATURE is: `check_keys` refuses all other calls."""
     if scheme == "ais":
         return "check AIS_AUTHN_TOKEN, and what it allows in the bucket"
     if is_true("AWS_SKIP_SIGNATURE"):

@@ -31,7 +31,7 @@ _MAX_CONNECTIONS = 64
 
 
 _known: dict[tuple[str, Address], ObjectInfo] = {}
-"""The known files of commits, by endpoint and address: a data set may have thousands, and requests are limited."""
+"""Properties of files in commits, by endpoint and address. They never change, and keeping them saves requests."""
 
 
 def endpoint() -> str:
@@ -67,9 +67,9 @@ def commit_of(address: Address) -> str:
 
 
 def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[ObjectInfo]]:
-    """The names of the folders and the files below an address, sorted; raises as `commit_of` does.
+    """The sorted names of the folders, and the sorted files, below an address; raises as `commit_of` does.
 
-    Both are empty if it names no folder.
+    With `recursive`, also those in folders at any depth. Both lists are empty if the address names no folder.
     """
     place = f"tree/{quote(_revision(address), safe='')}{'/' * bool(address.key)}{quote(address.key)}"
     url: str | None = f"{endpoint()}/api/{_repository(address)}/{place}?recursive={str(recursive).lower()}"
@@ -91,10 +91,10 @@ def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[Object
 
 
 def _remembered(address: Address, path: str, num_bytes: int, etag: str) -> ObjectInfo:
-    """A file of the data set of an address; remembered if the address names a commit.
+    """The properties of the file `path` in the data set of an address; remembered if the address names a commit.
 
-    Its ETag is then the commit, which does not change, else the hash that the hub states. The time of the last change
-    is unknown.
+    The ETag is then the commit, which does not change, else `etag`, the hash that the hub states. The time of the last
+    change is unknown, so it is 0.
     """
     file, commit = address._replace(key=path), _revision(address)
     if not _COMMIT.fullmatch(commit):
@@ -108,10 +108,10 @@ def file_info(address: Address) -> ObjectInfo:
 
 
 def read_file(address: Address, start: int, length: int, etag: str = "") -> tuple[bytes, ObjectInfo]:
-    """Bytes of a file from `start` on, fewer than `length` at its end, and the properties of the file.
+    """Read `length` bytes of a file from byte `start` on, fewer at its end; returns them with the file's properties.
 
     Raises:
-        InputChangedError: with `etag`, the file has another content.
+        InputChangedError: `etag` is given, and the file now has another one.
         FileNotFoundError: there is no such file.
         Exception: as `commit_of` does.
     """
@@ -144,7 +144,7 @@ def read_file(address: Address, start: int, length: int, etag: str = "") -> tupl
 
 
 def _total(response: "Response") -> int | None:
-    """The size of the file that an answer belongs to; None for an answer with an error."""
+    """The size in bytes of the file that an answer belongs to; None if the answer is an error, or does not state it."""
     if response.status_code in (206, 416):
         found = _TOTAL.fullmatch(response.headers.get("Content-Range", ""))
         return int(found[1]) if found else None
@@ -155,7 +155,7 @@ def _total(response: "Response") -> int | None:
 
 
 def _body(response: "Response", start: int, wanted: int) -> bytes:
-    """The wanted bytes of an answer; one with status 200 has the whole file, in which they begin at `start`."""
+    """At most `wanted` bytes of an answer. Status 200 means the whole file, whose first `start` bytes are skipped."""
     if response.status_code == 416:
         return b""
     response.raw.enforce_content_length = False  # the length is compared with the wanted one
@@ -172,14 +172,14 @@ def _body(response: "Response", start: int, wanted: int) -> bytes:
 
 
 def _etag(response: "Response") -> str:
-    """The hash of the content of a file in the answer of the hub; not the one of the store that it redirects to."""
+    """The hash of a file's content in an answer of the hub; empty for an answer of the store that it redirects to."""
     linked = response.headers.get("X-Linked-Etag")
     own = response.headers.get("ETag") if "X-Repo-Commit" in response.headers else None
     return (linked or own or "").removeprefix("W/").strip('"')
 
 
 def _json(address: Address, url: str) -> tuple[Any, str | None]:
-    """The document at an address of the hub, and the address of the next page if there is one on the same host."""
+    """The JSON document at `url` of the hub, and the URL of the next page of a listing; None after the last page."""
 
     def send() -> tuple[Any, str | None]:
         response = _session(os.getpid()).get(url, auth=_auth(), timeout=_TIMEOUTS)
@@ -208,7 +208,7 @@ def _repeated(address: Address, send: Callable[[], Result]) -> Result:
 
 
 def _refusal(address: Address, response: "Response") -> Exception:
-    """The error for an answer with an error."""
+    """The error to raise for an answer with an error status."""
     status = response.status_code
     code = response.headers.get("X-Error-Code", "")
     is_hub = urlsplit(response.url)[:2] == urlsplit(endpoint())[:2]
@@ -240,7 +240,7 @@ def _refusal(address: Address, response: "Response") -> Exception:
 
 
 def _wait(response: "Response") -> float | None:
-    """The seconds that an answer asks to wait, in `Retry-After` or, from the hub itself, in `RateLimit`."""
+    """The seconds that an answer asks to wait, in `Retry-After` or, with status 429, in `RateLimit`; else None."""
     text = response.headers.get("Retry-After", "")
     if not text.isdecimal():
         found = _RESET.search(response.headers.get("RateLimit", "")) if response.status_code == 429 else None
@@ -250,7 +250,7 @@ def _wait(response: "Response") -> float | None:
 
 @lru_cache(maxsize=1)
 def _session(process: int) -> "Session":
-    """The connections of a process; those of its parent are not shared."""
+    """The connections of a process, which does not share the connections of its parent."""
     import requests
     from requests.adapters import HTTPAdapter
 
@@ -262,7 +262,7 @@ def _session(process: int) -> "Session":
 
 
 def _token() -> str | None:
-    """The token for the hub.
+    """The token for the hub; None if there is none.
 
     Raises:
         UsageError: huggingface_hub is not installed, or the token cannot be sent.
@@ -278,7 +278,7 @@ def _token() -> str | None:
 
 
 def _auth() -> Any:
-    """The function that signs a request; because of it, requests does not look for keys in `~/.netrc`."""
+    """The function that adds the token to a request; given it, requests does not look for keys in `~/.netrc`."""
     token = _token()
 
     def sign(request: "PreparedRequest") -> "PreparedRequest":

@@ -35,7 +35,7 @@ def state_of(file: str | AnyPath | int) -> FileState:
     """The current state of a file; raises `OSError` if it does not exist.
 
     The file is opened first, so that network file systems ask the server; `stat` alone may use a cache. The state of a
-    container includes those of the files that its catalogue depends on.
+    `Catalogue` includes the states of its `others`, the files on which its lines depend.
     """
     if isinstance(file, Catalogue) and file.others:
         return _joined([state_of(one) for one in (str(file), *file.others)])
@@ -76,7 +76,7 @@ def read_at(file: int, size: int, offset: int) -> bytes:
     A single read returns at most 2 GiB on Linux, and may return fewer bytes on network file systems.
 
     Raises:
-        OSError: it cannot be read; the error names the file.
+        OSError: the file cannot be read; the error names it.
     """
     try:
         data = os.pread(file, size, offset)
@@ -100,7 +100,7 @@ def check_unchanged(
     Returns the current state.
 
     Raises:
-        InputChangedError: it was changed, replaced or removed since.
+        InputChangedError: the file was changed, replaced or removed since.
     """
     try:
         now = state_of(path if file is None else file)
@@ -120,7 +120,7 @@ def check_unchanged(
 
 
 def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str] | None:
-    """The first of `inputs` that is one of the `outputs`, by any name or link, as a pair (output, input)."""
+    """The first of `inputs` that is one of the `outputs`, by any name or link, as a pair (output, input); else None."""
     by_identity: dict[tuple[int, int], AnyPath] = {}
     by_path: dict[str, AnyPath] = {}
     for path in outputs:

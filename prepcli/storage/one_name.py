@@ -33,7 +33,10 @@ def are_one_file(one: str, other: str) -> bool:
 
 
 def same_when_folded(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of different names whose `folded` names are equal; memory: a number per name."""
+    """Yield pairs of different names whose `folded` names are equal.
+
+    If there are none, only a number per name is held in memory, in addition to the names.
+    """
     names = list(names)
     hashes = [hash(folded(name)) for name in names]
     if len(set(hashes)) == len(names):

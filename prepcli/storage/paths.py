@@ -70,15 +70,15 @@ class StorePath:
         return StorePath(str(self._path.with_name(name)))
 
     def stat(self) -> os.stat_result:
-        """Size and time of an object; raises `FileNotFoundError` for a prefix as well."""
+        """The size and time of an object; raises `FileNotFoundError` if there is none, also for a prefix."""
         return _stat_result(call(client.object_info, str(self)))
 
     def exists(self) -> bool:
-        """Whether there is an object, or one below the prefix."""
+        """Whether the path is an object, or a prefix with an object below it."""
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
-        """Whether there is an object."""
+        """Whether the path is an object."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -113,7 +113,7 @@ class StorePath:
         return list(folders), [one.address.rpartition("/")[2] for one in objects]
 
     def glob(self, pattern: str) -> Iterator["StorePath"]:
-        """The objects and folders below the prefix whose relative names match, sorted."""
+        """Yield the objects and folders below the prefix whose relative names match `pattern`, sorted."""
         names = set(self.infos())
         names |= {str(parent) for name in list(names) for parent in PurePosixPath(name).parents if str(parent) != "."}
         yield from (self / name for name in sorted(names) if _matcher(pattern).fullmatch(name))
@@ -144,7 +144,7 @@ class StorePath:
         return self.read_bytes().decode(encoding, errors)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove an object; with a store it is not an error if there is none."""
+        """Remove an object. If there is none, no error is raised, even without `missing_ok`."""
         call(client.delete_objects, (str(self),))
 
     def infos(self) -> dict[str, ObjectInfo]:
@@ -154,7 +154,7 @@ class StorePath:
 
 
 AnyPath = Path | StorePath
-"""A path of a local file or folder, or one in a store: it has the operations of both."""
+"""A path, local or in a store; only the operations that both classes have are used on it."""
 
 
 def matching(names: Iterable[str], patterns: Sequence[str]) -> Iterator[str]:
@@ -164,7 +164,7 @@ def matching(names: Iterable[str], patterns: Sequence[str]) -> Iterator[str]:
 
 
 def path_of(path: str | AnyPath) -> AnyPath:
-    """A path; for an address, a `StorePath`."""
+    """The `StorePath` of an address, or the `Path` of another path."""
     text = restored(str(path))
     return StorePath(str(parse_address(text))) if is_address(text) else Path(text)
 
@@ -211,7 +211,7 @@ def sizes_of(paths: Iterable[AnyPath]) -> dict[AnyPath, int]:
     """The sizes of files in bytes; for objects, each folder is listed once.
 
     Raises:
-        FileNotFoundError: a file is not there.
+        FileNotFoundError: a file does not exist.
     """
     wanted = list(paths)
     folders = {str(path.parent) for path in wanted if isinstance(path, StorePath)}

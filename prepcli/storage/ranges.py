@@ -10,7 +10,7 @@ from prepcli.storage.ahead import requested
 
 FIRST_BYTES = 256 << 10
 MAX_BYTES = 8 << 20
-"""Bytes of the first and of the longest request: the length doubles while a file is read from start to end."""
+"""Maximum bytes of a request while a file is read in order: the first has `FIRST_BYTES`, then the length doubles."""
 
 
 class RangeFile(io.RawIOBase):
@@ -37,7 +37,7 @@ class RangeFile(io.RawIOBase):
 
     @property
     def held(self) -> bytes:
-        """The bytes of the object's beginning that are held."""
+        """The bytes from the start of the object that are in memory; empty if a later range is."""
         return b"" if self._start else self._data
 
     def readable(self) -> bool:
@@ -57,7 +57,7 @@ class RangeFile(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read up to the length of `buffer`; 0 at the end."""
+        """Read bytes into `buffer`, and return their number: 0 at the end of the object."""
         view = memoryview(buffer).cast("B")
         data = self._available(len(view))
         view[: len(data)] = data
@@ -75,7 +75,7 @@ class RangeFile(io.RawIOBase):
         return call(client.read_range, self.info.address, offset, length, self.info.etag)
 
     def read_near(self, length: int, offset: int) -> bytes:
-        """Read up to `length` bytes from byte `offset` on, and request the bytes after them for the next call."""
+        """Read up to `length` bytes from byte `offset` on; a request fetches more of them, for the next calls."""
         self._at = offset
         parts: list[bytes] = []
         while length > 0 and (data := self._available(length)):
@@ -85,7 +85,7 @@ class RangeFile(io.RawIOBase):
         return b"".join(parts)
 
     def _available(self, wanted: int) -> bytes:
-        """The bytes at the position, at most `wanted`; requests the next range if none are held."""
+        """The bytes at the current position, at most `wanted`; if none are held, the next range is requested."""
         left = self.info.num_bytes - self._at
         if left <= 0 or not wanted:
             return b""

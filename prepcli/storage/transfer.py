@@ -21,7 +21,7 @@ MAX_FAILURES = 6
 BACKOFF, MAX_WAIT = 0.5, 60.0
 """Seconds before the second attempt, which double for each later attempt, and their maximum."""
 MAX_RETRY_AFTER = 600.0
-"""Maximum number of seconds that a server may ask us to wait."""
+"""Maximum number of seconds that a download waits if a server asks it to wait."""
 _TIMEOUTS = (30, 60)
 """Seconds to wait for a connection, and for the next bytes."""
 _BLOCK = 1 << 20
@@ -36,17 +36,17 @@ class FetchError(PrepcliError):
 
 
 def part_of(path: Path) -> Path:
-    """The path of the first bytes of a file until the download is complete."""
+    """The path of the bytes that have been fetched of a file, until its download is complete."""
     return path.with_name(f"{path.name}.part")
 
 
 def sidecar_of(part: Path) -> Path:
-    """The file next to a part that identifies the version of the file on the server."""
+    """The path of the file next to a part that says from which address, and which version, the bytes are."""
     return part.with_name(f"{part.name}.json")
 
 
 class PartialFile:
-    """The bytes fetched so far, their hash, and the address and version of their file."""
+    """The bytes that have been fetched of a file, their hash, and the address and version of the file on the server."""
 
     def __init__(self, path: Path, algorithm: str) -> None:
         self._path, self._sidecar = path, sidecar_of(path)
@@ -96,7 +96,7 @@ class PartialFile:
         self._sidecar.unlink(missing_ok=True)
 
     def finish(self) -> str:
-        """Flush the file to disk, and return its checksum."""
+        """Flush the file to disk, and return its checksum as `<algorithm>:<hex>`."""
         with naming(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -170,7 +170,7 @@ def download(
 
 
 def _download_from(url: str, checksummed: bool, part: PartialFile, progress: Progress, max_failures: int) -> None:
-    """Complete a part, with further requests as long as new bytes arrive."""
+    """Complete a part from one mirror, until `max_failures` requests in a row have failed without a new byte."""
     failures, max_bytes = 0, part.num_bytes
     while True:
         try:
