@@ -154,7 +154,7 @@ class PairTarWriter(TarWriter):
         self.num_long_names = 0
 
     def add(self, name: str, data: bytes) -> int:
-        """Append one member; returns its offset."""
+        """Append one member; returns its offset in the tar."""
         offset = super().add(name, data)
         self._members.append(offset)
         self.num_long_names += len(name) > MAX_PLAIN_NAME or len(name.encode()) > MAX_PLAIN_NAME
@@ -261,7 +261,7 @@ def index_problem(path: AnyPath, kind: IndexKind, index: bytes) -> str | None:
 def is_current(index: AnyPath, data: os.stat_result) -> bool:
     """Whether an index may belong to a data file, whose stat result is `data`; reads only 8 bytes.
 
-    It may if its length is a multiple of 8, its last value is the size of the data file, and it is not older.
+    The length of the index must be a multiple of 8, its last value the size of the data file, and it must not be older.
     """
     try:
         with index.open("rb", buffering=0) as file:

@@ -20,8 +20,7 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
 def read_npy(data: bytes) -> NDArray[Any]:
     """The array in the content of a `.npy` file.
 
-    Raises `ValueError` for any other content. NumPy parses the header as Python code, so for a damaged header NumPy may
-    raise any error of the parser.
+    Raises `ValueError` for any other content, whatever error NumPy raises: NumPy parses the header as Python code.
     """
     try:
         array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)

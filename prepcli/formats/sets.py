@@ -268,7 +268,7 @@ class CodesSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "CodesSet | None":
-        """The codes in a folder."""
+        """The set of codes in a folder that has codes, or should have them."""
         one = cls(folder, listed)
         should_be = (name.startswith("codes_") and name.endswith(".tar") for name in published)
         return one if one.fields or any(should_be) else None
@@ -319,7 +319,7 @@ class WenetSet(StoredSet):
 
     @cached_property
     def tars(self) -> list[AnyPath]:
-        """The shards of the list; a shard that is not at its listed path is searched for next to the list."""
+        """The paths of the shards in the list; a shard that is not at its listed path is expected next to the list."""
         named = [] if self.is_raw else read_shard_list(self.list)
         return [path if path.is_file() else self.folder / path.name for path in named]
 

@@ -1,4 +1,4 @@
-"""Finds the offsets of a tar's members from the headers alone: it reads 512 bytes per member of any size."""
+"""Finds the offsets of a tar's members from the headers alone: a few blocks of 512 bytes per member of any size."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -88,7 +88,7 @@ def member_ranges(file: IO[bytes]) -> Iterator[tuple[str, int, int | None]]:
 
 
 def _plain_size(head: bytes) -> int:
-    """The size in a header, also of 8 GiB and more; raises `ValueError` if it is neither octal nor binary."""
+    """The size in a header, from octal digits or GNU's base-256 number (8 GiB and more); else raises `ValueError`."""
     if head[124:125] == b"\x80":
         return int.from_bytes(head[125:136], "big")
     return int(head[124:136].rstrip(b"\0 ") or b"0", 8)
@@ -228,7 +228,7 @@ class _Members:
 
 
 def _size(head: bytes) -> int:
-    """The size in a header: octal digits, or GNU's base-256 number."""
+    """The size in a header, from octal digits; raises `_UncommonError` for another form, as GNU's base-256 number."""
     try:
         size = int(head[124:136].rstrip(b"\0 ") or b"0", 8)
     except ValueError:

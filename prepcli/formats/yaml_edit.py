@@ -49,7 +49,8 @@ class EditableYaml:
             removed: the keys to remove.
 
         Raises:
-            ValueError: another value would change, because of anchors, aliases, or comments within braces.
+            ValueError: there is no mapping at `place`, or another value would change, because of anchors, aliases, or
+                comments within braces.
         """
         import yaml
 

@@ -115,7 +115,7 @@ def other_scheme(text: str) -> str | None:
 
 
 def names_several(text: str) -> bool:
-    """Whether an address has brackets or commas: it is a pattern or a list."""
+    """Whether an address has brackets, commas or `_OP_`: it is a pattern or a list."""
     return _PATTERN.search(text) is not None
 
 

@@ -70,7 +70,7 @@ def endpoint_of(scheme: str) -> str:
 
 
 def _checked(name: str) -> str:
-    """The address in an environment variable; without http:// obstore would print a long error of its own."""
+    """The address in an environment variable; raises `UsageError` if it is not one, instead of obstore's long error."""
     address = os.environ[name]
     if not re.match(r"https?://[^/\s]+(/\S*)?$", address):
         # The message leaves out the value, which may hold a password.

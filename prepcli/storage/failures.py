@@ -51,7 +51,7 @@ def patience() -> float:
 
 
 def retried(send: Callable[[], Result], translate: Callable[[Exception], Exception]) -> Result:
-    """Send a request, again after each `StoreError` that another attempt may avoid.
+    """Send a request, and for `patience()` seconds again after each `StoreError` that another attempt may avoid.
 
     `translate` returns the error to raise in the place of an error.
     """

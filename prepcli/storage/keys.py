@@ -27,7 +27,7 @@ def check_keys(endpoint: str) -> None:
     Without this check, a request would try to reach the service for roles until `patience` ends.
 
     Raises:
-        UsageError: no key is set, or one of the two is missing; the message says what to set.
+        UsageError: there are no keys, or only one of `KEYS` is set; the message says what to set.
     """
     missing = [name for name in KEYS if not os.environ.get(name)]
     if not missing or is_true("AWS_SKIP_SIGNATURE"):

@@ -41,7 +41,7 @@ def part_of(path: Path) -> Path:
 
 
 def sidecar_of(part: Path) -> Path:
-    """The path of the file next to a part that says from which address, and which version, the bytes are."""
+    """The path of the file next to a part. It holds the address and the version of the file that is downloaded."""
     return part.with_name(f"{part.name}.json")
 
 
