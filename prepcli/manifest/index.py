@@ -251,7 +251,7 @@ def columns_of(keys: Mapping[str, KeyFunction] | None, looks_for: Callable[[byte
 
 
 def new_source(path: str, plain_path: str, state: FileState, begin: int = 0) -> SourceFile:
-    """A manifest that is still to be read. Its uncompressed bytes are in the file `plain_path`, from byte `begin` on."""
+    """A manifest that is still to be read; its uncompressed bytes are in the file `plain_path` from byte `begin` on."""
     return SourceFile(path, "", 0, 0, None if is_copied(plain_path) else plain_path, state, begin)
 
 

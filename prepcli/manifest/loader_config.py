@@ -124,7 +124,7 @@ def write_loader_config(
 
 
 def _is_own_limit(value: object, given: object) -> bool:
-    """Whether the limit `value` in the file stays: it is a number or a reference, and the user has given no other limit.
+    """Whether the limit `value` in the file stays: it is a number or a reference, and the user gave no other limit.
 
     A list does not stay, because it comes from an earlier estimate.
     """
