@@ -66,7 +66,7 @@ class PathNames:
         return path if self._absolute else self._prefix(folder + slash) + name
 
     def _prefix_of(self, folder: str) -> str:
-        """The folder part of names in the manifest, such as `../audio/`; empty for the folder of the manifest itself."""
+        """The folder part of names in the manifest, such as `../audio/`; empty for the manifest's own folder."""
         below = self._folder.rstrip("/") + "/"
         if folder.startswith(below) and "/../" not in folder:
             return folder[len(below) :]
