@@ -21,8 +21,8 @@ MAX_SLOW_BYTES, MIN_SLOW_UNITS = 64 << 10, 64
 """Maximum bytes of entries per unit, and minimum number of units unless the source is small, for audio that takes time
 to measure: enough units for a few ranks, and little work is lost when a run stops."""
 MAX_QUICK_BYTES, MIN_QUICK_UNITS = 1 << 20, 16
-"""The same limits for WAV and FLAC, whose headers hold the durations: a small unit would take longer to flush to disk
-than to measure."""
+"""As `MAX_SLOW_BYTES` and `MIN_SLOW_UNITS`, for WAV and FLAC, whose headers hold the durations: a small unit would take
+longer to flush to disk than to measure."""
 _QUICK_SUFFIXES = (".wav", ".WAV", ".flac", ".FLAC")
 _MAX_SLOW_SHARE = 1 / 16
 _BATCH = 4096
