@@ -51,7 +51,7 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
         return self.options.codec_name
 
     def codec_settings(self) -> dict[str, Any]:
-        """The options and the model."""
+        """The options; `--codec-model` is the identity of the codec instead of its path."""
         settings = settings_of(self.options) | {"--codec-model": identity(self.options.codec_model)}
         if self.options.num_codebooks is None:  # so that a run of a version without this option can be continued
             del settings["--num-codebooks"]
@@ -68,21 +68,25 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     @property
     def mixes_lengths(self) -> bool:
-        """Whether batches hold segments of several lengths, of which the codec gives each its own codes."""
+        """Whether a batch may hold segments of several lengths, because other rows do not change a row's codes."""
         return self.is_on_gpu and bool(getattr(self.model, "mixes_lengths", False))
 
     def decoder(self, contents: Contents) -> UsedSegmentDecoder:
-        """Return the decoder of segments of files and tars."""
+        """Return the decoder for worker processes; it resamples to the codec's rate, unless the codec is on a GPU."""
         return UsedSegmentDecoder(None if self.is_on_gpu else self.model.sampling_rate)
 
     @property
     def max_batch_samples(self) -> int:
-        """The samples of `--batch-duration` at the highest rate that is decoded."""
+        """The number of samples of `--batch-duration` at the highest sampling rate that is decoded."""
         rate = self.model.sampling_rate
         return int(self.options.batch_duration * (max(rate, MAX_RATE) if self.is_on_gpu else rate))
 
     def statistics(self, markers: Sequence[Marker]) -> dict[str, Any]:
-        """Totals of the units' counts: `telemetry` and, with a faster precision, the number of codes that differ."""
+        """The figures of the report, from the units' counts.
+
+        They are `telemetry`, with a faster precision the share of codes that differ from fp32, and the notes on audio
+        that the codec was not made for.
+        """
         counts = totals(markers)
         wall = max(counts[WALL], 1e-9)
         details: dict[str, Any] = {
@@ -112,7 +116,7 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """`audio_base_dir`: folder of relative paths (None: the folder of each manifest). `out`: OUT."""
+        """`audio_base_dir`: base folder of relative audio paths; None: the folder of each manifest. `out`: OUT."""
         super().__init__(options, device, num_workers)
         self.manifests = manifests
         self._audio_base_dir = audio_base_dir
@@ -120,11 +124,11 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
 
     @property
     def audio_base_dir(self) -> AnyPath | None:
-        """The folder of relative audio paths; None for the folder of each manifest."""
+        """The base folder of relative audio paths; None: the folder of each manifest."""
         return self._audio_base_dir
 
     def own_settings(self) -> dict[str, Any]:
-        """The options, the model, and the folders of audio and codes (the output has absolute paths of codes)."""
+        """The settings of the codec, the base folders of audio, and OUT (the output has absolute paths of codes)."""
         bases = base_directories(self.manifests, self._audio_base_dir)
         return self.codec_settings() | {AUDIO_BASE_DIRS: list(dict.fromkeys(bases)), "folder of codes": self.folder}
 
@@ -133,5 +137,5 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
         return [*self.manifests, self.options.codec_model]
 
     def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
-        """Refuse to continue if audio was replaced under the same manifest."""
+        """Raise `UsageError` if audio was replaced under the same manifest since its codes were made."""
         check_audio(workspace, done, Path(), self.num_workers)

@@ -16,14 +16,16 @@ from prepcli.storage.paths import AnyPath
 
 
 def record_audio(workspace: Workspace, unit: str, states: States) -> None:
-    """Store the state of a unit's audio; to be called before the unit is published."""
+    """Store the states of a unit's audio for `check_audio`; to be called before the unit is published."""
     path = workspace.root / AUDIO_RECORD.format(unit)
     path.parent.mkdir(exist_ok=True)
     write_json(path, states)
 
 
 def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num_workers: int) -> None:
-    """Check that the audio of the finished units is unchanged; outside of the Shar set `folder` it has absolute paths.
+    """Check that the audio of the finished units `done` is unchanged.
+
+    `folder` is the Shar set that paths of tars are relative to; other files have absolute paths.
 
     Raises:
         UsageError: a tar or a file holds different audio.
@@ -39,7 +41,9 @@ def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num
 
 
 def check_complete(workspace: Workspace, partial: bool) -> str | None:
-    """The finished part of a Shar by the plan in its workspace; None if it is complete or has no known plan.
+    """A text on the finished part of a Shar set, such as `3 of 5 units of the Shar`.
+
+    `workspace` is that of the run that makes the set. None if the set is complete, or if the run has no known plan.
 
     Raises:
         UsageError: a part is missing, and `partial` is false.
@@ -61,7 +65,7 @@ def check_complete(workspace: Workspace, partial: bool) -> str | None:
 
 
 def _is_published(workspace: Workspace, unit: Unit, digest: str, sizes: OutputSizes) -> bool:
-    """Whether the unit is done and its files exist; `check_audio` checks that they are unchanged."""
+    """Whether the unit is done and all of its files exist. Changes of the files are not detected here."""
     marker = read_document(workspace.done / f"{unit.id}.json", Marker)
     if marker is None or marker.digest != digest:
         return False

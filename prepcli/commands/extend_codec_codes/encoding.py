@@ -51,8 +51,8 @@ class BatchShape:
         num_frames: length of the batch; shorter rows are zero-padded.
         num_rows: number of rows of the whole batch; missing rows are filled with silence. A GPU prepares each new shape
             for 25 to 100 ms, so few shapes are used.
-        num_given: number of rows that are given; silent rows are not added to a part of a batch that did not fit into
-            memory, or to a single row.
+        num_given: number of rows with audio. If a batch with silent rows does not fit into memory, its parts get no
+            silent rows; a single row gets none either.
         mixes_lengths: whether the rows may have different lengths.
         peak: each row is scaled so that its largest sample is this; 0 to keep its level.
     """
@@ -66,7 +66,7 @@ class BatchShape:
 
 
 _SILENCE = 1e-7
-"""This is added to the largest sample before scaling, as in OmniVoice's programs, so that silence stays silent."""
+"""Added to the largest sample of a row before scaling, as in OmniVoice's programs, so that silence stays silent."""
 
 
 def move_rows(
@@ -110,11 +110,11 @@ def move_rows(
 def encode_rows(
     codec: Codec, precision: Precision, max_frames: int, audio: "Tensor", lengths: "Tensor", frames: "Tensor"
 ) -> "tuple[Tensor, Tensor]":
-    """Return the codes (B, C, F) of the given rows, without silent rows, and the number of frames (B,) of each row.
+    """Return the codes (B, C, F) of the rows without the silent rows that were added, and the frames (B,) of each row.
 
     Args:
         codec: the codec, on the device of the audio.
-        precision: of the codec.
+        precision: the precision of the codec's computation.
         max_frames: a single row with more frames is encoded in windows.
         audio: (B or more, T), on the device; see `move_rows`.
         lengths: (B or more,), samples of each row.
@@ -140,7 +140,7 @@ Codes = NDArray[np.integer[Any]]
 
 
 class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
-    """The segments of a unit; `finish` returns the codes of each segment, or the reason why it has none."""
+    """Encodes the segments of a unit; `finish` returns the codes of each segment, or the reason why it has none."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
 
     @property
     def _max_samples(self) -> int:
-        """Maximum samples of a batch, at the codec's rate, with which no layer has too many values."""
+        """Maximum samples of a batch at the codec's rate: on a GPU, a layer with more would have too many values."""
         return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
 
     @property
@@ -211,7 +211,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         return min(int(self._options.batch_duration * rate), self._max_samples) // step
 
     def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
-        """Segments whose length the codec cannot encode."""
+        """Yield the numbers of segments that cannot be encoded, with the reason: their length or sampling rate."""
         codec = self._codec
         max_frames = sys.maxsize if self._in_windows else self._max_samples // codec.samples_per_frame
         for number in np.flatnonzero(self._num_frames > max_frames).tolist():
@@ -244,7 +244,10 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 )
 
     def _plan_batches(self) -> "Iterator[tuple[Ints, BatchShape]]":
-        """The segments and the shape of each batch, of one sampling rate and, if needed, one number of frames."""
+        """Yield the numbers of the segments, and the shape, of each batch.
+
+        The segments of a batch have one sampling rate and, unless the codec mixes lengths, one number of frames.
+        """
         codec = self._codec
         peak = self._options.peak or 0.0
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
@@ -264,7 +267,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 yield own[batch], shape
 
     def _is_encoded_here(self, member: UsedSegment) -> bool:
-        """Whether this unit encodes the segment."""
+        """Whether this unit encodes the segment; in a subclass, another unit may."""
         return True
 
     def batches(self) -> Iterator[Batch[Any]]:
@@ -319,7 +322,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         return runner.run(encode, *rows, keys=keys, prepare=move)
 
     def finish(self, advance: Advance) -> list[Codes | RecordRejected]:
-        """Return the codes of all segments."""
+        """Return the codes of each segment, or the reason why it has none."""
         return self._found
 
     def _tensors(self, batch: "Ints", decoded: Decoded) -> "tuple[Tensor, Tensor, Tensor]":

@@ -23,11 +23,11 @@ from prepcli.storage.input_files import state_of_info
 
 
 class UsedSegment(NamedTuple):
-    """A segment that cuts or records use. Segments with one `digest` and length are the same audio.
+    """A segment that cuts or records use. Segments with the same `digest` and length are the same audio.
 
     Attributes:
         segment: a segment of a file, or a member of a tar.
-        digest: digest of the bytes of a member, or of the segment as a record names it.
+        digest: for a member of a tar, the digest of its bytes; for a segment that a record names, `Use.key`.
         state: state of the file when it was found; None for a member, because the index has the state of its tar.
     """
 
@@ -47,7 +47,10 @@ class UsedSegment(NamedTuple):
 
 
 def find_segments(uses: Sequence[Use]) -> list[UsedSegment | RecordRejected]:
-    """The segments that records use, found by the headers of files; other bytes are read for digests only."""
+    """The segments that records use, in the order of `uses`, or the reasons why they are unusable.
+
+    They are found by the headers of files; other bytes are read for digests only.
+    """
     files: dict[str, _File | RecordRejected] = {}
     return [_find(use, files) for use in files_ahead(uses, lambda use: _address_of(use.path))]
 
@@ -73,12 +76,12 @@ def _find(use: Use, files: dict[str, _File | RecordRejected]) -> UsedSegment | R
 
 
 def _address_of(path: str) -> str:
-    """The address of an object that is a file of audio; empty for a local file, and for a record in a container."""
+    """`path` if it is the address of an audio file in an object store; empty for a local file or a container's part."""
     return path if is_address(path) and place_of(path) is None else ""
 
 
 def _look_at(path: str) -> _File:
-    """The properties of an audio file; raises `RecordRejected` if it cannot be used."""
+    """The properties and the state of an audio file; raises `RecordRejected` if it cannot be used."""
     info = probe(path)  # rejects pipes
     try:
         found = state_of_info(beginning_of(path)[1]) if _address_of(path) else audio_state(path)
@@ -95,11 +98,11 @@ class UsedSegmentDecoder:
         self._rate = sampling_rate
 
     def ahead(self, items: Sequence[UsedSegment]) -> Iterator[UsedSegment]:
-        """The segments in order; several sources in an object store are requested at once."""
+        """Yield the segments in order; audio in an object store is requested ahead, several sources at once."""
         return files_ahead(items, lambda one: _place(one.segment))
 
     def decode(self, item: UsedSegment) -> Samples:
-        """The samples (n,) of a segment.
+        """The mono samples of a segment, of shape (num_samples,).
 
         Raises:
             RecordRejected: UNREADABLE_AUDIO or MISSING_AUDIO.

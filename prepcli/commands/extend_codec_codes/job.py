@@ -52,7 +52,12 @@ def codes_workspace(out: AnyPath, codec_name: str, work_dir: Path | None = None)
 
 @dataclass(frozen=True, slots=True)
 class CodesContents:
-    """The shards and, if the Shar set is incomplete, the part that they form (None: the set is complete)."""
+    """The shards of the Shar set.
+
+    Attributes:
+        shards: the shards, by number.
+        part: the result of `check_complete`: a text on the finished part, or None if the set is complete.
+    """
 
     shards: Sequence[InputShard]
     part: str | None
@@ -76,7 +81,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         num_workers: int = 1,
         work_dir: Path | None = None,
     ) -> None:
-        """`partial`: accept an incomplete Shar set. `work_dir`: the folder for the state of its run."""
+        """`partial`: accept an incomplete Shar set. `work_dir`: the folder with the state of the run that makes it."""
         super().__init__(options, device, num_workers)
         self.folder = folder
         self._partial = partial
@@ -87,11 +92,11 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return [CODES_NAME.format(glob.escape(self.name), field, NUMBER) for field in CODES_OF.values()]
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The tar that an index belongs to."""
+        """The existing indexes of the tar `name`, next to it or in the mirror."""
         return indexes_of(found, name)
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
-        """The options, the model, and the amount of audio."""
+        """The options, the identity of the codec, the bytes of audio and, for an incomplete set, its finished part."""
         settings = self.codec_settings() | {"bytes of audio": audio_bytes(self.folder, plan.contents.shards)}
         # The setting is the same for a complete set with and without the option `--partial`.
         return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
@@ -120,16 +125,16 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         )
 
     def input_files(self, plan: CodesPlan) -> list[str | AnyPath]:
-        """The cuts, their audio and, if it is a file, the codec."""
+        """The codec's file or name, the cuts, and the tars of their audio."""
         shards = [path for shard in plan.contents.shards for path in (shard.cuts, *shard.tars.values())]
         return [self.options.codec_model, *shards]
 
     def check_done(self, done: Sequence[ShardGroup], workspace: Workspace) -> None:
-        """Refuse to continue if audio was replaced under the same cuts."""
+        """Raise `UsageError` if audio was replaced under the same cuts since its codes were made."""
         check_audio(workspace, done, self.folder, self.num_workers)
 
     def read_ahead(self, contents: CodesContents, unit: ShardGroup, workers: DecodingPool[UsedSegment]) -> Begin:
-        """Let workers index the unit's tars."""
+        """Let workers index the unit's shards; returns a function that waits for the workers and begins the unit."""
         indices = [workers.submit(index_shard, shard) for shard in unit.shards]
 
         def begin(tick: Tick) -> UnitEncoder:
@@ -138,7 +143,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return begin
 
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Return the lines to paste into a training config, and statistics; there is nothing to merge."""
+        """Write the files for training configs; returns the paths of codes, texts to paste, and statistics."""
         name = self.options.codec_name
         shards = shard_range([shard.number for shard in plan.contents.shards])
         details: dict[str, Any] = {
@@ -152,7 +157,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return details | self.statistics(markers)
 
     def _fields(self, first: InputShard, codes: Mapping[str, AnyPath], shards: str) -> dict[str, AnyPath]:
-        """The file pattern of each field of the cuts, the audio and the codes."""
+        """For the cuts, and for each field of audio and codes, the path with a pattern for the numbers of shards."""
         root = path_of(absolute_folder(str(self.folder)))
         cuts = root / "cuts" / first.cuts.name.replace(shard_text(first.number), shards)
         audio = {field: root / AUDIO_NAME.format(field, shards) for field in first.tars}
@@ -160,7 +165,10 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return {"cuts": cuts, **audio, **own}
 
     def _indexed(self, plan: CodesPlan, fields: Mapping[str, AnyPath], writer: UnitWriter) -> dict[str, Any]:
-        """The text to paste for a set with indexes in a mirror; completes the mirror if codes are in another folder."""
+        """The text to paste into a training config for a set with indexes in a mirror; empty for other sets.
+
+        If the codes are in another folder than the set, the mirror there gets the indexes of the set's files, too.
+        """
         first, out = plan.contents.shards[0], writer.workspace.out
         name = index_name(self.folder, first.cuts, out, "")
         if name is None or not name.startswith(MIRROR):
@@ -183,7 +191,7 @@ _OF_RECORDS: dict[str, Callable[..., RecordCodesJob[Any]]] = {
     "omnivoice": OmnivoiceJob,
     "qwen3-tts": QwenJob,
 }
-"""The jobs over records by the form of the output."""
+"""The jobs over records, by the value of `--output-form`."""
 
 
 def extend_codec_codes(options: ExtendCodecCodes) -> Report:

@@ -43,15 +43,15 @@ from prepcli.planning.hashing import Hashes
 from prepcli.processes.workers import wait_for
 
 LOST_NAME, RELIED_NAME = "parts/{}.lost.npy", "parts/{}.relied.npy"
-"""Names of the files of a unit: the keys of its segments without codes, and the keys of other units' segments that its
-lines name."""
+"""The names of two files of a unit: the keys of its own segments that could not be encoded, and the keys of segments
+that its lines name and other units encode."""
 _CHECKED_AT_ONCE, _PROBED_AT_ONCE = 64, 256
 _ELSEWHERE = np.empty((0, 0), np.int16)
 """Stands for codes that another unit writes."""
 
 
 class NamedSegments:
-    """The segments that the records of a unit name, and their files, which workers are probing."""
+    """The segments that the records of a unit name; worker processes probe their files meanwhile."""
 
     def __init__(
         self, records: Records, unit: RecordUnit, workers: DecodingPool[UsedSegment], *, contexts: bool = True
@@ -78,7 +78,7 @@ class NamedSegments:
         ]
 
     def index(self, seconds: Sequence[float], tick: Tick) -> ShardIndex:
-        """The segments found for targets and contexts of the records; `seconds` are the durations of the records."""
+        """Wait for the workers, and return the segments of targets and contexts; `seconds`: the records' durations."""
         each = [one for future in self._futures for one in wait_for(future, tick)]
         found = dict(zip(self._keys, each, strict=True))
         targets: list[Found] = [found[one.key] if isinstance(one, Use) else one for one in self._targets]
@@ -91,7 +91,7 @@ class NamedSegments:
 
 
 class RecordEncoder(UnitEncoder):
-    """The segments of a unit of records.
+    """Encodes the segments of a unit of records, and writes files of codes and lines of the manifest.
 
     Segments that other units encode are only decoded, to find out whether records that name them can be used.
     """
@@ -112,7 +112,7 @@ class RecordEncoder(UnitEncoder):
         return member.digest in self._own
 
     def _plan_checks(self) -> list[list[int]]:
-        """Groups of a few segments that other units encode."""
+        """The numbers of the segments that other units encode, in groups of up to `_CHECKED_AT_ONCE`."""
         others = [
             number
             for number, member in enumerate(self._members)
@@ -127,7 +127,7 @@ class RecordEncoder(UnitEncoder):
             yield Batch(tuple(self._members[number] for number in numbers), 0)
 
     def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
-        """Encode a batch of own segments, or keep whether segments of other units can be decoded."""
+        """Start the codec on a batch of own segments, or note which segments of other units can be decoded."""
         if number < len(self._batches):
             return super().start(number, decoded, runner, advance)
         checked = self._checks[number - len(self._batches)]
@@ -140,7 +140,7 @@ class RecordEncoder(UnitEncoder):
         return take
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
-        """Write the files and the lines; a record whose target or context has no codes is a reject."""
+        """Write the files of codes and the lines; a record whose target or context has no codes is a reject."""
         records, (index,) = self._record_source, self.indices
         lines = writer.open_part(LINES_NAME.format(writer.unit.id))
         named: dict[int, tuple[str, Codes]] = {}
@@ -186,13 +186,16 @@ class RecordEncoder(UnitEncoder):
         return self._table.file_of(str(self._options.codec_name), use, records.base_dir(number), field, number)
 
     def _is_used_elsewhere(self, field: int, number: int) -> bool:
-        """Whether records of other units use the segment."""
+        """Whether records of other units use the segment that is field `field` of record `number`."""
         key = self._table.keys[field, number]
         here = self._table.keys[:, self._unit.lo : self._unit.hi] == key
         return int(self._table.num_uses[field, number]) > int(here.sum())
 
     def _lost(self, computed: "list[Codes | RecordRejected]") -> list[int]:
-        """Keys of the unit's own segments that can be decoded, but not encoded."""
+        """The keys of the unit's own segments without codes due to a lack of memory or a crash.
+
+        Units that only decode these segments may not notice.
+        """
         reasons = (RejectReason.OUT_OF_MEMORY, RejectReason.CRASHED_DECODER)
         return [
             int.from_bytes(member.digest, "little")
@@ -220,11 +223,11 @@ ManifestPlan = Plan[RecordUnit, ManifestContents]
 
 
 class ManifestCodesJob(RecordCodesJob[ManifestContents]):
-    """Encodes the targets and contexts of manifests. A unit is a few consecutive records."""
+    """Encodes the targets and contexts of the records of manifests. A unit is a few consecutive records."""
 
     @property
     def file_name(self) -> str:
-        """The name of the new manifest below OUT."""
+        """The name of the new manifest in OUT."""
         return extended_name(self.manifests, MANIFEST_NAME.format("", self.name))
 
     def plan(self, workspace: Workspace) -> ManifestPlan:
@@ -241,7 +244,7 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         return records.plan(units, ManifestContents(records, table), notes=notes)
 
     def read_ahead(self, contents: ManifestContents, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> Begin:
-        """Let workers probe the unit's files."""
+        """Let workers probe the unit's files; returns a function that waits for the workers and begins the unit."""
         named = NamedSegments(contents.records, unit, workers)
 
         def begin(tick: Tick) -> RecordEncoder:
@@ -261,10 +264,10 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         return details | plan.contents.records.merged_details(out) | self.statistics(markers)
 
     def _check_relied(self, root: Path, markers: Sequence[Marker]) -> None:
-        """Check that other units have written the codes that records name.
+        """Check that the codes that records name, and other units should have written, exist.
 
         If a segment can be decoded but the codec has too little memory for it, only the unit that encodes the segment
-        notices, and not the units that name it as a context.
+        notices this; units that name the segment as a context do not.
 
         Raises:
             PrepcliError: a record names a segment without codes.
@@ -280,6 +283,9 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
 
 
 def frame_shift_of_units(markers: Sequence[Marker]) -> dict[str, float]:
-    """Seconds of a frame, from the units' counts: the codec is not loaded if other ranks have encoded everything."""
+    """The seconds per frame, under the key `FRAME_SHIFT`; empty if no unit has counted them.
+
+    They are from the counts of the units, because a rank for which others have encoded everything loads no codec.
+    """
     found = [marker.extra[FRAME_SHIFT] for marker in markers if FRAME_SHIFT in marker.extra]
     return {FRAME_SHIFT: found[0]} if found else {}

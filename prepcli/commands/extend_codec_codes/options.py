@@ -168,7 +168,7 @@ class ExtendCodecCodes(SetInput, CodesOptions, JobOptions):
 
     @property
     def form(self) -> str:
-        """The form of the output."""
+        """The value of `--output-form`; if it is not given, `files` for a manifest, else `shar`."""
         return self.output_form or ("files" if self.is_manifest else "shar")
 
     def check_input(self) -> None:

@@ -18,7 +18,14 @@ MAX_SHARDS = 64
 
 @dataclass(frozen=True, slots=True)
 class InputShard:
-    """A shard of the input: its cuts, the tar of each audio field, and the state of the cuts before they were read."""
+    """A shard of the input Shar set.
+
+    Attributes:
+        number: the number of the shard.
+        cuts: the path of its cuts.
+        tars: the path of the tar of each audio field.
+        state: the state of the cuts before they were read.
+    """
 
     number: int
     cuts: AnyPath
@@ -33,7 +40,7 @@ class InputShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardGroup(Unit):
-    """Consecutive shards, whose segments are batched and published together."""
+    """A unit of work: consecutive shards, whose segments are batched and published together."""
 
     shards: Sequence[InputShard]
 
@@ -58,15 +65,15 @@ def find_input(folder: AnyPath) -> list[InputShard]:
 
 
 def audio_bytes(folder: AnyPath, shards: Sequence[InputShard]) -> int:
-    """Total bytes of the tars of the set in `folder`; module `content` detects changes that keep the size."""
+    """Total bytes of the tars of `shards` in `folder`; module `content` detects changes that keep the size."""
     sizes = OutputSizes(folder)
     return sum(sizes.of(relative(path, folder)) for shard in shards for path in shard.tars.values())
 
 
 def group_shards(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[ShardGroup]:
-    """Groups of consecutive shards with at least `seconds` of cuts.
+    """Yield groups of consecutive shards with at least `seconds` of cuts, or with `MAX_SHARDS` shards.
 
-    The groups, and so the batches, depend only on the input and the settings.
+    The last group may be smaller. The groups, and so the batches, depend only on the input and the settings.
     """
     start = 0
     total = 0.0

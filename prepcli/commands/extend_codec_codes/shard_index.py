@@ -25,16 +25,24 @@ from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import AnyPath
 
 TOLERANCE = 0.025
-"""Seconds by which audio may differ from its manifest; lhotse's own limit (`lhotse.audio`)."""
+"""Seconds by which the length of audio may differ from its manifest in the tar, as in lhotse (`lhotse.audio`)."""
 
 
 Found = UsedSegment | RecordRejected | None
-"""The content of a field: audio in a tar or a file, unusable audio, or None (in a tar, lhotse's placeholder)."""
+"""The audio in one field of a cut or record: a segment, or the reason why it is unusable. None: there is no audio (in a
+tar: lhotse's placeholder)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardIndex:
-    """Ids and durations (seconds) of a shard's cuts; for each field, the contents, and the state of its tar."""
+    """The audio of the cuts of a shard, or of the records of a unit.
+
+    Attributes:
+        ids: the ids of the cuts; empty for records.
+        seconds: the duration of each cut or record.
+        fields: for each field, the audio of each cut or record.
+        states: the state of the tar of each field; empty for records.
+    """
 
     ids: list[str]
     seconds: list[float]
@@ -43,7 +51,7 @@ class ShardIndex:
 
 
 def index_shard(shard: InputShard) -> ShardIndex:
-    """Read a shard."""
+    """Read the cuts and all tars of a shard, and return their index."""
     heads = decode_cuts(read_cuts(shard.cuts_file), str(shard.cuts), CutHead)
     ids = [head.id for head in heads]
     fields: dict[str, list[Found]] = {}
@@ -57,7 +65,7 @@ def index_shard(shard: InputShard) -> ShardIndex:
 
 
 def _find(ids: list[str], tar: AnyPath, digest: "hashlib.blake2b") -> Iterator[Found]:
-    """The content of the tar for each cut; the whole tar is added to `digest`."""
+    """Yield the content of the tar for each of the cuts `ids`; the whole tar is added to `digest`."""
     pairs = tar_contents(tar, digest)
     for id in ids:
         try:

@@ -43,7 +43,13 @@ from prepcli.storage.paths import NUMBER, AnyPath
 
 
 class EncodedRecord(NamedTuple):
-    """The output of a record: the name of its codes (empty if the codes are in the line), the codes, and the line."""
+    """The output of a record.
+
+    Attributes:
+        name: the name of the codes in the tar; empty if the codes are in the line.
+        codes: the codes, of shape (codebooks, frames).
+        line: the JSON line of the record, without line end.
+    """
 
     name: str
     codes: Codes
@@ -65,7 +71,7 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
 
     Attributes:
         title: the name of the trainer.
-        num_codebooks: number of codebooks that it reads.
+        num_codebooks: number of codebooks that the trainer reads.
     """
 
     title: ClassVar[str]
@@ -86,7 +92,7 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
         """Load the codec; if it has more residual codebooks than the trainer reads, the first ones are used.
 
         Raises:
-            UsageError: it cannot be loaded, or the trainer reads another number of codebooks.
+            UsageError: the codec cannot be loaded, or the trainer reads another number of codebooks.
         """
         codec = super().load_model()
         if self.options.num_codebooks is None and getattr(codec, "is_residual", False):
@@ -99,7 +105,7 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
         return codec
 
     def read_ahead(self, contents: TrainerContents, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> Begin:
-        """Let workers probe the unit's files."""
+        """Let workers probe the unit's files; returns a function that waits for the workers and begins the unit."""
         named = NamedSegments(contents.records, unit, workers, contexts=False)
 
         def begin(tick: Tick) -> TargetEncoder:
@@ -109,7 +115,10 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
         return begin
 
     def fields_of(self, contents: TrainerContents, number: int, record: Record) -> tuple[dict[str, Value], list[str]]:
-        """The fields of a record that change in the output, and those that are left out because they are null.
+        """The changes to a record in the output.
+
+        Returns:
+            The new values of fields that change, and the names of the null fields, which are left out.
 
         Raises:
             RecordRejected: there is no text.
@@ -122,7 +131,7 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
 
 
 class TargetEncoder(UnitEncoder):
-    """Encodes the targets of a unit of records, and writes them for another trainer."""
+    """Encodes the targets of a unit of records, and writes them for the trainer of the job."""
 
     def __init__(self, job: TrainerCodesJob, contents: TrainerContents, unit: RecordUnit, index: ShardIndex) -> None:
         self._job = job
@@ -158,7 +167,8 @@ def _dotless_id(text: str) -> str:
 
 
 DOTLESS_ID = FieldKey(GIVEN_ID.field, _dotless_id, is_optional=True)
-"""The key of ids that a reader of webdataset keeps whole: it divides names of members at the first dot."""
+"""The index key for ids without a dot; an id with a dot has an empty key. Readers of webdataset divide the names of
+members at the first dot, and so would not keep such an id whole."""
 
 
 class OmnivoiceJob(TrainerCodesJob):
@@ -183,7 +193,7 @@ class OmnivoiceJob(TrainerCodesJob):
         check_folder(self.folder)
 
     def output_patterns(self, plan: TrainerPlan) -> Sequence[str]:
-        """The list, and the tars."""
+        """The name of the list of tars, and the pattern of the tars."""
         return LIST_NAME, CODES_NAME.replace("{:06d}", NUMBER)
 
     def settings(self, plan: TrainerPlan) -> dict[str, Any]:
@@ -204,7 +214,7 @@ class OmnivoiceJob(TrainerCodesJob):
         return records.plan(units, TrainerContents(records, ids=RecordIds(**ids)), notes=notes)
 
     def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
-        """The name of the array, and the label."""
+        """Return the codes with the name of their array, and the line with the label of a record."""
         assert contents.ids is not None
         id = contents.ids.id_of(contents.records, number, record)
         changes, left_out = self.fields_of(contents, number, record)
@@ -219,7 +229,7 @@ class OmnivoiceJob(TrainerCodesJob):
     def write_entries(
         self, unit: RecordUnit, entries: Sequence[EncodedRecord], seconds: float, writer: UnitWriter
     ) -> None:
-        """Write a tar and its labels, and its line of the list; nothing if all records are rejects."""
+        """Write a tar, its labels, and its line of the list of tars; nothing of these if all records are rejects."""
         line = writer.open_part(_LIST_PART.format(unit.id))
         if not entries:
             return
@@ -231,7 +241,7 @@ class OmnivoiceJob(TrainerCodesJob):
         line.write(list_line(self.folder, unit.number, len(entries), seconds))
 
     def finish(self, plan: TrainerPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the list; returns its path, and statistics."""
+        """Write the list of tars; returns its path, and statistics."""
         writer.join(LIST_NAME, (_LIST_PART.format(marker.unit) for marker in markers))
         details: dict[str, Any] = {"data_list": writer.workspace.out / LIST_NAME}
         return details | frame_shift_of_units(markers) | self.statistics(markers)
@@ -248,7 +258,7 @@ class QwenJob(TrainerCodesJob):
 
     @property
     def file_name(self) -> str:
-        """The name of the file below OUT."""
+        """The name of the JSON lines file in OUT."""
         return extended_name(self.manifests, qwen3_tts.LINES_NAME.format("", self.name))
 
     def plan(self, workspace: Workspace) -> TrainerPlan:

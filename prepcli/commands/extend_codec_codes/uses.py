@@ -53,7 +53,11 @@ def target_of(records: Records, number: int, record: Record) -> Use:
 
 
 def context_use(records: Records, number: int, record: Record) -> Use | None:
-    """The segment that is the context of a record; None without context. Raises `RecordRejected` for an invalid one."""
+    """The segment that is the context of a record; None if it has no context.
+
+    Raises:
+        RecordRejected: the fields of the context are invalid.
+    """
     context = context_of(record, required=False)
     if context is None:
         return None
@@ -63,16 +67,16 @@ def context_use(records: Records, number: int, record: Record) -> Use | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTable:
-    """Facts about all segments that are needed before the first is encoded.
+    """Facts about the targets and contexts of all records that are needed before the first segment is encoded.
 
-    Arrays have the shape (2, N): targets, contexts.
+    For N records, arrays have the shape (2, N): row 0 has the targets, row 1 the contexts.
 
     Attributes:
-        keys: `Use.key`; 0 if a record has no such segment.
-        owners: the record whose unit encodes the segment: the first record with this target or, if there is none, with
-            this context.
-        num_uses: number of records that use the segment, as target or context.
-        is_one_of_several: whether other segments of its file are used.
+        keys: `Use.key`; 0 if the record has no target or no context.
+        owners: the number of the record whose unit encodes the segment: the first record that has it as target or, if
+            there is none, as context. -1 if the key is 0.
+        num_uses: how many times records use the segment, as target or context; -1 if the key is 0.
+        is_one_of_several: whether other segments of the same file are used.
         is_namesake: whether another file has the same `codes_stem`.
         seconds: seconds of the context of each record, shape (N,).
     """
@@ -86,13 +90,13 @@ class SegmentTable:
 
     @property
     def num_segments(self) -> int:
-        """The number of different segments, which is the number of files."""
+        """The number of different segments, which is the number of files of codes."""
         records = np.arange(self.keys.shape[1])
         owned = (self.owners == records) & (self.keys != 0)
         return int(owned.sum() - (owned[0] & owned[1] & (self.keys[0] == self.keys[1])).sum())
 
     def file_of(self, codec: str, use: Use, base_dir: str, field: int, number: int) -> str:
-        """The name of the codes of the target (0) or the context (1) of record `number`."""
+        """The name of the file of codes of record `number`'s target (`field` 0) or context (`field` 1)."""
         return codes_file(
             codec,
             codes_stem(use.path, base_dir),
@@ -103,7 +107,7 @@ class SegmentTable:
 
 
 def read_uses(records: Records) -> SegmentTable:
-    """Read every record once. Memory: about 100 bytes per record while this runs, 50 afterwards."""
+    """Read every record once, and tabulate the segments. Memory: about 100 bytes per record, and 50 afterwards."""
     shape = (2, len(records))
     keys, files, stems = (np.zeros(shape, np.uint64) for _ in range(3))
     seconds = np.zeros(len(records))
@@ -118,7 +122,7 @@ def read_uses(records: Records) -> SegmentTable:
 
 
 def _uses(records: Records, number: int) -> "Iterator[Use | None]":
-    """Target and context of a record; fewer for a record that will be rejected."""
+    """Yield the target and the context of a record; only the target, or nothing, if the record will be rejected."""
     try:
         record = Record.parse(records.line(number))
         yield target_of(records, number, record)
@@ -151,9 +155,10 @@ def _tabulate(keys: Hashes, files: Hashes, stems: Hashes, seconds: NDArray[np.fl
 
 
 def group_records(records: Records, table: SegmentTable | None, seconds: float) -> list[RecordUnit]:
-    """Groups of consecutive records with at least `seconds` of audio to encode; without `table`, only targets count.
+    """Divide consecutive records into units with at least `seconds` of audio to encode, or with `MAX_RECORDS` records.
 
-    The groups, and so the batches, depend only on the input and the settings.
+    Without `table`, only targets count. The last unit may be smaller. The units, and so the batches, depend only on the
+    input and the settings.
     """
     durations, numbers = records.index.duration, np.arange(len(records))
     costs = durations if table is None else durations + np.where(table.owners[1] == numbers, table.seconds, 0.0)

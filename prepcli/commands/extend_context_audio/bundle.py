@@ -1,4 +1,4 @@
-"""One bundle of voices: embeds its utterances batch by batch, selects the context of each, writes the lines.
+"""The work for one bundle of voices: embed its utterances in batches, select the context of each, write the lines.
 
 There is no sort, no matrix of all pairs, and no loop over candidates: 10,000 utterances of 192 dimensions take less
 than a tenth of the time and a fortieth of the memory of sorting the full matrix (`benchmarks/context.py`).
@@ -37,7 +37,7 @@ _STEPS = tuple((of_start, of_end) for of_start in (-1, 0, 1) for of_end in (-1, 
 
 
 class Segments(NamedTuple):
-    """The segment of each row: the number of its file, and start and end in seconds."""
+    """The audio segment of each row: a number of its file, and its start and end in seconds."""
 
     files: NDArray[np.uint64]
     start: NDArray[np.float64]
@@ -48,7 +48,7 @@ class Segments(NamedTuple):
         return Segments(self.files[rows], self.start[rows], self.end[rows])
 
     def are_near(self, rows: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each pair of rows is the same segment, provided that their files are the same."""
+        """Whether each pair of rows has the same start and end, within `_TOLERANCE`; their files are not compared."""
         near: NDArray[np.bool_] = (np.abs(self.start[rows] - self.start[others]) <= _TOLERANCE) & (
             np.abs(self.end[rows] - self.end[others]) <= _TOLERANCE
         )
@@ -56,7 +56,12 @@ class Segments(NamedTuple):
 
 
 def copies_of(segments: Segments, candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs with the same segment, the row itself and its copies: rows, ascending, and positions of candidates."""
+    """Find the candidates that have the same segment as a row: the row itself, and copies of it.
+
+    Returns:
+        For each pair of such a row and candidate, the row (ascending), and the position of the candidate in
+        `candidates`.
+    """
     files = np.sort(segments.files)
     if (files[1:] != files[:-1]).all():  # true for nearly all corpora of whole files
         return candidates, np.arange(len(candidates))
@@ -69,7 +74,10 @@ def copies_of(segments: Segments, candidates: NDArray[np.int64]) -> tuple[NDArra
 def _pairs(
     segments: Segments, candidates: NDArray[np.int64], steps: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pairs whose candidate starts and ends the given numbers of `_TOLERANCE` cells later than the row."""
+    """The pairs of `copies_of` whose candidate starts and ends by these numbers of cells later than the row.
+
+    A cell is `_TOLERANCE` seconds long. `steps` is the number of cells for the start, and that for the end.
+    """
     of_candidates = _cells(segments.at(candidates), (0, 0))
     order = np.argsort(of_candidates, kind="stable")
     in_order, wanted = of_candidates[order], _cells(segments, steps)
@@ -84,7 +92,7 @@ def _pairs(
 
 
 def _cells(segments: Segments, steps: tuple[int, int]) -> NDArray[np.uint64]:
-    """A number for each row, from its file and from the cells of its start and end."""
+    """A hash for each row, of its file and of the `_TOLERANCE` cells of its start and end, moved by `steps` cells."""
     start, end = (
         mix64((np.floor(seconds / _TOLERANCE).astype(np.int64) + step).view(np.uint64))
         for seconds, step in zip((segments.start, segments.end), steps, strict=True)
@@ -109,11 +117,11 @@ class Chosen(NamedTuple):
 
 
 def select_contexts(embeddings: "Tensor", is_candidate: NDArray[np.bool_], segments: Segments) -> Chosen:
-    """For each row of `embeddings` (N, D), float32 and of length 1, the most similar candidate row.
+    """For each row of `embeddings`, find the most similar candidate row, and the cosine similarity.
 
-    A row is not a candidate for itself, nor for rows with the same segment: a model learns nothing from a copy. The
-    first of equally similar candidates is chosen. `is_candidate` must be false for rows with NaN; the choice for such
-    rows is meaningless.
+    `embeddings` (N, D) are float32 and of length 1. A row is not a candidate for itself, nor for rows with the same
+    segment: a model learns nothing from a copy. The first of equally similar candidates is chosen. `is_candidate` must
+    be false for rows with NaN; the choice for such rows is meaningless.
 
     The matrix product is in full float32, and its rounding depends on the shapes. So candidates within the rounding
     error of a row's best are compared again in float64, pair by pair: the choice is that of exact arithmetic, and two
@@ -153,7 +161,10 @@ def select_contexts(embeddings: "Tensor", is_candidate: NDArray[np.bool_], segme
 
 
 def _near_best(values: "Tensor", slack: float) -> "tuple[Tensor, Tensor]":
-    """Rows and columns of `values` (R, C) within `slack` of the maximum of their row; none in a row of -inf."""
+    """The rows and the columns of all `values` (R, C) within `slack` of the maximum of their row.
+
+    Rows that hold only -inf have none. C must be a multiple of `_BLOCK`.
+    """
     import torch
 
     blocks = values.view(len(values), -1, _BLOCK)
@@ -166,7 +177,7 @@ def _near_best(values: "Tensor", slack: float) -> "tuple[Tensor, Tensor]":
 
 
 def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> NDArray[np.float64]:
-    """The cosines of pairs of rows, in float64."""
+    """The cosines, computed in float64, of pairs of rows: `left[i]` and `right[i]` of `embeddings`."""
     parts = [np.empty(0)]
     for at in range(0, len(left), _PAIRS):
         a = embeddings[left[at : at + _PAIRS]].double()
@@ -178,7 +189,7 @@ def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> NDArray[np.
 def _first_of_greatest(
     rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """The maximum value and its first column, for each row that occurs."""
+    """For each row that occurs in `rows`: the row, the first column with its maximum value, and this value."""
     order = np.lexsort((columns, -values, rows))
     rows = rows[order]
     first = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -189,7 +200,7 @@ BEST_NAME = "parts/{}.best.npy"
 EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
 
 REUSED = "embeddings_reused"
-"""Key of the count of embeddings that a unit has taken from an earlier run."""
+"""Key of a count of a unit: the embeddings that it has taken from an earlier run."""
 
 MIN_GPU_ROWS = 1000
 """A voice with fewer utterances is compared on the CPU: launching GPU kernels would take longer."""
@@ -198,7 +209,7 @@ _INDEX_FIELDS = ("audio_filepath", "offset", "duration", "speaker")
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The results of the model for a bundle, by position in the bundle; `embeddings` have the shape (N, dim)."""
+    """The results for a bundle of N records: the context chosen for each record, and the embeddings (N, dim)."""
 
     chosen: Chosen
     embeddings: NDArray[np.float32]
@@ -230,11 +241,11 @@ class Bundle(EmbeddingWork[Embedded]):
         self.extra[REUSED] = float(kept.is_kept.sum())
 
     def known(self) -> NDArray[np.float32]:
-        """The array for the embeddings (N, dim), which holds the embeddings of earlier runs."""
+        """An array for the embeddings (N, dim), which holds the kept embeddings; the others are NaN."""
         return self._kept.load(self._encoder.dim)
 
     def finish(self, advance: Advance) -> Embedded:
-        """Reject the records without an embedding, and select the context of each other."""
+        """Reject the records without an embedding, and select the contexts of the other records."""
         embeddings = self.embedded()
         chosen = self._select(embeddings, self.is_readable())
         return Embedded(chosen, embeddings.cpu().numpy())
@@ -261,9 +272,9 @@ class Bundle(EmbeddingWork[Embedded]):
         return Chosen(best, similarity)
 
     def _has_linked_copy(self, members: Indices, chosen: Chosen, segments: Segments) -> bool:
-        """Whether a chosen context is the row's own segment under another file name.
+        """Whether a chosen context is the row's own segment in another path of the same file, such as a link.
 
-        Only then all files of the voice are resolved: excluding more candidates does not change other choices.
+        If there is none, links need not be resolved: excluding candidates that were not chosen changes no choice.
         """
         rows = np.flatnonzero(chosen.best >= 0)
         others = chosen.best[rows]
@@ -286,7 +297,7 @@ class Bundle(EmbeddingWork[Embedded]):
         return real_path(self._records.audio_path(number, named))
 
     def write(self, computed: Embedded, writer: UnitWriter) -> None:
-        """Write the lines of the part, and its index; reject records without a context."""
+        """Write the lines of the unit's records, and an index of the lines; reject records without a context."""
         chosen = computed.chosen
         part = PartWriter(writer, *COLUMNS)
         lines = ContextLines(self._records)

@@ -1,4 +1,4 @@
-"""The lines of records with contexts, and statistics of these contexts."""
+"""Makes the lines of records with contexts, and statistics of the contexts."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -18,7 +18,7 @@ FIELDS = {
     "text": "context_audio_text",
     "normalized_text": "context_audio_normalized_text",
 }
-"""Fields of the context's record, each with its name in the line; they follow similarity and path."""
+"""Fields of the record that is the context, each with its name in the extended record, after similarity and path."""
 SIMILARITY = "context_speaker_similarity"
 PATH = "context_audio_filepath"
 DIGITS = 6
@@ -26,9 +26,9 @@ DIGITS = 6
 CONTEXT_CACHE_SIZE = 4096
 SIMILARITY_EDGES = np.round(np.linspace(-1, 1, 101), 2)
 OTHER_THRESHOLDS = (0.5, 0.6, 0.7, 0.8)
-"""Minimum similarities for which the summary shows the number of records kept."""
+"""Minimum similarities, besides the chosen one, for which the summary shows how many records they keep."""
 COLUMNS = (("similarity", "<f4"), ("duration", "<f4"))
-"""The further columns of a part's index: similarity, and seconds of context."""
+"""Columns that this command adds to the index of a unit's lines (`PartWriter`): similarity, and seconds of context."""
 
 
 class ContextLines:
@@ -39,7 +39,10 @@ class ContextLines:
         self._added = lru_cache(CONTEXT_CACHE_SIZE)(self._fields_of)
 
     def line(self, record: int, context: int, similarity: float) -> bytes:
-        """The line of the record, with line end. Context fields of an earlier run are replaced."""
+        """The line, with line end, of record number `record`, whose context is record number `context`.
+
+        Context fields of an earlier run are replaced.
+        """
         path, added = self._added(context)
         entry = self._records.record(record)
         changes = self._records.merged_changes(record, entry)
@@ -61,7 +64,10 @@ class ContextLines:
 
 
 def histograms(indexes: Iterable[NDArray[Any]]) -> dict[str, Any]:
-    """Counts of similarities (steps of 0.02) and of context durations (steps of 1 s; the last step is above 30 s)."""
+    """Histograms of the records in the output: similarities in steps of 0.02, and seconds of context in steps of 1.
+
+    `indexes` has the index of each unit's lines. The last step of seconds has all contexts above 30 s.
+    """
     duration_edges = np.arange(32.0)
     similarity = np.zeros(len(SIMILARITY_EDGES) - 1, np.int64)
     duration = np.zeros(31, np.int64)
@@ -75,7 +81,10 @@ def histograms(indexes: Iterable[NDArray[Any]]) -> dict[str, Any]:
 
 
 def histogram_of_all(best: Sequence[Path]) -> dict[str, Any]:
-    """Counts of the similarities to the best other utterance, including those of rejected records."""
+    """A histogram of the similarities to the best other utterance, including records rejected for a low similarity.
+
+    `best` has a file of each unit with an array of similarities.
+    """
     counts = np.zeros(len(SIMILARITY_EDGES) - 1, np.int64)
     for path in best:
         counts += _counts_of(np.load(path))
@@ -83,7 +92,10 @@ def histogram_of_all(best: Sequence[Path]) -> dict[str, Any]:
 
 
 def kept_at(best: Sequence[Path], chosen: float) -> str:
-    """The numbers of records that some values of --context-min-ssim keep, including the `chosen` value."""
+    """A text such as `900 at 0.5, 700 at 0.6`: how many records some values of --context-min-ssim keep.
+
+    `chosen` is the value of this run; `best` has a file of each unit with an array of similarities.
+    """
     thresholds = sorted({*OTHER_THRESHOLDS, chosen})
     counts = np.zeros(len(thresholds), np.int64)
     for path in best:

@@ -47,7 +47,7 @@ BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
 
 @dataclass(frozen=True, slots=True)
 class ContextContents(RecordContents):
-    """The records, and their division into bundles of voices."""
+    """The records, their division into bundles of voices, and the store of kept embeddings."""
 
     layout: ContextLayout
     store: EmbeddingStore
@@ -59,7 +59,7 @@ ContextPlan = Plan[RecordUnit, ContextContents]
 
 
 class ContextJob(SpeakerJob[ContextContents]):
-    """Extends manifests in one file. A unit is a bundle of whole voices."""
+    """Writes one manifest of the records of all manifests, with contexts. A unit is a bundle of whole voices."""
 
     command: ClassVar[str] = "extend-context-audio"
     defaults = shown_defaults(ExtendContextAudio)
@@ -114,7 +114,7 @@ class ContextJob(SpeakerJob[ContextContents]):
         return self._planned
 
     def load_model(self) -> SpeakerEncoder:
-        """Load the speaker model, unless all embeddings are kept."""
+        """Load the speaker model; if the embeddings of all records are kept, return a `NothingToEmbedEncoder`."""
         plan = self._planned
         if plan is not None and all(self._kept(plan.contents, unit).is_kept.all() for unit in plan.units):
             return NothingToEmbedEncoder()
@@ -126,7 +126,7 @@ class ContextJob(SpeakerJob[ContextContents]):
         return contents.store.find(contents.root, unit.id, keys)
 
     def read_ahead(self, contents: ContextContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
-        """Read nothing ahead."""
+        """Return the function that begins the unit; nothing is read ahead."""
 
         def begin(tick: Tick) -> Bundle:
             numbers, kept = contents.layout.order[unit.lo : unit.hi], self._kept(contents, unit)
@@ -139,7 +139,7 @@ class ContextJob(SpeakerJob[ContextContents]):
         return begin
 
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge the parts in the order of the input; returns counts by threshold, histograms, and statistics."""
+        """Merge the units' lines in the order of the input; returns counts by threshold, histograms, and statistics."""
         root, out = writer.workspace.root, writer.workspace.out
         write_merged(self.file_name, markers, writer)
         counts = totals(markers)

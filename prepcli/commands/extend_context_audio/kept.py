@@ -1,8 +1,8 @@
 """Embeddings that are kept next to the output, so that a run with another threshold does not compute them again.
 
-`OUT.prepcli/embeddings/<model, device and folders>/<bundle>.npy` has a row per record of the bundle: a key of the audio
-from which its embedding was computed, and the embedding. `--overwrite` keeps these files; they may be deleted at any
-time.
+`OUT.prepcli/embeddings/<hash of model, device and folders>/<bundle>.npy` has a row for each record of the bundle that
+has an embedding: a key of the audio from which the embedding was computed, and the embedding. `--overwrite` keeps these
+files; they may be deleted at any time.
 """
 
 import hashlib
@@ -29,15 +29,16 @@ _NO_FILE = np.uint64(0)
 
 
 class EmbeddingStore:
-    """The kept embeddings of one model: those of this output, and of another output that the user named."""
+    """The kept embeddings of one model: in this output and, if the user names one, in the output of another run."""
 
     def __init__(self, model: str, device: str, base_dirs: Sequence[str], reused: Path | None = None) -> None:
         """Name the store of a model on a kind of device, for relative paths below `base_dirs`.
 
-        Between the two kinds, embeddings differ by rounding. `reused` is the output directory of another run.
+        The kinds are cpu and cuda, whose embeddings differ by rounding. `reused` is the output directory of another
+        run.
 
         Raises:
-            UsageError: the other run has kept no such embeddings.
+            UsageError: the other run has no embeddings of the same model, kind of device and `base_dirs`.
         """
         described = msgspec.json.encode([model, device.partition(":")[0], list(dict.fromkeys(base_dirs))])
         self._name = hashlib.sha256(described).hexdigest()[:16]
@@ -58,7 +59,7 @@ class EmbeddingStore:
                 )
 
     def find(self, root: Path, bundle: str, keys: Hashes) -> "KeptEmbeddings":
-        """The kept embeddings of the records with these keys; `root` is the workspace of this run."""
+        """The kept embeddings of a bundle's records, which have these keys; `root` is the workspace of this run."""
         own, *others = self._files(root, bundle)
         for path in (own, *others):
             rows = _rows_of(path, keys)
@@ -67,7 +68,7 @@ class EmbeddingStore:
         return KeptEmbeddings(own, own, keys, np.full(len(keys), -1, np.int64))
 
     def _files(self, root: Path, bundle: str) -> list[Path]:
-        """The possible files of a bundle's embeddings: the file that this run writes, and that of the other output."""
+        """The paths of a bundle's embeddings: the file that this run writes, then the one of the other run, if any."""
         folders = [root / FOLDER / self._name, *([] if self._reused is None else [self._reused])]
         return [folder / f"{bundle}.npy" for folder in folders]
 
@@ -80,14 +81,17 @@ class KeptEmbeddings:
     """
 
     def __init__(self, own: Path, source: Path, keys: Hashes, rows: Indices) -> None:
-        """`own`: the file to write. `source`: the file whose `rows` (-1: none) are the embeddings of the records."""
+        """`own`: the file to write. `source`: the file to read. `rows`: the row of each record in it; -1: none."""
         self._own, self._source = own, source
         self._keys = keys
         self._rows = rows
         self.is_kept: NDArray[np.bool_] = rows >= 0
 
     def load(self, dim: int) -> NDArray[np.float32]:
-        """The embeddings (N, dim), NaN if there is none; if all are kept, the file determines `dim`."""
+        """The embeddings (N, dim) of the bundle's N records; NaN for records without a kept embedding.
+
+        If all embeddings are kept, the file determines their dimension, not `dim`.
+        """
         if self.is_kept.all():
             every: NDArray[np.float32] = np.load(self._source)["embedding"][self._rows]
             return every
@@ -98,7 +102,7 @@ class KeptEmbeddings:
         return found
 
     def save(self, embeddings: NDArray[np.float32], readable: NDArray[np.bool_]) -> None:
-        """Keep the embeddings (N, dim) of the records that have one, unless all are kept already."""
+        """Keep the embeddings (N, dim) of the `readable` records in the file of this run, unless it has all of them."""
         chosen = readable & (self._keys != _NO_FILE)
         if self._source == self._own and self.is_kept[chosen].all():
             return
@@ -145,9 +149,9 @@ def _rows_of(path: Path, keys: Hashes) -> Indices:
 
 
 def keys_of(records: Records, numbers: Indices, files: Hashes) -> Hashes:
-    """For each of the records `numbers`, a key of the audio that determines its embedding: segment and current file.
+    """For each of the records `numbers`, a key of its audio: of the segment, and of the file's size and time.
 
-    A file that was changed since has another size or time. `files` has a number for the file of every record.
+    The key is 0 if the file is missing. `files` has a number of the file for every record of the manifests.
     """
     of_records = files[numbers]
     _, first, inverse = np.unique(of_records, return_index=True, return_inverse=True)

@@ -22,11 +22,17 @@ NUM_BUNDLES = 16
 
 @dataclass(frozen=True, slots=True)
 class ContextLayout:
-    """The division of records into bundles.
+    """The division of records into bundles. A group is the records of one voice.
 
-    Bundle k holds the records `order[bounds[k]:bounds[k + 1]]` (numbers in the index, ascending). `seconds[k]` is its
-    audio. `groups[i]` is the number of record i's voice, `files[i]` that of its file, by path. `alone` are the records
-    without another record of their group; they are in no bundle.
+    Attributes:
+        order: the numbers of the records in all bundles; bundle k is `order[bounds[k]:bounds[k + 1]]`, ascending.
+        bounds: the first position of each bundle in `order`, then the length of `order`.
+        seconds: seconds of audio of each bundle.
+        groups: for each record, a number that is the same for records of one group.
+        files: for each record, a number that is the same for records with one path of audio.
+        alone: the numbers of records without another record of their group; they are in no bundle.
+        num_groups: the number of groups in the bundles.
+        largest_group: seconds of audio of the longest group.
     """
 
     order: Indices
@@ -37,7 +43,6 @@ class ContextLayout:
     alone: Indices
     num_groups: int
     largest_group: float
-    """Seconds of audio of the longest group."""
 
     @property
     def left_out(self) -> LeftOut:
@@ -70,7 +75,10 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: 
 
 
 def _bundles(seconds: NDArray[np.float64]) -> Indices:
-    """The bundle of each group, from 0 without gaps; the middle of a group determines its bundle."""
+    """The number of each group's bundle, from 0 without gaps, for the seconds of the groups.
+
+    The groups are laid end to end in time, which is cut into equal parts; the middle of a group determines its part.
+    """
     if not len(seconds):
         return np.zeros(0, np.int64)
     target = min(BUNDLE_SECONDS, float(seconds.sum()) / NUM_BUNDLES)

@@ -1,8 +1,8 @@
 """Group records by voice: by the `speaker` field, a preset for a known corpus, or the user's pattern.
 
-The name of a voice consists of the groups of a pattern's match in a field, joined by `_`. The presets name voices as
-NeMo's recipe for Magpie-TTS does, in lower case; if a corpus has several styles or sessions of one person, each is a
-separate voice.
+A pattern is searched in a field, and the name of the voice is the texts of its groups, joined by `_`. The presets name
+voices as NeMo's recipe for Magpie-TTS does, in lower case; if a corpus has several styles or sessions of one person,
+each is a separate voice.
 """
 
 import re
@@ -34,11 +34,11 @@ PRESETS = {
     # The path without the text from its last `_` but one on.
     "jhsdGtc20Amp20Keynote": (_PATH, r"^(.+)_[^_]*_[^_]*$"),
 }
-"""For each corpus, a field and the pattern that is applied to it."""
+"""The presets of `--group-by`: for each corpus, a field, and the pattern that is searched in it."""
 
 
 def group_key(group_by: str) -> FieldKey:
-    """The index key for a value of `--group-by`; equal values make a group.
+    """The index key for a value of `--group-by`; records with equal keys have the same voice.
 
     A record without the field is rejected with MISSING_FIELD; a record that does not match is rejected with BAD_FIELD.
 

@@ -50,7 +50,7 @@ PRESETS = {
     # The fourth part of the id.
     "jhsdGtc20Amp20Keynote": r"^(?:[^-]*-){3}([^-]*)",
 }
-"""Patterns that find the suffix in the ids of supervisions."""
+"""Values of `--suffix` for some corpora, each with the pattern that finds the suffix in the id of a supervision."""
 
 Fields = Mapping[str, msgspec.Raw]
 Suffix = Callable[[Fields, Fields], str]
@@ -58,7 +58,7 @@ Suffix = Callable[[Fields, Fields], str]
 
 
 def parse_suffix(suffix: str | None) -> Suffix:
-    """Return the function for a value of `--suffix`.
+    """Return the function that finds the suffixes for a value of `--suffix`; for None, they are empty.
 
     Raises:
         UsageError: the value is invalid.
@@ -100,9 +100,12 @@ def _value(raw: msgspec.Raw | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class NewCut:
-    """A cut as a line without line end.
+    """A cut with a text context.
 
-    `rejected`: why it has no text context. `lost_text`: whether its normalized text was left out.
+    Attributes:
+        line: the cut as JSON, without line end.
+        rejected: why the cut has no text context; None if it has one.
+        lost_text: whether its field `normalized_text` was left out.
     """
 
     line: bytes
@@ -111,10 +114,10 @@ class NewCut:
 
 
 def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> NewCut:
-    """The cut in a line, with a text as its context; other custom fields are left out, except those in `kept`.
+    """Give the cut in a line a text as its context; other custom fields than `emotion` and `kept` are left out.
 
     Raises:
-        ValueError: the line is not a cut (`msgspec.DecodeError` is one).
+        ValueError: the line is not a cut (`msgspec.DecodeError` is a ValueError).
     """
     cut: dict[str, msgspec.Raw] = decode_json(line, dict[str, msgspec.Raw])
     raw = cut.get("supervisions")
@@ -159,7 +162,7 @@ LOST_TEXTS = "lost_texts"
 
 @dataclass(frozen=True, slots=True)
 class CutsShard(Unit):
-    """The cuts of a shard."""
+    """A unit of work: the cuts of a shard, with the number of the shard and the file of its cuts."""
 
     number: int
     file: CutsFile
@@ -169,7 +172,7 @@ TextContextPlan = Plan[CutsShard, None]
 
 
 class TextContextJob(UnitJob[CutsShard, None]):
-    """Writes each file of cuts again. A unit is a shard."""
+    """Writes each file of cuts of a Shar set again, with text contexts. A unit is a shard."""
 
     command: ClassVar[str] = "extend-text-context"
     reads_audio_files = False
@@ -182,7 +185,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
         self._suffix = parse_suffix(options.suffix)
 
     def plan(self, workspace: Workspace) -> TextContextPlan:
-        """Read all cuts."""
+        """Read all cuts to count them; each shard becomes a unit."""
         files = {number: CutsFile(path, state_of(path)) for number, path in SharSet(self.folder).cuts().items()}
         sizes = measure_cuts(list(files.values()), self.num_workers)
         return Plan(
@@ -199,16 +202,16 @@ class TextContextJob(UnitJob[CutsShard, None]):
         )
 
     def settings(self, plan: TextContextPlan) -> dict[str, Any]:
-        """The options."""
+        """Every option that shapes the output."""
         return settings_of(self.options)
 
     def output_patterns(self, plan: TextContextPlan) -> Sequence[str]:
-        """Patterns of the cuts."""
+        """Patterns of the files of cuts, plain and compressed."""
         cuts = f"{TEXT_CONTEXT_CUTS}/cuts.{NUMBER}.jsonl"
         return (cuts, f"{cuts}.gz")
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The cuts that an index belongs to."""
+        """The existing indexes of the file of cuts `name`, next to it or in the mirror."""
         return indexes_of(found, name)
 
     def process(self, plan: TextContextPlan, unit: CutsShard, writer: UnitWriter, advance: Advance) -> None:
@@ -246,7 +249,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
                 writer.add_after(place, cuts.index)
 
     def finish(self, plan: TextContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Return the paths to paste into a training config; there is nothing to merge."""
+        """Return the paths of cuts and target audio to paste into a training config; there is nothing to merge."""
         out = writer.workspace.out
         shards = shard_range([unit.number for unit in plan.units])
         suffix = ".jsonl.gz" if plan.units[0].file.path.suffix == ".gz" else ".jsonl"
