@@ -1,1 +1,1 @@
-"""Published corpora: their archives, how their folders are read, and the fields of their records."""
+"""`download`: fetches and unpacks published corpora, or reads copies of them, and makes NeMo manifests."""

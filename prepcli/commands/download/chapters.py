@@ -162,7 +162,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         with Path(self.list).open("rb") as file:
             for line in file:
                 digest.update(line)
-                with contextlib.suppress(msgspec.DecodeError):  # then the records of this chapter have none
+                with contextlib.suppress(msgspec.DecodeError):  # then the records of this line have no chapter
                     for utterance in decoder.decode(line).utterances:
                         hashes += key_bytes(normal_path(utterance.audio_filepath or "."))
                         owners.append(len(lines))

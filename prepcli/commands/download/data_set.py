@@ -17,7 +17,7 @@ INDEX_NAME = "index.jsonl"
 
 
 class Utterance(msgspec.Struct, omit_defaults=True):
-    """A future record: a line of a transcript and its recording. The index of a data set has a line for each.
+    """A future record: a line of a transcript and its recording. The index of a data set has a line per utterance.
 
     Attributes:
         manifest: path of the manifest, relative to the data root.
@@ -146,7 +146,7 @@ def _root_of(folder: Path, tree: str) -> Path | None:
 
 
 def choose(corpus: str, names: str, known: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the names of the data sets in a list such as `dev_clean,dev-other` or `ALL`, in its order, each once.
+    """Return the names of the data sets in a list such as `dev_clean,dev-other` or `ALL`, each once, in its order.
 
     Args:
         corpus: the name of the corpus, for messages.

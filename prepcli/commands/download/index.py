@@ -67,7 +67,7 @@ def _checked(utterance: Utterance, folder: Path, targets: set[str]) -> Utterance
                 line.duration = probe(folder / line.source).duration
         except RecordRejected as rejected:
             line.reason, line.detail = rejected.reason, rejected.detail
-    # An index has no duration of 0, and none of an utterance that cannot be used.
+    # In an index, a duration of 0 is left out, and so is the duration of an utterance that cannot be used.
     line.duration = (line.duration or None) if line.reason is None else None
     return line
 

@@ -49,7 +49,7 @@ from lhotse.bin.lhotse import cli
 cli()
 """
 """The program that runs in a process of its own: lhotse's command line, which imports nothing from the current folder.
-The process and its workers end when prepcli's process ends, which closes the pipe `watched`."""
+When prepcli's process ends, the pipe `watched` is closed, and the program ends itself and its workers."""
 
 
 class Prepared(msgspec.Struct):
@@ -140,7 +140,7 @@ def _check(recipe: Recipe, corpus: Sequence[str]) -> None:
 
 
 def _prepared(workspace: Workspace, arguments: list[str], starts_again: bool) -> Prepared | None:
-    """The content of `prepared.json`; None if the recipe has not succeeded yet, or `starts_again`.
+    """The content of `prepared.json`; None if the recipe must be run, because it has not succeeded or `starts_again`.
 
     Raises:
         UsageError: the recipe has succeeded with other arguments.

@@ -52,7 +52,7 @@ tal-csasr Chinese, English|tedlium English|tedlium2 English|thchs-30 Chinese|thi
 uwb-atcc English|vctk English|voxpopuli 16 languages|wenet-speech Chinese|wenetspeech4tts Chinese|xbmu-amdo31 Tibetan
 yesno Hebrew
 """
-"""Recipes, each with its languages. They take CORPUS_DIR, or are in `_FIRST_ARGUMENTS` or `_NEEDED`."""
+"""Recipes with their languages. Each takes only CORPUS_DIR, unless it is in `_FIRST_ARGUMENTS` or `_NEEDED`."""
 _NO_TEXTS = "without texts"
 _NO_SPEECH = "it has no speech, only noise or room responses: list its files with make-manifest"
 _ARRAYS = "segments of several channels are rejects"

@@ -82,10 +82,9 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
         return int(self.options.batch_duration * (max(rate, MAX_RATE) if self.is_on_gpu else rate))
 
     def statistics(self, markers: Sequence[Marker]) -> dict[str, Any]:
-        """The figures of the report, from the units' counts.
+        """The figures of the report, from the units' counts: those named by `telemetry`, and notes on unusual audio.
 
-        They are `telemetry`, with a faster precision the share of codes that differ from fp32, and the notes on audio
-        that the codec was not made for.
+        With a faster precision than fp32, they include the share of codes that differ from fp32.
         """
         counts = totals(markers)
         wall = max(counts[WALL], 1e-9)

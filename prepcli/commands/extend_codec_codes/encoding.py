@@ -1,4 +1,4 @@
-"""Encodes one unit of shards: batches segments with equal numbers of frames, runs the codec, writes tars."""
+"""Encodes one unit of shards: divides the segments into batches, runs the codec, and writes tars of codes."""
 
 import sys
 import time
@@ -133,8 +133,8 @@ IN_CODEC = "codec_seconds"
 """Key of the seconds that a unit spent in the codec."""
 
 COMPARE_EVERY, ROWS_COMPARED = 32, 4
-"""With a faster precision, a few rows of one batch in this many are also encoded in full float32, to measure the
-difference."""
+"""With a faster precision than fp32, `ROWS_COMPARED` rows of every `COMPARE_EVERY`-th batch are also encoded in full
+float32, to measure the difference."""
 
 Codes = NDArray[np.integer[Any]]
 
@@ -201,7 +201,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
 
     @property
     def _max_samples(self) -> int:
-        """Maximum samples of a batch at the codec's rate: on a GPU, a layer with more would have too many values."""
+        """Maximum samples of a batch, at the codec's rate; on a GPU, so few that no layer exceeds `MAX_VALUES`."""
         return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
 
     @property
@@ -358,7 +358,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self.extra[ENCODED] += sum(self._members[n].num_samples / self._members[n].sampling_rate for n in numbers)
 
     def _compare(self, result: Result, exact: Result) -> None:
-        """Count the codes of the first rows of a batch, and the codes that differ in full float32."""
+        """Count the codes of the rows that were also encoded in full float32, and how many of these codes differ."""
         import torch
 
         (codes, _), (exact_codes, frames) = result.tensors, exact.tensors

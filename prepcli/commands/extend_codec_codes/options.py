@@ -13,7 +13,7 @@ from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath, is_dir, is_file, path_of
 
 _MANIFEST = re.compile(r"\.jsonl?(\.gz)?$|[,{}]|_OP_")
-"""Recognizes names of manifests if there is no file of this name."""
+"""An input whose name has this pattern is taken for manifests, even if there is no file of this name."""
 
 
 @dataclass(frozen=True)

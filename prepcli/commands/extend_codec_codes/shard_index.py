@@ -1,4 +1,4 @@
-"""The index of the audio in the tars of a shard; worker processes read it sequentially, ahead of the model."""
+"""The index of the audio in the tars of a shard; worker processes make it ahead of the model, reading whole tars."""
 
 import contextlib
 import hashlib

@@ -96,7 +96,7 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
         """
         codec = super().load_model()
         if self.options.num_codebooks is None and getattr(codec, "is_residual", False):
-            codec.num_codebooks = min(codec.num_codebooks, self.num_codebooks)  # the others only refine these
+            codec.num_codebooks = min(codec.num_codebooks, self.num_codebooks)  # the further ones only refine the first
         if codec.num_codebooks != self.num_codebooks:
             raise UsageError(
                 f"{self.title} reads codes of {self.num_codebooks} codebooks, and "
@@ -140,7 +140,7 @@ class TargetEncoder(UnitEncoder):
         super().__init__((), [index], job, Path())
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
-        """Write the records; one without codes is a reject."""
+        """Write the records with their codes; a record without codes is a reject."""
         records, (index,) = self._contents.records, self.indices
         entries: list[EncodedRecord] = []
         total = 0.0

@@ -74,9 +74,9 @@ def copies_of(segments: Segments, candidates: NDArray[np.int64]) -> tuple[NDArra
 def _pairs(
     segments: Segments, candidates: NDArray[np.int64], steps: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pairs of `copies_of` whose candidate starts and ends by these numbers of cells later than the row.
+    """The pairs of `copies_of` whose candidate starts `steps[0]` cells and ends `steps[1]` cells later than the row.
 
-    A cell is `_TOLERANCE` seconds long. `steps` is the number of cells for the start, and that for the end.
+    A cell is `_TOLERANCE` seconds long.
     """
     of_candidates = _cells(segments.at(candidates), (0, 0))
     order = np.argsort(of_candidates, kind="stable")

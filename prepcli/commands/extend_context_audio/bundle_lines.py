@@ -18,7 +18,10 @@ FIELDS = {
     "text": "context_audio_text",
     "normalized_text": "context_audio_normalized_text",
 }
-"""Fields of the record that is the context, each with its name in the extended record, after similarity and path."""
+"""Fields of the record that is the context, each with its name in the extended record.
+
+They are written after `SIMILARITY` and `PATH`.
+"""
 SIMILARITY = "context_speaker_similarity"
 PATH = "context_audio_filepath"
 DIGITS = 6

@@ -42,7 +42,8 @@ from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.storage.input_files import refuse_input_as_output
 
 BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
-"""Maximum seconds of audio in a batch, by kind of device; kernels for 120 s take a GPU as long as their launch."""
+"""Maximum seconds of audio in a batch, by kind of device. On a GPU, to launch the kernels for 120 s of audio takes as
+long as to run them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class ContextJob(SpeakerJob[ContextContents]):
             f"{option('--reuse-embeddings')} OUT"
         )
         suffix = f"_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json"
-        self._file_name = extended_name(manifests, suffix)  # here, because a name that is too long is refused at once
+        self._file_name = extended_name(manifests, suffix)  # a name that is too long is refused here
         self._planned: ContextPlan | None = None
 
     @property

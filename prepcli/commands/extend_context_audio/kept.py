@@ -88,7 +88,7 @@ class KeptEmbeddings:
         self.is_kept: NDArray[np.bool_] = rows >= 0
 
     def load(self, dim: int) -> NDArray[np.float32]:
-        """The embeddings (N, dim) of the bundle's N records; NaN for records without a kept embedding.
+        """The embeddings of the bundle's N records, of shape (N, dim); NaN for records without a kept embedding.
 
         If all embeddings are kept, the file determines their dimension, not `dim`.
         """

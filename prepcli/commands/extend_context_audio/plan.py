@@ -14,8 +14,8 @@ from prepcli.planning.split import Indices, seconds_of
 from prepcli.storage.paths import AnyPath
 
 BUNDLE_SECONDS = 12 * 3600.0
-"""Minimum seconds of audio in a bundle of a large corpus. Batches hold utterances of a bundle with equal lengths: with
-less audio, most batches would be small. A bundle takes seconds on a GPU and a few minutes on a CPU."""
+"""The seconds of audio, about, in a bundle of a large corpus. A batch holds utterances of equal length of one bundle:
+with less audio, most batches would be small. A bundle takes seconds on a GPU and a few minutes on a CPU."""
 NUM_BUNDLES = 16
 """Number of bundles of a small corpus: enough for a few ranks, and little work is lost when a run stops."""
 

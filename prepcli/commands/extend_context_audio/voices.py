@@ -21,17 +21,17 @@ PRESETS = {
     # The first three parts of the path.
     "libritts": (_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
     "librittsDevClean": (_PATH, r"^([^/]+)/([^/]+)/([^/]+)/"),
-    # The first two parts, and the file's name without the text from its last `_` on.
+    # The first two parts, and the file's name up to its last `_`.
     "hifitts": (_PATH, r"^([^/]+)/([^/]+)/(?:.*/)?([^/]+)_[^_/]*$"),
-    # The file's name without the text from its last `_` on.
+    # The file's name up to its last `_`.
     "hifitts2": (_PATH, r"([^/]+)_[^_/]*$"),
     # The text after Speaker: in the speaker field.
     "nvyt2505": (DEFAULT, r"Speaker:([^ |]+)"),
     # The first and the third part of the path.
     "rivaLindyRodney": (_PATH, r"^([^/]+)/[^/]+/([^/]+)/"),
-    # The third part of the path without the text from its last `_` on.
+    # The third part of the path up to its last `_`.
     "rivaEmmaMeganSeanTom": (_PATH, r"^[^/]+/[^/]+/([^/]+)_[^_/]*(?:/|$)"),
-    # The path without the text from its last `_` but one on.
+    # The path up to its second-last `_`.
     "jhsdGtc20Amp20Keynote": (_PATH, r"^(.+)_[^_]*_[^_]*$"),
 }
 """The presets of `--group-by`: for each corpus, a field, and the pattern that is searched in it."""

@@ -282,6 +282,6 @@ def extend_text_context(options: ExtendTextContext) -> Report:
     engine = options.engine()
     job = TextContextJob(options.shar_dir, options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.shar_dir)
-    # Inside the state of the run that made the set, which is not changed.
+    # This workspace is inside that of the run that made the set, whose own state stays unchanged.
     root = work_folder(options.shar_dir, options.work_dir) / TEXT_CONTEXT_CUTS
     return run_job(job, Workspace(options.shar_dir, root, work_dir=options.work_dir), engine)
