@@ -106,11 +106,11 @@ def parse_span(start: str, end: str) -> tuple[float, float]:
 def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tuple[dict[str, str], ...]:
     """Find the files under `roots` whose names match one of the patterns.
 
-    If several files have the same key, the first of the sorted paths is used on every machine. Links to folders are
-    followed; each folder is visited once.
+    Links to folders are followed; each folder is visited once.
 
     Returns:
-        For each pattern, the paths of the files whose whole name matches it, by the first group in lower case.
+        For each pattern, the paths of the files whose whole name matches it, by the text of its first group in lower
+        case. If several files have the same text, the first of the sorted paths is used.
     """
     found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
     for path in sorted(_walk(roots)):

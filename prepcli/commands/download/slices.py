@@ -95,7 +95,7 @@ def open_recording(path: str) -> RecordingFile:
 
 
 _CHUNK = 128
-"""Number of conversations per task of a worker."""
+"""Number of conversations that a worker process surveys per task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         return [*map(_manifest_name, self.corpus.folders), *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
 
     def settings(self, plan: SlicingPlan) -> dict[str, Any]:
-        """Every option that shapes the output, by its name without leading dashes, as existing plans have it."""
+        """Every option that shapes the output; names have no leading dashes, so that plans of earlier versions fit."""
         return {name.removeprefix("--"): value for name, value in settings_of(self.options).items()}
 
     def plan(self, workspace: Workspace) -> SlicingPlan:
