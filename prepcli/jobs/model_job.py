@@ -53,7 +53,10 @@ class UnitWork(ABC, Generic[Item, Computed]):
 
     @abstractmethod
     def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
-        """Start the model on the batch with this number; its audio is valid only during the call."""
+        """Start the model on the batch with this number, and return the function that takes the results.
+
+        The audio of `decoded` is valid only during the call.
+        """
 
     @abstractmethod
     def finish(self, advance: Advance) -> Computed:
@@ -131,7 +134,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
 
         Raises:
             IncompleteError: a worker was killed, or the device has failed.
-            MemoryError: the device has too little memory, not only for a row of a batch, which would be rejected.
+            MemoryError: the device has too little memory outside of a batch; a row that is too large is only rejected.
         """
         with noting_in_flight(execution.workspace), naming_faults(self.device, option("--devices", "cpu")):
             yield from self._attempt(plan, units, execution)

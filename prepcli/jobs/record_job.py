@@ -30,7 +30,7 @@ from prepcli.storage.paths import AnyPath
 
 @dataclass(frozen=True, slots=True)
 class RecordUnit(Unit):
-    """The records with the positions `lo` to `hi` - 1 in the order of the job; `number` counts the units."""
+    """A unit of the records with the positions `lo` to `hi` - 1 in the order of the job; `number` counts units."""
 
     number: int
     lo: int

@@ -212,9 +212,9 @@ class Records:
         return named if base == absolute_folder(str(out)) or named else {"audio_base_dir": base}
 
     def layout(self, what: object, make: Callable[[Scratch], Values]) -> Values:
-        """The values of a job's plan over these records, which `make` returns.
+        """Return the values of a job's plan over these records.
 
-        One rank makes them for all ranks (see `prepcli.planning.arrays.plan_once`). `what` must name the job, and
+        One rank calls `make` for all ranks (see `prepcli.planning.arrays.plan_once`). `what` must name the job, and
         everything besides the records that shapes the plan.
         """
         if self._workspace is None:
@@ -299,7 +299,7 @@ def settings_over(manifests: Sequence[str], audio_base_dir: AnyPath | None, opti
 
 
 def file_identity(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scratch | None = None) -> Hashes:
-    """A 64-bit hash of each record's audio file, shape (n,); `index.keys` must hold `path` (of `normal_path`).
+    """A 64-bit hash of each record's audio file, shape (n,); `index.keys` must hold `path`, the key of `normal_path`.
 
     Without `audio_base_dir`, equal relative paths in manifests of different folders are different files.
     """

@@ -1,4 +1,4 @@
-"""Names of files in an output for records that are rows of Parquet files: their ids, if all have different ones."""
+"""Names audio in an output after the ids of records, if these are rows of Parquet files and have different ids."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,17 +16,17 @@ _OWN = "own "
 
 
 def own_member_stem(text: str) -> str:
-    """`member_stem` of an id; empty if the id cannot be used."""
+    """The result of `member_stem` for an id in place of a path; empty if the id cannot be used."""
     return member_stem(_as_path(text)) if given_id(text) else ""
 
 
 def own_root(text: str) -> str:
-    """`marked_root` of an id."""
+    """The result of `marked_root` for an id in place of a path."""
     return marked_root(_as_path(text))
 
 
 def own_plain_stem(text: str) -> str:
-    """`plain_stem` of an id; empty if the id cannot be used."""
+    """The result of `plain_stem` for an id in place of a path; empty if the id cannot be used."""
     return plain_stem(_as_path(text)) if given_id(text) else ""
 
 

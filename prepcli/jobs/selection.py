@@ -96,7 +96,7 @@ class SelectionContents(LineContents):
     """The plan of a selection: the lines, a code for each usable record, and the lines without a usable record.
 
     Attributes:
-        codes: for each usable record, in the order of the input.
+        codes: the codes of the usable records, in the order of the input.
         gaps: for each manifest, the numbers of lines without a usable record, ascending.
         problems: the unusable lines, in order.
         base_dirs: for each manifest, the folder of its relative paths if these must be made absolute, else empty.
@@ -314,7 +314,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
 
     @abstractmethod
     def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """The treatment of the records with a code."""
+        """The treatment of all records with this code."""
 
     def process(self, plan: SelectionPlan, unit: SelectedSlice, writer: UnitWriter, advance: Advance) -> None:
         """Write the lines of a unit to a part of each file; lines that do not change are copied without parsing."""

@@ -1,4 +1,4 @@
-"""The context of a record: a segment of another file, in separate fields."""
+"""Reads the context of a record: a second segment of audio, which fields such as `context_audio_filepath` name."""
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import Record

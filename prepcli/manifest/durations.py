@@ -79,8 +79,8 @@ def read_input(
         max_duration: seconds; longer examples are only counted.
         num_examples: if above 0, only the first examples are used that a training run would draw (see
             `prepcli.manifest.mixing`), at most this number.
-        numbers: returns for a data set the `Numbers` that compute a number for each line; those of data sets that need
-            the same numbers must be equal.
+        numbers: returns for a data set the `Numbers` that compute a number for each line. For data sets whose numbers
+            are computed in the same way, the results must compare equal.
         seconds_of: measures audio (see `Columns.seconds_of`).
         selection: if given, only records that it keeps are used, and all others are not even counted. All data sets
             must then be NeMo manifests.

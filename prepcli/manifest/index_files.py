@@ -143,7 +143,7 @@ class ColumnFiles:
         self._counts[name] += len(values)
 
     def publish(self) -> None:
-        """Flush all files to the disk, and give them their names."""
+        """Flush all files to the disk, and give them their final names."""
         for name, file in self._files.items():
             with naming(self._drafts[name]):
                 file.seek(0)

@@ -29,7 +29,7 @@ TEXT_TYPES = ("txt", "txt_pair", "multimodal_conversation")
 _OTHER_TEXT_TYPES = ("txt_jsonl", "nemo_sft_jsonl", "share_gpt", "share_gpt_webdataset")
 
 Texts = Literal["refuse", "leave out", "read"]
-"""The treatment of entries with texts and conversations."""
+"""The treatment of `input_cfg` entries with texts or conversations: refuse with an error, leave out, or read."""
 
 
 def parse_input_cfg(

@@ -26,7 +26,7 @@ def spread_over(count: int) -> list[int]:
 def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manifest", near: str = "") -> str | None:
     """Return an error message if all audio files of a sample are missing; None if one exists or the sample is empty.
 
-    The message names one of the missing files and, if relative paths start from another folder nearby, this folder.
+    The message names one missing file. If its relative path exists in another folder nearby, it names this folder too.
 
     Args:
         sample: for each audio file, the absolute base folder of relative paths, and the path as `source` names it.

@@ -1,4 +1,4 @@
-"""The form in which texts are compared."""
+"""Normalizes texts, so that they can be compared."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Turns rows of a Parquet file with audio into lines of a NeMo manifest, so that one reader reads both."""
+"""Turns rows of a Parquet file with audio into lines of a NeMo manifest, which the readers of manifests can read."""
 
 import io
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _NOT_FIELDS = frozenset({"audio_filepath", "duration", "offset", "_skipme"})
 
 
 def check_is_parquet(path: str) -> None:
-    """Check a file before worker processes read it.
+    """Check, before worker processes read a file, that it is Parquet and that pyarrow is installed.
 
     Raises:
         UsageError: pyarrow is not installed, or the file is not Parquet.
@@ -84,7 +84,7 @@ def _records(values: dict[str, list[Any]], stem: str, first: int, columns: Colum
 
 
 def _wanted(columns: Columns, names: set[str]) -> list[str]:
-    """The columns to read besides the audio: those that numbers are computed from, the id, and the duration."""
+    """The columns to read besides the audio: the columns that `columns.numbers` needs, the id, and the duration."""
     assert columns.parquet is not None
     if columns.numbers is not None and not columns.numbers.fields:
         return sorted(names - {columns.parquet.audio})

@@ -1,4 +1,4 @@
-"""A line of a NeMo manifest as a typed record; other fields keep their original text."""
+"""A line of a NeMo manifest as a record: the fields that every job needs are typed, others keep their JSON text."""
 
 import json
 import math

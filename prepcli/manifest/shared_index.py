@@ -77,7 +77,7 @@ class Input(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A range of a manifest, and the number of the manifest among all."""
+    """A range of a manifest, and the number of the manifest among all inputs."""
 
     number: int
     input: Input

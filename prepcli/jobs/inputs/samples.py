@@ -1,4 +1,4 @@
-"""Tars of webdataset and WeNet, and zip archives, as inputs: the files with one key are a record.
+"""Tars of webdataset and WeNet, and zip archives, as inputs: all files with the same key are one record.
 
 The keys of webdataset end at the first dot of a base name (webdataset/tariterators.py), those of WeNet at the last dot
 of a name (wenet/dataset/processor.py).
