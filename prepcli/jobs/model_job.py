@@ -41,7 +41,7 @@ Take = Callable[[], None]
 class UnitWork(ABC, Generic[Item, Computed]):
     """The work for one unit: batch its segments, run the model, and write the results.
 
-    The last batches of a unit are still computed when the first of the next unit are started.
+    The last batches of a unit are still being computed when the first batches of the next unit are started.
     """
 
     @abstractmethod
@@ -110,7 +110,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     @property
     @abstractmethod
     def max_batch_samples(self) -> int:
-        """Maximum samples of a batch that workers return through shared memory."""
+        """Maximum number of samples, over all padded rows, of a batch that workers return through shared memory."""
 
     @abstractmethod
     def read_ahead(self, contents: Contents, unit: UnitT, workers: DecodingPool[Any]) -> Begin:

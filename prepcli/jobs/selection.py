@@ -146,7 +146,7 @@ class Selector:
         """Read the manifests; `see` gets each part with the number of its manifest.
 
         Raises:
-            UsageError: a manifest is damaged, or has no usable line.
+            UsageError: a manifest is damaged, or no manifest has a usable record.
         """
         index = read_manifests(self.manifests, columns, see, num_workers=num_workers, spool_dir=workspace.spool)
         if not len(index) + len(index.problems):
@@ -179,7 +179,7 @@ class Selector:
     def plan(
         self, index: ManifestIndex, facts: dict[str, Any], notes: Sequence[str] = (), keeps_skipped: bool = False
     ) -> SelectionPlan:
-        """The plan; `keeps_skipped`: lines with a true `_skipme` are written as well."""
+        """Make the plan of all parts that were added; `keeps_skipped`: lines with a true `_skipme` are written too."""
         slices = LineSlices(num_records=len(index) + len(index.problems))
         gaps = []
         units: list[SelectedSlice] = []

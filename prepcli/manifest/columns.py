@@ -177,9 +177,9 @@ def _nemo_decoder_with(
 ) -> msgspec.json.Decoder[Any]:
     """The decoder of a NeMo line that also keeps further fields, under new names.
 
-    `fields` become `field_0`, ...: text or integers that every line must have, except those that are also in
-    `optional`. `texts` become `text_0`, ...: text, or None if the field is missing. `values` become `value_0`, ....
-    Optional fields and `values` may have any value, or be missing.
+    `fields` become `field_0`, ...: text or integers that every line must have, except fields that are also in
+    `optional`. `texts` become `text_0`, ...: text, or None if the field is missing. `values` become `value_0`, ... and,
+    like optional fields, may have any value; None if the field is missing.
     """
     if set(fields) <= {"audio_filepath"} and not texts and not values:
         return msgspec.json.Decoder(NemoLine)

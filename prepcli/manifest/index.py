@@ -30,7 +30,7 @@ _GROUP_BYTES = 1 << 20
 _NO_LINES: Ints = np.empty(0, np.int64)
 Item = TypeVar("Item")
 KEY_PREFIX = "key."
-"""The prefix of the name of a key as a column."""
+"""The prefix of a column's name if the column holds a key."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class SourceFile:
 
 @dataclass
 class ManifestIndex:
-    """The usable records of some manifests, numbered from 0 through all of them, in order."""
+    """The usable records of some manifests, in order, numbered from 0 over all manifests."""
 
     sources: list[SourceFile] = field(default_factory=list)
     first: list[int] = field(default_factory=lambda: [0])

@@ -1,4 +1,4 @@
-"""An index as files: `.npy` columns that any number of processes map into memory, and the parts that are joined."""
+"""An index as files: `.npy` columns that any number of processes map into memory, and the parts that make them up."""
 
 import os
 import struct
@@ -95,7 +95,7 @@ def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[i
 
 
 def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
-    """Yield the parts in a file of `write_parts`, each with the number of its manifest; columns are mapped from it."""
+    """Yield the parts in a file of `write_parts`, each with its manifest's number; columns are mapped from the file."""
     decoder = msgspec.msgpack.Decoder(_StoredPart)
     blocks = _blocks(np.memmap(path, np.uint8, "r").data)
     next(blocks)

@@ -59,7 +59,7 @@ class LineSlices:
         return _without_mark(data, unit.offset)
 
     def lines(self, unit: LineSlice) -> Iterator[tuple[int, bytes]]:
-        """The lines of a unit that are not blank, without line ends, each with its number from 1."""
+        """The lines of a unit that are not blank, without line ends, each with its line number in the file, from 1."""
         for number, line in enumerate(self.block(unit).split(b"\n"), start=unit.first_line):
             if line.strip():
                 yield number, line.rstrip(b"\r")
@@ -98,8 +98,8 @@ def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes],
 def slice_catalog(file: BinaryIO, max_bytes: int, min_units: int) -> LineSlices:
     """Cut the lines of an open file without a name into units; worker processes inherit the file.
 
-    A unit has about `max_bytes` bytes, or fewer if there would not be `min_units` units (see `MIN_UNIT_BYTES`). The
-    only entry of `inputs` has the file's digest and an empty path.
+    A unit has about `max_bytes` bytes. In a small file units are smaller, so that there are `min_units` of them, but
+    not below `MIN_UNIT_BYTES`. The only entry of `inputs` has the file's digest and an empty path.
     """
     found = LineSlices(plain=[""], _files={0: file})
     size = file.seek(0, os.SEEK_END)

@@ -85,7 +85,7 @@ class Collector(Protocol):
 
 
 class ParquetColumns(NamedTuple):
-    """The names of a Parquet file's columns with the audio and with its duration in seconds, which may be missing."""
+    """The names of a Parquet file's columns: the audio, and its duration in seconds; the second may be missing."""
 
     audio: str = "audio"
     duration: str = "duration"

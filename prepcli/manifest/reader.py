@@ -67,7 +67,7 @@ class LineReader:
         return block.data[at : at + length].rstrip(b"\r")
 
     def problem_line(self, problem: "Problem") -> bytes:
-        """The line of a problem, without its line end."""
+        """The unusable line that a problem describes, without its line end."""
         return self._read(problem.source, problem.start, problem.length).rstrip(b"\r")
 
     def close(self) -> None:

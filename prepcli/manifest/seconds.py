@@ -42,7 +42,7 @@ def notes_on_seconds(typical: float, chars_per_second: float | None = None) -> l
 
 
 def notes_on_limit(max_duration: float | None, typical: float) -> list[str]:
-    """Return a note if `--max-duration` is far above a typical duration (seconds), and probably in another unit."""
+    """Return a note if `--max-duration` is so far above a typical duration (seconds) that it is a mistake; else []."""
     if max_duration is None or not max(_LONG, 100 * typical) < max_duration < float("inf"):
         return []
     return [

@@ -1,4 +1,4 @@
-"""Resolves the paths that a user types to manifest files, opens them, and reads them."""
+"""Finds the manifest files that a user names, opens them, and reads them."""
 
 import contextlib
 import io
@@ -195,7 +195,10 @@ class Reader:
         self._kept = b""
 
     def begin_at(self, start: int) -> bool:
-        """Go to byte `start` of the manifest, and return whether it is inside a line; 0 for a compressed file."""
+        """Go to byte `start` of the manifest, and return whether it is inside a line.
+
+        A compressed file can only be read from byte 0.
+        """
         if at := self._begin + max(start - 1, 0):
             self._file.seek(at)
         return start > 0 and self.read(1) != b"\n"

@@ -42,7 +42,7 @@ def plain_copy(path: str, directory: Path) -> Path:
 
 
 def is_whole(copy: Path) -> bool:
-    """Whether a copy exists with the size in its name; a copy that was cut short or emptied is made again."""
+    """Whether a copy exists and has the size that its name states; False if it was cut short or emptied."""
     try:
         return copy.stat().st_size == int(copy.name.partition(".")[0].rpartition("-")[2])
     except (FileNotFoundError, ValueError):

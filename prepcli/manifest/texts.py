@@ -25,9 +25,10 @@ class Turn:
 
 
 def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[list[Turn] | RecordRejected | None]:
-    """Yield for each line of a file its turns, of which the last is the output; None for a line to skip, or its reject.
+    """Yield the turns of each line of a file, of which the last is the output.
 
-    `target_path`: for pairs of texts, the file with the targets. Raises `UsageError` if the numbers of lines differ.
+    A line to skip gives None, an unusable line gives its reject. `target_path`: for pairs of texts, the file with the
+    targets. Raises `UsageError` if the numbers of lines differ.
     """
     if data.kind == "multimodal_conversation":
         yield from _conversations(data, path)

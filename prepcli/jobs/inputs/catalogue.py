@@ -1,4 +1,4 @@
-"""The lines of a catalogue, and functions for all kinds of containers."""
+"""Makes the lines of a catalogue, for the readers of all kinds of containers."""
 
 import re
 from collections.abc import Mapping

@@ -49,8 +49,8 @@ def shar_lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
     """Yield the catalogue lines of a shard: for each cut a line per supervision, or one line without a text.
 
     Args:
-        cuts: the cuts of the shard.
-        tars: the tar of each field of audio: the target's, and `context_audio` if there is one.
+        cuts: the cuts file of the shard.
+        tars: the tar of each field of audio: the field of `target_of`, and `context_audio` if there is one.
 
     Raises:
         UsageError: a file is damaged, or the cuts and the tars have different numbers of items.

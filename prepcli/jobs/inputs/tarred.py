@@ -29,7 +29,7 @@ def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[byte
 
     Args:
         manifest: the manifest of a shard, or of the whole set.
-        tars: the tar of each shard, by the `shard_id` of its lines; for the manifest of one shard, its tar by None.
+        tars: the tar of each shard, by the `shard_id` of its lines; the manifest of one shard has its tar under None.
 
     Raises:
         UsageError: a tar is damaged.
@@ -88,7 +88,7 @@ def _shard_of(fields: Mapping[str, msgspec.Raw]) -> int | None:
 
 
 def _member_of(path: str, tar: TarMembers) -> str | None:
-    """The member that a line names, or None; a later segment of `x.wav` names it `x-sub1.wav`."""
+    """The member that the path of a line names, or None; `x-sub1.wav` names a later segment of the member `x.wav`."""
     if path in tar.members:
         return path
     found = _SUB.match(path)
