@@ -34,15 +34,15 @@ from prepcli.processes.workers import TICK
 from prepcli.storage.paths import StorePath, relative
 
 MAX_LISTED = 10_000
-"""Maximum number of names in OUT that are read for a note: a folder may hold millions."""
+"""Maximum number of names in OUT that are read for a message: a folder may hold millions."""
 _CLEAR = "clear"
-"""The claim of the process that clears."""
+"""The name of the claim that a process takes before it clears."""
 MAX_SHOWN = 10
 """Maximum number of names in a message."""
 
 
 class _Clearing(msgspec.Struct):
-    """The content of `clearing.json`, which exists until all is cleared: the command that clears."""
+    """The content of `clearing.json`, which exists until all is cleared: the name of the command that clears."""
 
     command: str = ""
 
@@ -53,9 +53,9 @@ class Stock:
 
     Attributes:
         ours: the names of the files that earlier runs have written and that are unchanged, and of their indexes.
-        changed: the names of files of earlier runs that have changed since.
-        mistakable: other files that readers would take for a part of the new set.
-        documents: the documents that name files; in a store, those whose processes have ended.
+        changed: the names of the files that earlier runs have written and that have changed since.
+        mistakable: the names of files not in `ours` that readers would take for a part of the new set.
+        documents: the notes and markers that name files; in a store, only those whose processes have ended.
     """
 
     ours: list[str]
@@ -65,7 +65,7 @@ class Stock:
 
 
 def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
-    """Find the files in OUT that a job may remove."""
+    """Find the files in OUT that a job may remove before it starts again, and the files that must stay."""
     found = workspace.found
     # Listed before the notes are read: a run that publishes at this moment notes its files before they appear.
     parts = {relative(path, workspace.out) for path in found.matching(job.output_patterns(plan))}
@@ -83,10 +83,11 @@ def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
 
 
 def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
-    """Check that a new set can begin after `ours` are removed; called before any removal.
+    """Check that a new set can begin once the files in `stock.ours` are removed; called before any removal.
 
     Raises:
-        UsageError: foreign files, or files of another command, stay; the message lists them.
+        UsageError: another command has written the files, or files remain that readers would take for a part of the
+            new set.
     """
     out, command, elsewhere = workspace.named, _command(workspace), job.elsewhere or "another output"
     if stock.ours and command not in ("", job.command):
@@ -119,11 +120,12 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
 def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None = None, is_asked: bool = True) -> None:
     """Remove the files of earlier runs, and then their state; prints first which files go and which stay.
 
-    Only one process clears at a time; others wait. If a process is stopped while it clears, and continues after another
-    one has taken over, it removes new files: therefore it counts as dead only after `DELETE_SECONDS`.
+    Only one process clears at a time; others wait. A process that is stopped while it clears, and continues after
+    another one has taken over, would remove new files: therefore it counts as dead only after `DELETE_SECONDS`.
 
-    `cleared`: a file that exists when the output is cleared, if it is cleared by one of several ranks.
-    `is_asked`: False to complete what was interrupted, unless another process has completed it when this one may begin.
+    `cleared`: a file that is made as soon as one of several ranks has cleared the output; the other ranks then remove
+    nothing. None for a single rank. `is_asked`: whether the user asks to start again; if False, only a clearing that
+    was interrupted is completed.
     """
     workspace.root.mkdir(parents=True, exist_ok=True)
     claims = Claims(workspace.root / CLAIMS, workspace.rank.rank, workspace.life, DELETE_SECONDS)
@@ -173,7 +175,7 @@ def _clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
 
 
 def _last_owner(workspace: Workspace) -> Owner | None:
-    """The last process that has begun to clear and has not finished."""
+    """The last process that has begun to clear and has not finished; None if there is none."""
     _, owner = owners(workspace.root / CLAIMS).get(_CLEAR, (0, None))
     return owner
 
@@ -186,7 +188,7 @@ def _remove_plan(workspace: Workspace) -> None:
 
 
 def _take_drafts(workspace: Workspace) -> list[Path]:
-    """Move `tmp/` away; returns its new place, and the places of drafts from earlier calls.
+    """Move `tmp/`, which has the drafts, away; returns its new path, and the paths from earlier calls.
 
     After this, a rank of the earlier run cannot publish or note a draft: all files that it has published are noted, and
     in OUT. The rank may have been stopped at any point, for any time.
@@ -221,7 +223,7 @@ def is_being_cleared(workspace: Workspace, command: str) -> bool:
 
 
 def _command(workspace: Workspace) -> str | None:
-    """The command whose files the state records; None if it is unknown."""
+    """The name of the command that wrote the output, from the state folder; None or "" if it is unknown."""
     document = (
         read_document(workspace.plan_file, StoredPlan)
         or read_document(workspace.clearing_file, _Clearing)
@@ -231,7 +233,7 @@ def _command(workspace: Workspace) -> str | None:
 
 
 def _run(workspace: Workspace) -> str:
-    """The run whose files the state records, in words."""
+    """The run that wrote the output, in words: its command and its time, or `an earlier run` if they are unknown."""
     stored = read_document(workspace.plan_file, StoredPlan)
     if stored is None:
         return "an earlier run"

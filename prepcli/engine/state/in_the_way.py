@@ -1,4 +1,4 @@
-"""Errors for an existing entry in the place of a file: they name the entry, and what to do."""
+"""Errors for an existing file or directory in the place of a new one: they name what is there, and what to do."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ from prepcli.storage.paths import AnyPath, StorePath
 
 @contextmanager
 def naming_what_is_in_the_way(path: Path) -> Iterator[None]:
-    """Name `path` in the errors of reading, replacing or removing the file at it.
+    """Within the context, errors of reading, replacing or removing the file at `path` name `path` and what to do.
 
-    The error of a rename would name the source, which the user does not know.
+    Without this, the error of a rename would name the source, which the user does not know.
 
     Raises:
         UsageError: `path` is a directory, or a folder above it is a file.
@@ -38,7 +38,10 @@ def refuse_directories(*files: Path) -> None:
 
 
 def refuse_names_that_are_one(out: AnyPath, names: Iterable[str]) -> None:
-    """Raise `PrepcliError` if one published file has replaced another: the file system treats their names as one."""
+    """Raise `PrepcliError` if one published file has replaced another because the file system takes two names for one.
+
+    `names`: the names of all published files, relative to `out`.
+    """
     if isinstance(out, StorePath):
         return
     for one, other in same_when_folded(names):

@@ -30,8 +30,8 @@ class Unit:
     A job has a subclass with fields for the shard or the records of the unit. These fields are part neither of the
     plan's digest nor of `plan.json`. They are sent to worker processes, so they must be small.
 
-    `id` names the unit in `done/` and in progress lines; `cost` is seconds of audio, or records (`Plan.knows_seconds`);
-    `num_records` is the number of records that it must account for (records out + rejects).
+    `id` names the unit in `done/` and in progress lines. `cost` is in seconds of audio, or in records if the plan does
+    not know seconds (`Plan.knows_seconds`). `num_records` is the number of its records: records out + rejects.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Unit:
 
 UnitT = TypeVar("UnitT", bound=Unit)
 Contents = TypeVar("Contents")
-"""Data besides the units that a job needs to process the units of its plan."""
+"""The type of the data, besides the units, that a job needs to process the units of its plan."""
 
 
 FINISH_UNIT = Unit("finish", 0.0, 0)
@@ -52,8 +52,8 @@ FINISH_UNIT = Unit("finish", 0.0, 0)
 class InputFile:
     """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not.
 
-    `state` is the state of the file before it was read; None for a file that belongs to the run. `digest_of` computes
-    `sha256` of the file at a path again, if `state` alone is not conclusive.
+    `state` is the state of the file before it was read; None for a file that the run itself has made. `digest_of`
+    computes the `sha256` of the file at a path again, to find out whether a file with another state has changed.
     """
 
     path: str
@@ -62,12 +62,12 @@ class InputFile:
     digest_of: Callable[[str], str] | None = None
 
     def has_same_content(self) -> bool:
-        """Whether the content of the file is unchanged; reads the file."""
+        """Whether the content of the file is unchanged; reads the file. False if there is no `digest_of`."""
         return self.digest_of is not None and self.digest_of(self.path) == self.sha256
 
 
 def input_file(path: str) -> InputFile:
-    """A small input, with the digest of its bytes."""
+    """The `InputFile` for a small file, which is read whole: its `sha256` is the digest of its bytes."""
     state = state_of(path)
     return InputFile(path, _digest_of(path), state, _digest_of)
 
@@ -81,8 +81,9 @@ class Plan(Generic[UnitT, Contents]):
     """All units of a job. The plan depends on the inputs and the settings alone, never on ranks or workers.
 
     `records_in` counts the records of the inputs without those that `_skipme` skips (`num_skipped`); `planned_rejects`
-    counts, by reason, the records that were found unusable during planning. Worker processes inherit `contents`. The
-    plan of a job that measures the audio, or reads none, does not know seconds: the cost of a unit is then its records.
+    counts, by reason, the records that were found unusable during planning. Worker processes inherit `contents`.
+    `knows_seconds` is False for a job that measures the audio, or reads none: the cost of a unit is then its number of
+    records.
     """
 
     units: Sequence[UnitT]
@@ -96,7 +97,7 @@ class Plan(Generic[UnitT, Contents]):
 
     @property
     def total_cost(self) -> float:
-        """The cost of all units."""
+        """The cost of all units, in seconds of audio or in records."""
         return sum(unit.cost for unit in self.units)
 
 
@@ -105,12 +106,13 @@ AnyPlan = Plan[Any, Any]
 
 
 class StoredPlan(msgspec.Struct):
-    """`OUT.prepcli/plan.json`: the plan of the run that made OUT, and its command.
+    """The content of `OUT.prepcli/plan.json`: the plan of the run that made OUT, and its command.
 
-    `inputs` have the keys `path` and `sha256`; `run_with` is the command as it was typed, without the rank, `run_in`
-    the folder, `out` the absolute path of OUT at that time. `knows_seconds` is that of the plan. `writes_file`: OUT is
-    a file (`prepcli.engine.state.workspace`). The file with the units (`prepcli.engine.state.stored_units`) has
-    `units_bytes` bytes. `revisions`: the commits of data sets on the hub, by their addresses.
+    Each of `inputs` has the keys `path` and `sha256`. `run_with` is the command as it was typed, without the options of
+    a rank; `run_in` is the folder in which it was typed, and `out` the absolute path of OUT at that time. `seconds` and
+    `knows_seconds` are those of the `Plan`. `writes_file`: whether OUT is a file (`prepcli.engine.state.workspace`).
+    `units_bytes` is the size of the file with the units (`prepcli.engine.state.stored_units`). `revisions`: the commits
+    of data sets on the hub, by their addresses.
     """
 
     command: str
@@ -132,7 +134,7 @@ class StoredPlan(msgspec.Struct):
     revisions: dict[str, str] = {}
 
     def run_again(self, out: str | AnyPath) -> str:
-        """The command that continues the run, for a shell; `out` is the current place of OUT, which may be new."""
+        """The shell command that continues the run; `out` is the current path of OUT, which may have been moved."""
         now = absolute(out)
         if not self.out or now == self.out or is_address(out) or exists(self.out):
             return f"cd {shlex.quote(self.run_in)} && {self.run_with}"
@@ -161,7 +163,7 @@ def differences(
 ) -> Iterator[str]:
     """The differences between a run and the stored plan `earlier`, as phrases for a message.
 
-    `defaults`: the meaning of settings that are not given.
+    `defaults`: by name of a setting, words for its value if it is not given.
     """
     if earlier.command != command:
         yield f"by {earlier.command}, not {command}"
@@ -197,11 +199,11 @@ def _shown(value: Any, default: str | None) -> str:
 
 
 def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
-    """Distribute units over `num_bins` by cost: longest first, each to the least loaded bin.
+    """Distribute units over `num_bins` bins by cost: longest first, each to the least loaded bin. Returns the bins.
 
-    The greedy rule (longest processing time first) is at most 4/3 - 1/(3 bins) of the best makespan (Graham, 1969,
-    "Bounds on multiprocessing timing anomalies"). Ties are broken by id, so every rank computes the same shares. Within
-    a bin the units stay longest first, which also keeps the tail of a run short.
+    With this greedy rule (longest processing time first), the most loaded bin has at most 4/3 - 1/(3 bins) times the
+    best possible load (Graham, 1969, "Bounds on multiprocessing timing anomalies"). Ties are broken by id, so every
+    rank computes the same shares. Within a bin the units stay longest first, which also keeps the tail of a run short.
     """
     bins: list[list[UnitT]] = [[] for _ in range(num_bins)]
     loads = [(0.0, index) for index in range(num_bins)]
@@ -213,6 +215,6 @@ def pack(units: Sequence[UnitT], num_bins: int) -> list[list[UnitT]]:
 
 
 def max_over_mean(costs: Sequence[float]) -> float:
-    """The balance of shares with these costs: 1.0 is perfect; at 2.0 the ranks are idle half of the time."""
+    """The largest cost of a share divided by the mean: 1.0 is perfect; at 2.0 the ranks are idle half of the time."""
     mean = sum(costs) / len(costs)
     return max(costs) / mean if mean else 1.0

@@ -1,8 +1,9 @@
 """Allows one state folder per output in a store: of two commands with different folders, one is refused.
 
 A store has no lock that works with racing writers. So each state folder writes its own object,
-`OUT.prepcli/claims/<id>.candidate`, and lists the others; the smallest id then writes `<id>.held`. It holds the output
-when no candidate is left that could have missed this. Listings must show all earlier writes.
+`OUT.prepcli/claims/<id>.candidate`, and lists the others; the folder with the smallest id then writes `<id>.held`. It
+holds the output as soon as no candidate is left that could have missed this object. The listings of the store must show
+all earlier writes.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ _WAIT = 0.2
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A claim on an output: an id, and the path of the state folder."""
+    """A claim on an output in a store: an id, the path of the state folder, and the name of its machine."""
 
     id: str
     folder: str
@@ -40,18 +41,18 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class StoreClaim:
-    """The claim of a state folder on an output."""
+    """Takes, checks and gives up the claim of one state folder on an output in a store."""
 
     def __init__(self, out: StorePath, own: Claim, part: Path = Path()) -> None:
-        """`part`: what a run adds to an existing output, such as the codes of a codec, as a path in `OUT.prepcli`."""
+        """`own`: the claim of this state folder. `part`: its path in `OUT.prepcli`, if the run adds to an output."""
         self._out = out
         self._folder = f"{out}.prepcli/{part / 'claims'}"
         self._own = own
 
     def take(self, is_new: bool = False) -> None:
-        """Hold the output, and check that objects can be written there.
+        """Take the claim, unless this state folder holds the output already; check that objects can be written there.
 
-        `is_new`: the claim was made just now, so it cannot be taken already.
+        `is_new`: whether the claim was made just now, so that it cannot be held yet.
 
         Raises:
             UsageError: another state folder holds the output, or writing is denied.
@@ -71,7 +72,7 @@ class StoreClaim:
         self._refuse_to(self._first(self._listed(), _HELD))
 
     def check(self) -> None:
-        """Check that the output is still held.
+        """Check that this state folder still holds the output.
 
         Raises:
             PrepcliError: the claim was removed.
@@ -87,7 +88,11 @@ class StoreClaim:
     def _wait_for_others(self) -> None:
         """Wait until every other candidate has withdrawn; of two that hold the output, the smaller id stays.
 
-        A candidate that does not withdraw for some time was killed, or already holds the output and is at work.
+        A candidate that does not withdraw within `REPEAT_SECONDS` was killed, or holds the output and is at work: then
+        this folder gives way to any other holder.
+
+        Raises:
+            UsageError: this folder gives way.
         """
         begun = time.monotonic()
         while True:
@@ -123,7 +128,10 @@ class StoreClaim:
         )
 
     def _first(self, found: Mapping[str, ObjectInfo], kind: str, smaller: bool = False) -> str | None:
-        """The first claim of another folder of one kind, or None; stale candidates do not count."""
+        """The name of the first object of this kind from another state folder, or None; stale candidates do not count.
+
+        `smaller`: whether only ids that are smaller than our own count.
+        """
         now = max((one.mtime_ns for one in found.values()), default=0)
         for name, one in found.items():
             other = name.removesuffix(kind)

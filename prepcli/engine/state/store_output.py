@@ -15,14 +15,14 @@ _checked: set[StorePath] = set()
 
 
 class OutputSizes:
-    """The sizes of the files in a folder; for a store, the first question lists all files."""
+    """Looks up files in a folder: sizes, states, names. In a store, all objects are listed once, at the first call."""
 
     def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
         self._listed: dict[str, ObjectInfo] | None = None
 
     def of(self, name: str) -> int:
-        """The size of a file in bytes; raises `OSError` if it does not exist."""
+        """The size of the file `name` in bytes; raises `OSError` if it does not exist."""
         if isinstance(self.folder, StorePath):
             listed = self.infos()
             if name in listed:  # a listing may lag behind
@@ -39,7 +39,7 @@ class OutputSizes:
             self.infos()
 
     def matching(self, patterns: Sequence[str]) -> Iterator[AnyPath]:
-        """The files in the folder whose names match one of the globs."""
+        """The paths of the files in the folder whose names match one of the globs."""
         names: Iterable[str]
         if isinstance(self.folder, StorePath):
             names = self.infos()
@@ -67,7 +67,7 @@ class OutputSizes:
                 yield os.path.relpath(os.path.join(folder, name), self.folder)
 
     def infos(self) -> dict[str, ObjectInfo]:
-        """The objects in a store's folder, at any depth, by name."""
+        """The objects in the folder, which is in a store, at any depth, by name relative to the folder."""
         if self._listed is None:
             assert isinstance(self.folder, StorePath)
             self._listed = self.folder.infos()
@@ -87,7 +87,7 @@ class OutputSizes:
             return None
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove files, as far as they are there."""
+        """Remove the files `names`; missing files are skipped."""
         if isinstance(self.folder, Path):
             for name in names:
                 (self.folder / name).unlink(missing_ok=True)
@@ -101,7 +101,7 @@ class OutputSizes:
 
 
 def check_writing(out: StorePath) -> None:
-    """Check, once, that objects can be written and removed at an output in a store.
+    """Check that objects can be written and removed at an output in a store; does nothing at a second call.
 
     Raises:
         UsageError: access is denied.

@@ -1,7 +1,4 @@
-"""The units of a plan, in a file next to `plan.json`, with a line `[id, seconds, records]` for each.
-
-`plan.json` stays small.
-"""
+"""Stores the units of a plan in a file of their own, one line `[id, cost, records]` each; `plan.json` stays small."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +15,7 @@ _CHUNK = 1 << 14
 
 
 def write_units(workspace: Workspace, digest: str, units: Sequence[Unit]) -> int:
-    """Write the units of the plan with this digest; returns the size of the file.
+    """Write the units of the plan with this digest to their file; returns its size in bytes.
 
     The content depends on the plan alone, so several ranks may write the file at once.
     """

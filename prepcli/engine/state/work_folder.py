@@ -1,6 +1,6 @@
-"""The name of OUT.prepcli, the folder with the state of a run, and the folders in it of runs that add to the output.
+"""The path of OUT.prepcli, the folder with the state of a run, and of the folders in it for runs that add shards.
 
-The runs that add to a tarred set have the folders `version_<n>`.
+Each run that adds shards to a tarred set has a folder `version_<n>`.
 """
 
 import hashlib
@@ -41,9 +41,9 @@ def note_unused(work_dir: Path | None, *paths: AnyPath) -> None:
 
 
 def _beside(out: Path) -> Path:
-    """`a/out` -> `a/out.prepcli`, also for names such as `.`, which are resolved.
+    """The path of OUT.prepcli for a local `out`: `a/out` -> `a/out.prepcli`; names such as `.` are resolved.
 
-    The workspace of a link is next to its target: with two workspaces, one directory would belong to two plans.
+    For a symbolic link, OUT.prepcli is next to the target: otherwise one directory would belong to two plans.
     """
     named = Path(os.path.realpath(out)) if out.name in ("", "..") or out.is_symlink() else out
     if not named.name:
@@ -54,10 +54,10 @@ def _beside(out: Path) -> Path:
 
 
 def _of_store(out: StorePath, work_dir: Path | None) -> Path:
-    """`s3://bucket/a/b` -> `bucket_a_b.prepcli` in `work_dir`.
+    """The path of OUT.prepcli for an `out` in a store: `s3://bucket/a/b` -> `bucket_a_b.prepcli` in `work_dir`.
 
-    If a part of the address has `_` in it, another address could have the same name: then a digest of the address is
-    added.
+    If a part of the address has `_` in it, or the scheme is not `s3`, another address could give the same name: then a
+    digest of the address is added.
     """
     address = parse_address(str(out))
     if address.scheme == HUB:
@@ -75,33 +75,33 @@ def _of_store(out: StorePath, work_dir: Path | None) -> Path:
 
 
 def version_roots(root: Path) -> list[Path]:
-    """The folders `version_1` and so on in OUT.prepcli, of runs that added shards; others are left out."""
+    """The folders `version_1` and so on in OUT.prepcli, of runs that added shards, in the order of their numbers."""
     return _numbered(root, "")
 
 
 def undone_roots(root: Path) -> list[Path]:
-    """The folders `undone_version_1` and so on in OUT.prepcli, of additions whose removal is not complete."""
+    """The folders `undone_version_1` and so on in OUT.prepcli, of additions whose removal is not complete, in order."""
     return _numbered(root, _UNDONE)
 
 
 def undone_root(version_root: Path) -> Path:
-    """The name of a version's folder while the files of the version are removed."""
+    """The path that the folder of a version has while the files of the version are removed."""
     return version_root.with_name(f"{_UNDONE}{version_root.name}")
 
 
 def version_of(root: Path) -> int:
-    """The number of the version that a folder of `version_roots` or `undone_roots` belongs to."""
+    """The number of the version whose folder is `root`, a result of `version_roots` or `undone_roots`."""
     return int(root.name.rpartition("_")[2])
 
 
 def undone_versions(out: AnyPath) -> list[int]:
-    """The versions of `out` whose removal has begun and is not complete."""
+    """The numbers of the versions of `out` whose removal has begun and is not complete."""
     root = _root(out)
     return [version_of(one) for one in undone_roots(root)] if root else []
 
 
 def is_changing(out: Path) -> bool:
-    """Whether an addition to `out`, or a removal, is not complete; some files then belong to no version."""
+    """Whether an addition to `out`, or its removal, is not complete; some files then belong to no version."""
     root = _root(out)
     return bool(undone_versions(out)) or any(
         (one / "plan.json").exists() and not (one / "done" / f"{FINISH_UNIT.id}.json").exists()

@@ -45,9 +45,10 @@ class Workspace:
     def __init__(
         self, out: AnyPath, root: Path | None = None, spools: bool = True, work_dir: Path | None = None
     ) -> None:
-        """`spools`: whether compressed inputs are unpacked in `spool`; if not, `spool` is None, and they are streamed.
+        """`root`: the folder with the state of the run, by default OUT.prepcli; a run that adds to OUT has another one.
 
-        `work_dir`: the folder of OUT.prepcli for an output in an object store; by default the current one.
+        `spools`: whether compressed inputs are unpacked in the folder `spool`; if not, `spool` is None, and they are
+        streamed. `work_dir`: the folder of OUT.prepcli for an output in an object store; by default the current folder.
         """
         self.out = self.named = out  # `named`: the output as users know it (`FileWorkspace`)
         self.main_root = work_folder(out, work_dir)
@@ -74,10 +75,11 @@ class Workspace:
         self._claimed: tuple[str, FileState] | None = None
 
     def prepare(self) -> None:
-        """Make the directories, and check at once that files can be published.
+        """Make the directories, check that files can be published, and claim an output that is in a store.
 
         Raises:
-            UsageError: a directory cannot be written, or the two are on different file systems.
+            UsageError: a directory cannot be written, OUT and OUT.prepcli are on different file systems, or another
+                state folder holds the output in a store.
         """
         refuse_directories(self.plan_file, self.report_file, self.rejects_file)
         local = [self.out] if isinstance(self.out, Path) else []
@@ -108,7 +110,7 @@ class Workspace:
 
     @property
     def folder(self) -> Path:
-        """OUT of a command whose output is never in a store."""
+        """OUT as a local path, for commands whose output is never in a store."""
         assert isinstance(self.out, Path)
         return self.out
 
@@ -120,11 +122,11 @@ class Workspace:
 
     @property
     def is_unused(self) -> bool:
-        """Whether this command made the state folder, and has neither written a plan nor claimed an output."""
+        """Whether the state folder was missing before, and this command has neither stored a plan nor claimed a store."""
         return not (self._was_there or self._store_claim or self.plan_file.exists())
 
     def make_tmp(self, name: str) -> Path:
-        """A new directory under `tmp/` for this process only: two ranks may process the same unit by mistake."""
+        """Make a new directory in `tmp/` for this process only: two ranks may process the same unit by mistake."""
         return Path(tempfile.mkdtemp(prefix=f"{name}~{Owner.of_this_process(self.rank_id)}~", dir=self.tmp))
 
     def remove_own_tmp(self) -> None:
@@ -153,7 +155,7 @@ class Workspace:
         self._lasting |= folders
 
     def units_in_hand(self, pids: Sequence[int]) -> list[str]:
-        """Names of the units in the temporary directories of processes `pids` of this rank."""
+        """The sorted names of the units for which processes `pids` of this rank have temporary directories."""
         return sorted(folder.name.split("~")[0] for folder in self.folders_of(pids))
 
     def folders_of(self, pids: Sequence[int]) -> list[Path]:
@@ -162,7 +164,7 @@ class Workspace:
         return [entry for entry, owner in of_rank if owner.rank_id == self.rank_id and owner.pid in pids]
 
     def claim(self, plan: StoredPlan) -> StoredPlan | None:
-        """Publish the plan unless there is one; returns the stored plan.
+        """Publish the plan unless there is one; returns the stored plan, or None if it was removed since.
 
         If several processes start at once, exactly one is first.
         """
@@ -174,7 +176,7 @@ class Workspace:
         self.check_claim()
 
     def check_claim(self) -> None:
-        """Check that the stored plan is still that of this run; cheap, called before anything is published.
+        """Check that the stored plan is still the plan of this run; cheap, called before anything is published.
 
         Raises:
             PrepcliError: another command has started again in this output directory.
@@ -224,9 +226,10 @@ def workspace_of(out: AnyPath, work_dir: Path | None = None) -> Workspace:
 
 
 def _device_of_new_file(folder: Path) -> int:
-    """Make a folder, and in it a file without a name or, if the file system cannot do that, with a fixed name.
+    """Make a folder and a temporary file in it; returns the number of the device (`st_dev`) on which the file is.
 
-    If a process is killed at this moment, the file may stay; the next process removes it.
+    The file has no name or, if the file system cannot do that, a fixed name. If a process is killed at this moment, the
+    named file may stay; the next process removes it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     probe: Path | None = None
@@ -244,10 +247,10 @@ def _device_of_new_file(folder: Path) -> int:
 
 
 def while_others_remove(attempt: Callable[[], Result]) -> Result:
-    """Call a function that makes a folder and uses it, again if another rank removes the folder meanwhile.
+    """Call `attempt`, which makes a folder and uses it, up to ten times, if another rank removes the folder meanwhile.
 
-    A rank that clears, or that ends, removes folders. `mkdir` may then find a folder that is gone when it checks its
-    kind, and reports that a file exists.
+    Returns the result of `attempt`. A rank that clears, or that ends, removes folders. `mkdir` reports that a file
+    exists if the folder disappears before `mkdir` has found out that it is a folder.
     """
     for _ in range(9):
         with contextlib.suppress(FileNotFoundError, FileExistsError):
@@ -256,7 +259,7 @@ def while_others_remove(attempt: Callable[[], Result]) -> Result:
 
 
 def folders_in(tmp: Path) -> list[Path]:
-    """The temporary directories in `tmp/`."""
+    """All files and directories in the folder `tmp`; none if it does not exist."""
     with contextlib.suppress(FileNotFoundError):
         return list(tmp.iterdir())
     return []
@@ -283,8 +286,8 @@ def flush_folders(folders: Iterable[Path]) -> None:
 def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) -> Iterator[BinaryIO]:
     """Write a file so that readers of `path` see the old or the new content; if `durable`, even after a power failure.
 
-    If the context ends with an exception, the old content stays. `folder`: the folder of the draft, if not next to
-    `path`.
+    Yields the draft, which replaces `path` at the end of the context. If the context ends with an exception, the old
+    content stays. `folder`: the folder of the draft; by default the folder of `path`.
     """
     # Not by `tempfile`, whose files only their owner may read.
     draft = (folder or path.parent) / f".{path.name}~{uuid.uuid4().hex}"
@@ -305,7 +308,7 @@ def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) ->
 
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a user's file as `atomic_file` does, but links, permissions and owner are kept."""
+    """Write a user's file as `atomic_file` does, but keep its permissions, its owner, and a symbolic link at `path`."""
     path = path.resolve()
     with atomic_file(path) as file:
         if path.exists():
@@ -317,7 +320,7 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_json(path: Path, content: Any, durable: bool = True, folder: Path | None = None) -> None:
-    """Write a JSON document as `atomic_file` does."""
+    """Write `content` as an indented JSON document, in the way of `atomic_file`."""
     with naming_what_is_in_the_way(path), atomic_file(path, durable, folder) as file:
         file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
 
@@ -364,7 +367,7 @@ def _publish_by_folder(draft: Path, path: Path) -> None:
 
 
 def first_of(path: Path) -> Path:
-    """The folder next to a document that was published without hard links."""
+    """The folder next to the document at `path` if it was published without hard links."""
     return path.with_name(f".{path.name}.first")
 
 
@@ -395,4 +398,4 @@ def read_document(path: Path, kind: type[Document]) -> Document | None:
 
 
 _damaged: set[Path] = set()
-"""Damaged documents that a note has named."""
+"""The damaged documents about which this process has printed a note."""
