@@ -1,14 +1,15 @@
 """Rejects records whose audio crashes a decoder or a model, because every further attempt would crash too.
 
-A process that was killed (SIGKILL: by lack of memory, or by a person) has not crashed: this does not show that a record
-is bad. Notes (`prepcli.processes.in_hand`) show the audio that a process had in hand:
+A process that was killed (SIGKILL: for lack of memory, or by a person) has not crashed: its death does not show that a
+record is bad. Notes (`prepcli.processes.in_hand`) show the audio that a process was working on:
 
-- **A worker process**: the first crash shows only the unit that was being done. This unit is then done with notes, so
-  that the second crash shows the audio, and the third attempt rejects its record. A job keeps the notes in OUT.prepcli,
-  another command (`map_refusing_crashes`) as long as the call lasts. Exit codes show the crashes.
+- **A worker process**: its exit code shows the crash. The first crash shows only the unit that was being done. This
+  unit is then done with notes, so that the second crash shows the audio, and the third attempt rejects its record. A
+  job keeps the notes in OUT.prepcli; a command that is not a job (`map_refusing_crashes`) keeps them during its call.
 - **A rank, inside its model** (`InFlight`): no process of the run remains to read an exit code, so Python's own handler
   of fatal signals, `faulthandler`, leaves a file. The notes name the segments that were in the model, perhaps many. The
-  next start computes these segments one by one; a segment that then crashes the model alone is a reject from then on.
+  next start gives these segments to the model one by one; a segment that then crashes the model alone is a reject from
+  then on.
 """
 
 import contextlib
@@ -39,29 +40,35 @@ from prepcli.processes.pools import Result, Task, WorkerDiedError, map_in_order
 MAX_CRASHES = 20
 """Maximum number of crashes per run that are examined; more crashes are not caused by single records."""
 DECODING = "decoding"
-"""The name used instead of a unit's name if workers decode batches of several units."""
+"""The name of the notes about crashes, in place of a unit's name, if workers decode batches of several units."""
 FOLDER = "crashes"
-"""The folder in OUT.prepcli with the notes about crashes; `model` in it has those of ranks."""
+"""The folder in OUT.prepcli with the notes about crashes; its subfolder `model` has the notes of ranks."""
 _NOTE = "in_hand"
 _KEYS, _CRASHED = ".keys", ".crashed"
 """Suffixes of the two files of a rank: the keys in flight, and the output of `faulthandler`."""
 
 
 class Crashes(msgspec.Struct):
-    """The content of `crashes/<unit>.json`: crashes by the audio in hand; `unknown`: crashes without notes."""
+    """The content of `crashes/<unit>.json`: the crashes of workers over a unit.
+
+    `deaths`: the number of crashes by the audio that notes have named. `unknown`: the number of crashes without notes.
+    """
 
     unknown: int = 0
     deaths: dict[str, int] = {}
 
     @property
     def refused(self) -> frozenset[str]:
-        """The audio that has crashed twice. A crash without notes is counted for the first audio that crashed."""
+        """The audio that has crashed workers twice. A crash without notes counts for the first audio in `deaths`."""
         names = list(self.deaths)
         counts = {name: count + (name == names[0] and self.unknown > 0) for name, count in self.deaths.items()}
         return frozenset(name for name, count in counts.items() if count >= 2)
 
     def add(self, name: str | None) -> bool:
-        """Count a crash. Returns True if another attempt can identify or skip the audio."""
+        """Count a crash. Returns True if another attempt can identify or skip the audio.
+
+        `name`: the result of `read_note`: the audio, "" for an empty note, or None if no notes were taken.
+        """
         if name:
             self.deaths[name] = self.deaths.get(name, 0) + 1
             return True
@@ -95,9 +102,10 @@ def survive_crashes(
     attempt: Callable[[list[UnitT]], Iterator[Marker]],
     shared_notes: str = "",
 ) -> Generator[Marker, None, None]:
-    """Do `units` by calling `attempt` with those that are left, again after each crash that notes can explain.
+    """Do `units` by calling `attempt` with the units that are left, again after each crash that notes can explain.
 
-    An attempt that ends may have left out units that other ranks do. `shared_notes`: as in `note_crash`.
+    Yields the markers that `attempt` yields. An attempt that ends without a crash may have left out units that other
+    ranks do. `shared_notes`: as in `note_crash`.
 
     Raises:
         IncompleteError: a worker was killed, or workers crash for a reason that no note shows.
@@ -118,8 +126,9 @@ def survive_crashes(
 
 
 def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str = "") -> bool:
-    """Write down the audio that dead workers had in hand; if no folder names the unit, under the name `shared_notes`.
+    """Count the crash of workers in `crashes/<unit>.json`, for the unit and the audio that each was working on.
 
+    The temporary directory of a worker names its unit; if no dead worker has one, `shared_notes` stands for the unit.
     Returns True if another attempt can identify or skip the audio.
     """
     if not error.is_crash:
@@ -143,9 +152,10 @@ def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str =
 def map_refusing_crashes(
     function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int = 1
 ) -> Iterator[Result]:
-    """`map_in_order`, but even a single process is a worker process; `take_in_hand` rejects audio that crashed one.
+    """Do the same as `map_in_order`, always in worker processes, and again after a crash, without the audio at fault.
 
-    `function` calls `take_in_hand` with the audio before it is read.
+    `function` calls `take_in_hand` with each audio before it reads it; for audio that has crashed a worker,
+    `take_in_hand` raises `RecordRejected`.
 
     Raises:
         IncompleteError: a worker was killed, or workers crash for a reason that no note shows.
@@ -178,7 +188,7 @@ def key_of(item: object) -> str:
 
 
 def crashed_notes(workspace: Workspace) -> list[list[str]]:
-    """The keys in flight of each process that has crashed on this output while its model was computing."""
+    """For each rank of this output that has crashed inside its model: the keys of the segments in flight."""
     found = []
     for crashed in sorted(_folder(workspace).glob(f"*{_CRASHED}")):
         with contextlib.suppress(FileNotFoundError):
@@ -188,7 +198,9 @@ def crashed_notes(workspace: Workspace) -> list[list[str]]:
 
 
 class InFlight:
-    """The segments that are in the model. `noting_in_flight` makes it for a rank; without a file, nothing is noted.
+    """Knows the segments that are in the model of this process, and which of them have crashed it before.
+
+    `file`: where the keys of these segments are noted; None: nowhere. `crashes`: the result of `crashed_notes`.
 
     Attributes:
         refused: keys of segments that have crashed the model twice, the second time alone.
@@ -207,25 +219,25 @@ class InFlight:
         self._lock = threading.Lock()
 
     def is_suspect(self, keys: Iterable[str]) -> bool:
-        """Whether one of the segments was in flight when a process crashed."""
+        """Whether one of the segments with these keys was in flight when a process crashed, and is not refused."""
         return not self._suspects.isdisjoint(keys)
 
     def reject(self, keys: Sequence[str], rejects: dict[int, RecordRejected]) -> list[int]:
-        """Add the rows of a batch that are refused to `rejects`, and return them."""
+        """For each row of a batch whose key is refused, add an entry to `rejects`; returns these rows."""
         rows = [row for row, key in enumerate(keys) if key in self.refused] if self.refused else []
         rejected = RecordRejected(RejectReason.CRASHED_DECODER, "the model has crashed twice over its audio")
         rejects |= dict.fromkeys(rows, rejected)
         return rows
 
     def begin(self, keys: Sequence[str]) -> int:
-        """Note that a batch goes into the model; returns a number for `end`."""
+        """Note that a batch of segments with these keys goes into the model; returns a number for `end`."""
         number = next(self._numbers)
         self._batches[number] = keys
         self._write()
         return number
 
     def end(self, number: int | None = None) -> None:
-        """Note that the batch with this number has left the model; without a number, that every batch has."""
+        """Note that the batch with this number has left the model; None: that all batches have left it."""
         if number is None:
             self._batches.clear()
         elif self._batches.pop(number, None) is None:
@@ -246,13 +258,13 @@ class _Current:
 
 
 def in_flight() -> InFlight:
-    """The segments that are in the model of this process."""
+    """The `InFlight` of this process, with the segments that are in its model."""
     return _Current.in_flight
 
 
 @contextmanager
 def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
-    """Note, within the context, the segments in the model of this process, and whether the process crashes.
+    """Within the context, note in files the segments in the model of this process, and whether the process crashes.
 
     Raises:
         PrepcliError: so many segments have crashed the model that they are not the cause.
@@ -285,7 +297,7 @@ def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
 
 
 def crash_is_a_workers() -> None:
-    """Note in a forked worker that its crash is not a crash of the process with the model."""
+    """Switch `faulthandler` off in a forked worker, so that its crash does not count as a crash of the model."""
     faulthandler.disable()
 
 

@@ -18,7 +18,7 @@ from prepcli.storage.paths import AnyPath
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of every job, besides the job's own settings. None of them shapes the output."""
+    """The options of every job for the engine, besides the job's own settings. None of them shapes the output."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1
@@ -31,26 +31,28 @@ class RunOptions:
 
 
 class Job(ABC, Generic[UnitT, Contents]):
-    """One command's work: `plan` its units, `execute` those of a rank, `finish` when all are done.
+    """The work of one command: `plan` divides it into units, `execute` does units, `finish` merges their results.
 
     A job object holds options and does not change; data from the inputs are in the plan, which the engine passes to all
     other methods. Units and their outputs must depend on the inputs and the settings only; then the output is the same
     for any number of ranks and workers. Most jobs are a `UnitJob`.
 
     Attributes:
-        reads_audio_files: whether missing audio is a missing file, so that a folder may not be mounted.
+        reads_audio_files: whether the job reads audio files, so that many missing ones show that a folder is not
+            mounted.
         shares_out: whether OUT may hold files that the run did not write; then no note is printed about them.
-        claims_units: whether `execute` claims units, so that ranks can take units of each other.
-        shared_notes: the name of the notes about crashes of workers that work on several units at once; empty if
-            each has its own unit (`prepcli.engine.run.crashes`).
+        claims_units: whether `execute` claims units, so that ranks can take units from each other.
+        shared_notes: the name of the notes about crashes, if a worker works on several units at once; empty if each
+            worker has its own unit (`prepcli.engine.run.crashes`).
         rejects_in_order: whether the rejects of each unit, and of the units one after the other, have the order of the
             inputs, and none is planned: they are then joined without sorting, because there may be millions.
         telemetry: names, in the result of `finish`, of figures about the run; the summary has them with `--verbose`.
         defaults: the meanings of settings that are not given, for messages
             (`prepcli.interface.options.shown_defaults`).
         kept_by_overwrite: the results that `--overwrite` keeps, in words for a message; empty if it keeps none.
-        adding: how to add the input to an output that was made of another, in words for a message; empty if impossible.
-        elsewhere: the remedy for an output that is in use, in words for a message; empty if it is another OUT.
+        adding: how to add the input to an output that was made from another input, in words for a message; empty if
+            impossible.
+        elsewhere: the place to choose if the output is in use, in words for a message; empty for another OUT.
     """
 
     reads_audio_files: bool = True
@@ -85,21 +87,21 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     @abstractmethod
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
-        """Globs below OUT for the names by which readers find the parts of the set, as narrow as can be.
+        """Globs, as narrow as possible, for the names below OUT by which readers find the parts of the set.
 
-        A new set does not begin next to foreign files that match. Names that readers find only by the set's own lists
-        need no pattern. `NUMBER` (`prepcli.storage.paths`) stands for the number of a shard.
+        A run does not begin if foreign files match them. Files that readers find only through the set's own lists need
+        no glob. `NUMBER` (`prepcli.storage.paths`) stands for the number of a shard.
         """
 
     def made_of(self, found: OutputSizes, name: str) -> Iterable[str]:
-        """The possible names of indexes of the published file `name`, which any program may have written.
+        """The possible names of index files of the published file `name`; they are removed together with it.
 
-        They are removed with the file. `found` has the files in OUT.
+        Any program may have written the index files. `found` looks up files in OUT.
         """
         return ()
 
     def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
-        """Files that the job reads and must never replace; files that cannot be in OUT may be left out."""
+        """The files that the job reads and must never replace; files that cannot be in OUT may be left out."""
         return [file.path for file in plan.inputs]
 
     def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
@@ -107,7 +109,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         return ()
 
     def missing_sample(self, plan: Plan[UnitT, Contents]) -> str | None:
-        """A message if all files of a sample of the input are missing; None otherwise.
+        """An error message if all files of a sample of the input are missing; None otherwise.
 
         Called before the work and in a dry run, so that a wrong folder is found at once.
         """
@@ -118,7 +120,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         return iter(())
 
     def prepare(self) -> None:
-        """Prepare for units, and check by an attempt, for example, whether the model loads.
+        """Prepare for the units, and check what only an attempt can show, for example that the model loads.
 
         Called if there is work, before anything is written; a second call does nothing.
 
@@ -137,7 +139,8 @@ class Job(ABC, Generic[UnitT, Contents]):
     def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
         """Process `units` (longest first), and yield the marker of each after it is published.
 
-        It may leave out units that other ranks do. If a worker crashes, it is called again with those that are left.
+        Units that other ranks do may be left out. If a worker crashes, this is called again with the units that are
+        left.
 
         Raises:
             IncompleteError: a worker process was killed.
@@ -146,8 +149,8 @@ class Job(ABC, Generic[UnitT, Contents]):
     def finish(self, plan: Plan[UnitT, Contents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the files of the units when all are done; may run more than once, with the same result.
 
-        `markers` come in the order of the plan's units. Returns the keys of `report.json` in addition to the counts;
-        each `Path` is also an output of the report.
+        `markers` come in the order of the plan's units. Returns further facts for the report's `details`, by name; each
+        path among them is also one of its `outputs`.
         """
         return {}
 
@@ -159,7 +162,7 @@ class UnitJob(Job[UnitT, Contents]):
 
     @abstractmethod
     def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
-        """Process one unit in a worker process: write its files, count or reject each of its records.
+        """Process one unit in a worker process: write its files with `writer`, and count or reject each of its records.
 
         Bad data is a reject. Any exception that leaves this method stops the run; nothing of the unit is published.
         """

@@ -22,7 +22,7 @@ Devices = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """The options of every job; none of them shapes the output."""
+    """The options that every job has on the command line and in Python; none of them shapes the output."""
 
     dry_run: Annotated[
         bool,
@@ -90,7 +90,7 @@ class JobOptions:
     progress: Progress = False
 
     def engine(self) -> "RunOptions":
-        """The options in the form of the engine.
+        """The options as `RunOptions`, the form in which the engine takes them.
 
         Raises:
             UsageError: the options contradict each other or the launcher's environment.

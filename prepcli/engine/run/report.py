@@ -25,9 +25,9 @@ class Report(msgspec.Struct):
     the results, to paste into a training config; `details` are these paths and further facts; `telemetry` names the
     details with figures about the run. A dry run has the status `dry_run` and its plan in `details`.
 
-    `left_out` counts the rejects that the user's options asked for; the number of others may be at most `max_rejects`.
-    `retry_with` is the command that tries records with missing or unusable audio again, if there are any;
-    `rejects_alike` is the detail of the first reject, if all have the same reason.
+    `left_out` counts the rejects that the user's options ask for; `max_rejects` is the limit for the other rejects, in
+    words. `retry_with` is the command that tries rejects again, None if none can be retried. `rejects_alike` is the
+    detail of the first reject if all have the same reason, else "".
     """
 
     command: str
@@ -65,7 +65,7 @@ class Report(msgspec.Struct):
         return as_text(lines)
 
     def __format__(self, spec: str) -> str:
-        """The text; with the spec `verbose`, the text for the option `--verbose`."""
+        """The text of `str`; with the spec `verbose`, the longer text for the option `--verbose`."""
         if spec != "verbose" or self.status == "dry_run":
             return str(self)
         return as_text(summary_lines(self, verbose=True))
@@ -91,7 +91,7 @@ def build_report(
     markers: Mapping[str, Marker],
     telemetry: Collection[str] = (),
 ) -> Report:
-    """Add up the rejects of the plan and the markers of the finished units.
+    """The report of a run, from its plan and the markers of its finished units (by id): their counts are added up.
 
     Raises:
         AccountingError: all units are done, but records in are not records out + rejects.
@@ -132,7 +132,7 @@ def finished_report(workspace: Workspace, digest: str, sizes: OutputSizes | None
 
 
 def judge(report: Report, budget: Budget) -> None:
-    """Set whether a run has too many rejects, and the commands that continue it and retry its rejects."""
+    """Set in `report` whether there are too many rejects, and the commands that continue the run or retry rejects."""
     report.max_rejects = str(budget)
     if report.status == "incomplete":
         report.continue_with = command_line(of_rank=False)  # the share of this rank is done
@@ -145,7 +145,7 @@ def judge(report: Report, budget: Budget) -> None:
 
 
 def too_many(report: Report, budget: Budget) -> str:
-    """The message about too many rejects; those that the settings ask for are not counted."""
+    """The error message for too many rejects; rejects that the settings ask for are not counted."""
     bad = report.rejects - report.left_out
     return (
         f"{bad:,} of {report.records_in:,} records were rejected, more than {option('--max-rejects')} allows "
@@ -207,7 +207,7 @@ def _size_row(report: Report) -> tuple[str, str]:
 
 
 def retry_line(command: str, rejects: Mapping[str, int]) -> str:
-    """The line with the command that tries rejects again, and the number of these rejects if others remain."""
+    """The line of the summary with the command that tries rejects again, and their number if it cannot retry all."""
     again, total = num_retryable(rejects), sum(count for reason, count in rejects.items() if not asked_for(reason))
     if again == rejects.get(RejectReason.OUT_OF_MEMORY.value):
         return f"  when there is more memory, retry with: {printable_command(command)}"
@@ -216,7 +216,7 @@ def retry_line(command: str, rejects: Mapping[str, int]) -> str:
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:
-    """The plan of a dry run for people."""
+    """The lines that show the plan of a dry run (`details` of its report) to people."""
     seconds = plan["seconds_per_rank"]
     costs = seconds or plan["records_per_rank"]
     rejects = reject_rows(plan["rejects_by_reason"])
@@ -238,7 +238,10 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def reject_rows(rejects: Mapping[str, int], listed_in: str = "") -> list[tuple[str, str]]:
-    """Rows for rejects and for records that the user's options left out; no row for a kind without records."""
+    """Rows (name, text) of the summary, for rejects and for records that the user's options left out.
+
+    A kind without records has no row. `rejects`: counts by reason; `listed_in`: the path of the file with the rejects.
+    """
     rows = []
     for name, words, is_asked_for in (("left out", "by your settings ", True), ("rejects", "", False)):
         found = {reason: count for reason, count in sorted(rejects.items()) if asked_for(reason) == is_asked_for}
@@ -250,7 +253,7 @@ def reject_rows(rejects: Mapping[str, int], listed_in: str = "") -> list[tuple[s
 
 
 def format_bytes(count: int) -> str:
-    """`1234567` -> `1.2 MB`."""
+    """A number of bytes as text: `1234567` -> `1.2 MB`."""
     size = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000:

@@ -49,7 +49,7 @@ CONTINUE = ". Continue with: "
 
 
 def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After | None = None) -> Report:
-    """Run `job` as the rank in `options`, or only plan it in a dry run.
+    """Run `job` as the rank in `options`, or only plan it in a dry run; returns the report.
 
     An exception that is not a `PrepcliError` is a bug or a fault of the machine: its traceback is kept in
     `OUT.prepcli/traceback_<rank>.txt`, and the run can be continued.
@@ -57,9 +57,10 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     `after` is called with the report of a finished run, unless this is a rank that a command has started itself.
 
     Raises:
-        UsageError: the output is of other inputs, settings or commands, or the state folder of a run.
-        TooManyRejectsError: more records were rejected than `max_rejects` allows; it has the report.
-        IncompleteError: interrupted, or a worker was killed; it says how to continue.
+        UsageError: the output was made from other inputs, with other settings or by another command, or is the state
+            folder of a run.
+        TooManyRejectsError: more records were rejected than `max_rejects` allows; the error has the report.
+        IncompleteError: the run was interrupted, or a worker was killed; the message says how to continue.
         PrepcliError: the disk is full, ...
     """
     _refuse_state(workspace)
@@ -93,7 +94,7 @@ class Run:
     """One rank's run of a job.
 
     Attributes:
-        markers: those of units that are known to be done, by this rank or others.
+        markers: by id, the markers of the units that are known to be done, by this rank or others.
     """
 
     def __init__(self, job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
@@ -111,7 +112,7 @@ class Run:
         self.markers: dict[str, Marker] = {}
 
     def execute(self) -> Report:
-        """Do the missing units of this rank's share, and finish if none is missing."""
+        """Do the missing units of this rank's share, and finish if no unit is missing then; returns the report."""
         self._check_sample()
         claim_output(self)
         self.load_markers(listed=True)
@@ -140,11 +141,12 @@ class Run:
             return self._finish_once(crew)
 
     def load_markers(self, listed: bool = False) -> None:
-        """Add the markers of units that are done, by this rank or others.
+        """Add to `markers` the markers of units that are done, by this rank or others.
 
-        `listed`: only those that are listed in their folder, which spares a million attempts to open others, and with
-        the files that `workspace.found` has seen. A network file system may list a new one late: that does no harm
-        before the work, but at its end no rank would finish.
+        `listed`: open only the markers that a listing of their folder shows, and trust the sizes of files that
+        `workspace.found` has seen. This is faster if there are many units. A network file system may list a new marker
+        late. Before the work this does no harm, but at its end every rank would take units for missing, and none would
+        finish.
         """
         workspace = self.workspace
         sizes = workspace.found if listed else OutputSizes(workspace.out)
@@ -166,11 +168,12 @@ class Run:
     def _retry_rejects(self) -> None:
         """With `--retry-rejects`, remove the markers of units with rejects to retry, before any rank does a unit.
 
-        Whatever ends the run then, the units are missing, and any later run does them. If the ranks of this launch
-        have agreed on what is missing, another rank has taken the markers away.
+        Whatever ends the run after this, any later run finds the units missing and does them. If a list of missing
+        units is stored for this launch (`shares`), another rank has removed the markers before.
 
         Raises:
-            UsageError: several ranks without a launch id; they would remove units that others have just repeated.
+            UsageError: there are several ranks without a launch id; they would repeat units that others have just
+                repeated.
         """
         rank, workspace = self.options.rank, self.workspace
         if not self.options.retry_rejects:
@@ -217,7 +220,7 @@ class Run:
             )
 
     def _finish_once(self, crew: Crew | None) -> Report:
-        """Finish, or wait for the rank of this launch that finishes."""
+        """Finish the run, or wait until another rank of this launch has finished it; returns the report."""
         if crew is None:
             return self._finish()
         while not (crew.claims.take(FINISH_UNIT.id) or self._is_finished()):
@@ -229,7 +232,7 @@ class Run:
         return report
 
     def _finish(self) -> Report:
-        """Merge the files of the units; done by the rank that sees the last marker, and harmless if done twice."""
+        """Merge the files of all units, and write `report.json`; harmless if two ranks do it. Returns the report."""
         markers = [self.markers[unit.id] for unit in self.plan.units]
         refuse_names_that_are_one(self.workspace.out, (name for marker in markers for name in marker.files))
         report = self._report()
@@ -260,7 +263,7 @@ class Run:
         return report
 
     def _rejects(self, unit_files: list[Path]) -> Iterator[bytes]:
-        """All reject lines in the order of the inputs, one or many at a time."""
+        """All reject lines in the order of the inputs, as blocks of one or many lines."""
         if not self.job.rejects_in_order:
             inputs = [file.path for file in self.plan.inputs]
             yield from merge_rejects(self.job.planned_rejects(self.plan), unit_files, inputs)
@@ -268,7 +271,10 @@ class Run:
         yield from chain.from_iterable(map(blocks_of, unit_files))
 
     def _report(self, finished: str = "") -> Report:
-        """The figures of the run; `finished`: their status if an earlier start or another rank has finished it."""
+        """The report of the run as it is now.
+
+        `finished`: the status of the report if an earlier start or another rank has finished the run; "" if not.
+        """
         job, workspace = self.job, self.workspace
         report = build_report(job.command, str(workspace.named), self.digest, self.plan, self.markers, job.telemetry)
         report.rejects_filepath = absolute(workspace.rejects_file)
@@ -294,7 +300,7 @@ def _names_in(folder: Path) -> set[str]:
 
 
 def _refuse_state(workspace: Workspace) -> None:
-    """Refuse to write data into the state folder of a run: completion in a shell offers both names."""
+    """Refuse a state folder as output: the completion of a shell offers both OUT and OUT.prepcli."""
     out = workspace.named
     if out.suffix == ".prepcli" and (out / "plan.json").is_file():
         raise UsageError(
@@ -303,7 +309,7 @@ def _refuse_state(workspace: Workspace) -> None:
 
 
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:
-    """Return the error with the command that continues, also in its report."""
+    """The error with the command that continues the run, in its message and its document; unchanged if it has one."""
     if error.continue_with is not None:
         return error
     continue_with = command_line()
@@ -319,10 +325,12 @@ def with_continuation(error: IncompleteError, command: str, workspace: Workspace
 
 
 def conclude(report: Report, budget: Budget, after: After | None = None) -> Report:
-    """The report of a run without too many rejects; `after` is called first, but not in ranks that a command started.
+    """Return `report`, unless the run has too many rejects.
+
+    If the run is complete, `after` is called first, except in a rank that a command has started itself.
 
     Raises:
-        TooManyRejectsError: with the report.
+        TooManyRejectsError: the run has too many rejects; the error has the report.
     """
     if after is not None and report.status != "incomplete" and not is_own_rank():
         after(report)
@@ -332,7 +340,7 @@ def conclude(report: Report, budget: Budget, after: After | None = None) -> Repo
 
 
 def _describe_failure(error: Exception, workspace: Workspace, rank: Rank) -> str:
-    """The failure and the advice in one line; the traceback is kept in the workspace."""
+    """Describe an unexpected error, with advice, in one line; writes its traceback into the state folder."""
     name = workspace.root / f"traceback_{rank.rank}.txt"
     kept = ""
     with contextlib.suppress(OSError):
@@ -370,7 +378,7 @@ def temporary_workspace(out: AnyPath) -> Iterator[Workspace]:
 def _dry_run_facts(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
     """The facts of a plan: units, hours, and seconds of audio per rank with their spread.
 
-    If the plan does not know seconds, these are None, and the records of each rank are there instead.
+    If the plan does not know seconds, hours and seconds are None, and the number of records per rank is there instead.
     """
     costs = [sum(unit.cost for unit in share) for share in pack(plan.units, rank.world_size)]
     largest = max(plan.units, key=lambda unit: unit.cost, default=None)

@@ -1,4 +1,4 @@
-"""The share of a rank: its units, then units that other ranks have not begun."""
+"""Does the share of a rank: its own units, then units that other ranks have not begun."""
 
 import contextlib
 import time
@@ -28,12 +28,13 @@ MIN_RECORDS = 50
 
 
 def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
-    """Do `units`; with a `crew` also those of others, until all units of the launch are done.
+    """Do `units`; with a `crew`, then also units of other ranks, until all units of the plan are done.
 
-    `run.markers` gets the marker of each unit that is done.
+    The marker of each finished unit is added to `run.markers`.
 
     Raises:
-        IncompleteError: interrupted, or a worker was killed.
+        IncompleteError: the run was interrupted, or a worker was killed.
+        MissingAudioError: more than half of the audio is missing.
     """
     job, plan, workspace, options, markers = run.job, run.plan, run.workspace, run.options, run.markers
     own = new_progress(options.rank, workspace.life.owner)
@@ -101,14 +102,14 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
 
 
 def _grow_total(own: RankProgress) -> None:
-    """Let the total grow with the work done while this rank does units of others."""
+    """Raise the totals of this rank's progress to the work done, which exceeds them when it does units of others."""
     own.units_total = max(own.units_total, own.units_done)
     own.records_total = max(own.records_total, own.records_done)
     own.seconds_total = max(own.seconds_total, own.seconds_done)
 
 
 def drop_markers(workspace: Workspace, markers: dict[str, Marker], units: Iterable[str]) -> None:
-    """Remove the markers of some units and of the finishing merge."""
+    """Remove the markers of some units and of the finishing merge, from `markers` and from `done/`."""
     for unit in [FINISH_UNIT.id, *units]:
         markers.pop(unit, None)
         retire(workspace, unit)
@@ -129,7 +130,7 @@ class MissingAudioWatch:
         self._records = 0
 
     def look(self, marker: Marker, markers: dict[str, Marker]) -> None:
-        """Add a unit that has just been processed.
+        """Add the counts of a unit that has just been processed, and check how much audio is missing.
 
         Raises:
             MissingAudioError: more than half of the audio so far is missing, and more than `--max-rejects` allows. The
@@ -153,13 +154,13 @@ class MissingAudioWatch:
         )
 
     def drop_others(self, units: Iterable[Unit], digest: str, markers: dict[str, Marker]) -> None:
-        """Drop the markers of those `units` as well that were processed while the run was being stopped."""
+        """Drop the markers of those `units` with missing audio that were published while the run was being stopped."""
         late = {unit.id: read_marker(self._workspace, unit, digest) for unit in units if unit.id not in markers}
         reason = RejectReason.MISSING_AUDIO.value
         drop_markers(self._workspace, markers, [name for name, one in late.items() if one and reason in one.rejects])
 
     def _example(self, marker: Marker) -> str:
-        """The detail of the unit's first reject for missing audio."""
+        """The detail of the unit's first reject for missing audio, in brackets after a space; "" if there is none."""
         for name in marker.work_files:
             if name.startswith("rejects/"):
                 for line in (self._workspace.root / name).read_bytes().splitlines():

@@ -1,4 +1,4 @@
-"""Starts a run: claims the output, unless it belongs to another run or an input lies in it."""
+"""Starts a run: claims the output, unless it belongs to another run, or the run would replace or remove an input."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def claim_output(run: "Run") -> None:
-    """Write the plan, or check that the one that is there is ours; with `--overwrite`, clear first."""
+    """Store the plan of `run`, or check that the plan stored there is the same; with `--overwrite`, clear first.
+
+    Raises:
+        UsageError: the output belongs to another run, or an input would be lost.
+    """
     workspace = run.workspace
     has_cleared = _clear_if_asked(run)
     if has_cleared:
@@ -58,7 +62,7 @@ def refuse_other_command(job: AnyJob, workspace: Workspace, options: RunOptions)
 
 
 def _clear_if_asked(run: "Run") -> bool:
-    """Start again with `--overwrite`, or if that was interrupted; returns whether something was removed."""
+    """Clear the output if `--overwrite` asks for it, or if a clearing was interrupted; returns whether it did so."""
     options, rank, workspace = run.options, run.options.rank, run.workspace
     is_asked = options.overwrite
     if is_asked and has_done(workspace, rank, "overwrite"):
@@ -82,7 +86,7 @@ def _clear_if_asked(run: "Run") -> bool:
 
 
 def _refuse_foreign(run: "Run") -> None:
-    """Refuse to begin in an OUT with files of an earlier run whose plan is missing."""
+    """Refuse to begin in an OUT with files of an earlier run whose plan is missing, or with files that look like it."""
     workspace = run.workspace
     stock = take_stock(workspace, run.job, run.plan)
     if not (stock.ours or stock.mistakable):
@@ -122,7 +126,7 @@ def _elsewhere(job: AnyJob, workspace: Workspace) -> str:
 
 
 def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]:
-    """The commits of the run that is continued, by the address of each data set on the hub; nothing for a new run."""
+    """The commits that a continued run has read, by the address of each data set on the hub; empty for a new run."""
     rank = options.rank
     if options.overwrite and not (has_done(workspace, rank, "overwrite") or has_begun_to_clear(workspace, rank)):
         return {}
@@ -144,7 +148,7 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
 
 
 def _note_other_files(run: "Run") -> None:
-    """Print a note that files of others in OUT stay; called when a run begins, before anything is written."""
+    """Print a note that existing files in OUT are kept; called when a run begins, before anything is written."""
     workspace = run.workspace
     adds_to_another = workspace.root != workspace.main_root  # such as the codes of a codec
     if run.job.shares_out or adds_to_another:
@@ -202,7 +206,10 @@ def _plan_document(run: "Run") -> StoredPlan:
 
 
 class _Place(NamedTuple):
-    """An input: its path as it was given, absolute, and without symbolic links; and the number of its names."""
+    """The path of an input as it was given, absolute, and without symbolic links, and the number of its hard links.
+
+    `num_links` is 0 for an address, and for a file that does not exist.
+    """
 
     path: str
     absolute: str
@@ -211,7 +218,9 @@ class _Place(NamedTuple):
 
 
 def _refuse_to_lose_inputs(run: "Run", removed: Stock | None = None) -> None:
-    """Compare the files that the run would replace, or remove, with its inputs, before any change.
+    """Check, before any change, that no input is among the files that the run would replace or remove.
+
+    `removed`: the files that are about to be removed; None if the run only writes.
 
     Raises:
         UsageError: an input is among them, by name or through a link.
@@ -255,7 +264,7 @@ def _places(paths: Iterable[str]) -> Iterator[_Place]:
 
 
 def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
-    """The first input that lies in OUT.prepcli where a run or `--overwrite` would replace or remove it."""
+    """The first input in OUT.prepcli that a run or `--overwrite` would replace or remove; None if there is none."""
     roots = os.path.abspath(root) + os.sep, os.path.realpath(root) + os.sep
     for place in places:
         for name, above in zip((place.absolute, place.real), roots, strict=True):

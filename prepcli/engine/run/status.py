@@ -27,10 +27,11 @@ from prepcli.storage.paths import AnyPath
 
 
 class RankStatus(msgspec.Struct):
-    """One rank of the newest launch. `state` may also be `silent` (no sign of life) or `not_started`.
+    """The status of one rank of the newest launch.
 
-    `working_on`: the units that it is doing, from its own share or from another's; while the ranks plan, the tasks of
-    the stage.
+    `state`: as in `prepcli.engine.ranks.progress.RankProgress`, or `silent` (running, but without a sign of life), or
+    `not_started`. `share_done` is between 0 and 1. `working_on`: the units that the rank is doing, of its own share or
+    of another rank's; while the ranks plan, the tasks of the stage that it is doing.
     """
 
     rank: int
@@ -45,15 +46,16 @@ class RankStatus(msgspec.Struct):
 
 
 class Status(msgspec.Struct):
-    """The progress of a run. Rates cover the ranks that are running now; `eta_seconds` is that of the slowest rank.
+    """The progress of a run. Rates cover the ranks that are running now.
 
     `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
     `stage_total` tasks are done), running, finished, stopped, finishing (all units are done, and their parts are being
-    merged) or not_started (there is no trace of a run). `part` names a run that
-    added to `out` (`version_1`, `codes_<name>`); it is empty for the one that made it. `retry_with` is the command
-    that tries records with missing or unreadable audio again, if there are any. `max_rejects` is the limit from
-    `--max-rejects`, if the run has finished; `too_many_rejects`: whether it has more. `left_out` counts the `rejects`
-    that the user's options asked for.
+    merged) or not_started (no trace of a run was found). `part` names a run that added to `out` (`version_1`,
+    `codes_<name>`); it is empty for the run that made `out`. `missing`: the ids of units that are not done.
+    `eta_seconds`: the seconds until the slowest rank will end; None if no rank is running, infinite if unknown.
+    `retry_with` is the command that tries rejects again; None if none can be retried. `max_rejects` is the limit from
+    `--max-rejects`, in words; `too_many_rejects`: whether the run has more rejects; both are set when the run has
+    finished. `left_out` counts the `rejects` that the user's options ask for.
     """
 
     out: str
@@ -88,7 +90,7 @@ class Status(msgspec.Struct):
 
 
 class Statuses(list[Status]):
-    """The runs of one or several outputs: a list with the text and the document that the command prints."""
+    """The runs of one or several outputs: a list that also has the text and the document that `status` prints."""
 
     def __str__(self) -> str:
         return text_of(self)
@@ -99,10 +101,10 @@ class Statuses(list[Status]):
 
 
 def read_status(workspace: Workspace) -> Status:
-    """Read plan, markers and progress files.
+    """The status of the run in `workspace`, from its plan, its markers and its progress files.
 
     Raises:
-        UsageError: there is no state of a run next to this output.
+        UsageError: no state of a run was found, or it cannot be read (`find_plan`).
     """
     # Signs of life and progress are read before markers and report: a rank that has ended has written all of these.
     is_at_work = workspace.life.others(REPEAT_SECONDS)
@@ -168,7 +170,7 @@ def read_status(workspace: Workspace) -> Status:
 
 
 def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
-    """The status of a run that has no plan yet, by its newest stage; None if there is none."""
+    """The status of a run that has no plan yet, from its newest `stage.json`; None if there is none."""
     newest = max(workspace.index.glob(f"*/{STAGE_FILE}"), key=last_change, default=None)
     stage = None if newest is None else read_document(newest, Stage)
     if newest is None or stage is None:
@@ -192,7 +194,7 @@ def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
 
 
 def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
-    """The ranks of the most recent launch; files of earlier, larger launches are left out."""
+    """The ranks of the most recent launch; the ranks of earlier launches, which may be more, are left out."""
     if not ranks:
         return []
     newest = max(ranks, key=lambda rank: rank.updated)
@@ -260,11 +262,11 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
 
 HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
 NUM_WORDS = 3
-"""The number of columns that hold words."""
+"""The number of columns of `HEAD`, from the left, that hold words; the others hold numbers."""
 
 
 def text_of(found: Sequence[Status]) -> str:
-    """The lines for the runs of one output, or a table for several outputs."""
+    """The text that `status` prints: details of all runs of one output, or a table for several outputs."""
     if len({one.out for one in found}) == 1:
         lines = [line for number, one in enumerate(found) for line in ([""] * (number > 0) + lines_of(one))]
     else:
@@ -282,7 +284,7 @@ def overview(found: Sequence[Status]) -> list[str]:
 
 
 def row(one: Status) -> list[str]:
-    """The cells of a run under `HEAD`."""
+    """The cells for one run in the table with the columns `HEAD`."""
     running = one.state == "running"
     if one.stage:
         done = f"{one.stage_done:,}/{one.stage_total:,}"
@@ -321,7 +323,7 @@ def _to_go(status: Status) -> str:
 
 
 def lines_of(status: Status) -> list[str]:
-    """The details of a run."""
+    """The lines with the details of a run."""
     if status.stage:
         return _planning_lines(status)
     state = "finished with too many rejects" if status.too_many_rejects else status.state

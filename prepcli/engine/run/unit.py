@@ -1,4 +1,4 @@
-"""A unit is claimed, written, counted and published: in a worker process, or in the rank itself."""
+"""Does a unit, in a worker process or in the rank itself: claims it, has its files written, and publishes them."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +24,8 @@ Advance = Callable[[int, float], None]
 class Execution:
     """The environment in which units are done, here or in workers: the workspace, the claims, and the progress.
 
-    `tick` must be called a few times a second; `counter` adds up records and seconds done in any process. With `claims`
-    other ranks may do units as well: each must be claimed when it begins.
+    `tick` must be called a few times a second, to show progress; `counter` adds up records and seconds done in any
+    process. With `claims`, other ranks may do the same units: each unit must be claimed when it begins.
     """
 
     workspace: Workspace
@@ -58,9 +58,9 @@ class Execution:
         return False
 
     def do_unit(self, unit: Unit, write: Callable[[UnitWriter], object]) -> Marker:
-        """Have `write` make the files and counts of a claimed unit, publish it, and give the claim back.
+        """Do a claimed unit: `write` makes its files and counts, which are then published; returns its marker.
 
-        If `write` fails, nothing of the unit is published.
+        The claim is given back in any case. If `write` fails, nothing of the unit is published.
         """
         try:
             with UnitWriter(self.workspace, self.digest, unit) as writer:
@@ -114,7 +114,7 @@ def _start_worker(process: Process[Any], execution: Execution) -> None:
 
 
 def _do_unit(unit: Unit) -> Marker | None:
-    """Do a unit in a worker process, unless another rank does it, or has done it."""
+    """Do a unit in a worker process, and return its marker; None if another rank does it, or has done it."""
     here, process = _Worker.execution, _Worker.process
     if not here.claim(unit):
         return None

@@ -122,7 +122,7 @@ class Workspace:
 
     @property
     def is_unused(self) -> bool:
-        """Whether the state folder was missing before, and this command has neither stored a plan nor claimed a store."""
+        """Whether this command made the state folder, and has neither stored a plan nor claimed a store's output."""
         return not (self._was_there or self._store_claim or self.plan_file.exists())
 
     def make_tmp(self, name: str) -> Path:
