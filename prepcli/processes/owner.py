@@ -29,13 +29,13 @@ from prepcli.processes.workers import no_interruption
 BEAT_SECONDS = 15.0
 """Seconds between two signs of life of a rank."""
 REPEAT_SECONDS = 90.0
-"""Seconds without a sign of life after which a rank counts as dead, if a mistake only repeats its work.
+"""Seconds without a sign of life after which a rank counts as dead, when the harm of a mistake is only repeated work.
 
 Six times `BEAT_SECONDS`, because network file systems show a change some seconds late, and busy machines wake processes
 late.
 """
 DELETE_SECONDS = 3600.0
-"""Seconds without a sign of life after which a rank counts as dead, if a mistake deletes the rank's files.
+"""Seconds without a sign of life after which a rank counts as dead, when a mistake would delete files of the rank.
 
 Machines rarely stand still for so long (a virtual machine that is moved, a file server that fails over).
 """

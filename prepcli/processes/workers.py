@@ -23,7 +23,7 @@ Only ranks that a command itself has started have it (`spawn_ranks`).
 JOB_ID, RESTARTS = "PREPCLI_JOB_ID", "PREPCLI_RESTARTS"
 """Environment variables of ranks that a command has started: the id of the job, and the number of restarts."""
 CALLED_FROM_PYTHON = "PREPCLI_CALLED_FROM_PYTHON"
-"""Environment variable of ranks that a function of the API has started: their messages name its arguments."""
+"""Environment variable of ranks that a Python function has started: their messages name arguments, not options."""
 _RANKS_OF_MACHINE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 """Environment variables with the number of ranks that a launcher (torchrun, MPI) has started on this machine."""
 TICK = 0.25

@@ -90,8 +90,8 @@ def mark(
 ) -> None:
     """Write `document` as the marker of a unit, after all files of the unit, `names`, have appeared.
 
-    `noted`: the unit's note, which is renamed to the marker, if it has the same content; else None. `folder`: the
-    temporary directory of the unit.
+    `noted`: the path of the unit's note, which is renamed to the marker. None if the content of the note differs: the
+    marker is then a new file. `folder`: the temporary directory of the unit.
     """
     path = workspace.done / f"{unit}.json"
     if not _read(path).files.keys() <= set(names):

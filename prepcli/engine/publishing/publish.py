@@ -278,7 +278,7 @@ class UnitWriter:
 
 
 def _close_all(files: Mapping[str, OutputFile]) -> dict[str, PublishedFile]:
-    """Close the files, and return their records by name; many files in parallel, which takes a fraction of the time."""
+    """Close the files and return their records by name. Closing many files in parallel takes a fraction of the time."""
     if sum(not isinstance(file, UploadedFile) for file in files.values()) < MANY_FILES:
         return {name: file.close() for name, file in files.items()}
     with no_interruption(), ThreadPoolExecutor(MANY_FILES) as pool:

@@ -173,4 +173,4 @@ class UnitJob(Job[UnitT, Contents]):
 
 
 AnyJob = Job[Any, Any]
-"""A job as the engine sees it."""
+"""Any job, as the engine handles it."""

@@ -240,7 +240,7 @@ def _seconds_to_go(rank: RankProgress) -> float:
 def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]:
     """The workspaces of the run that made `out`, a directory or a file, and of the runs that added to it.
 
-    Runs that add to an output are concatenations, a codec's codes, text contexts, and the data sets of a corpus.
+    Runs that add to an output append shards, add a codec's codes or text contexts, or write a data set of a corpus.
 
     Raises:
         UsageError: nothing of a corpus is unpacked yet.

@@ -52,7 +52,7 @@ class Stock:
     """The files in OUT when a job starts again.
 
     Attributes:
-        ours: the names of the files that earlier runs have written and that are unchanged, and of their indexes.
+        ours: the names of the unchanged files that earlier runs have written, and of the index files of these files.
         changed: the names of the files that earlier runs have written and that have changed since.
         mistakable: the names of files not in `ours` that readers would take for a part of the new set.
         documents: the notes and markers that name files; in a store, only those whose processes have ended.

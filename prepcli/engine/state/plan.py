@@ -102,7 +102,7 @@ class Plan(Generic[UnitT, Contents]):
 
 
 AnyPlan = Plan[Any, Any]
-"""A plan as the engine sees it."""
+"""The plan of any job, as the engine handles it."""
 
 
 class StoredPlan(msgspec.Struct):
