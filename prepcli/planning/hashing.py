@@ -23,7 +23,7 @@ MAX_GROUP_BITS = 6
 
 
 def mix64(keys: Hashes) -> Hashes:
-    """SplitMix64's output function: a bijection on 64-bit numbers; each bit of a key changes half of the others.
+    """SplitMix64's output function: a bijection on 64-bit numbers. Each bit of a key affects half of the result's bits.
 
     Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014; Stafford's variant 13.
     """

@@ -1,10 +1,10 @@
 """Finds out whether a process is alive: names of temporary files contain their owner, and ranks give signs of life.
 
 Host names and process numbers alone are not sufficient, because containers may share both. A process of the same boot,
-host name and process namespace is looked up by its number and start time. For all others only the signs of life of
-their rank count. A waiting process measures with its own monotonic clock whether they continue
-(`prepcli.engine.ranks.claims`). A process that looks once compares the time of the last sign with the clock of the file
-system, never with that of this machine.
+host name and process namespace is looked up by its number and start time. For all other processes, only the signs of
+life of their rank count. An observer that waits measures with its own monotonic clock whether these signs continue
+(`prepcli.engine.ranks.claims`). An observer that looks once compares the time of the last sign with the clock of the
+file system, because the clock of this machine may differ.
 """
 
 import contextlib

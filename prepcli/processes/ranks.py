@@ -10,7 +10,7 @@ from prepcli.errors import UsageError, option
 from prepcli.processes.workers import JOB_ID, LIFELINE, RESTARTS
 
 MAX_WORLD_SIZE = 100_000
-"""Maximum number of ranks: each rank divides the work among all ranks."""
+"""Maximum number of ranks. It is limited because each rank computes the shares of all ranks."""
 _MAX_ID = 100
 """Maximum characters of a launch id, which is a part of file names."""
 
@@ -113,7 +113,7 @@ class Launcher(NamedTuple):
 
 
 def _differs_from_step(environ: Environ) -> bool:
-    """Whether PMI's numbers are not those of the step: `srun --mpi=pmi2` sets PMI's variables as well."""
+    """Whether rank or world size of PMI and of the Slurm step differ: `srun --mpi=pmi2` sets the variables of both."""
     return any(
         _integer(environ, own) != _integer(environ, of_step)
         for own, of_step in (("PMI_RANK", "SLURM_PROCID"), ("PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
@@ -156,8 +156,10 @@ LAUNCHERS = (
         is_within_step=lambda environ: _integer(environ, _STEP.world_size) == 1,
     ),
 )
-"""The launchers by precedence. The first whose numbers are set has started this process, unless it is a Slurm step and
-one of the others runs within it."""
+"""The launchers by precedence: the first one whose rank and world size are set has started this process.
+
+The exception is a Slurm step in which another launcher runs: then that launcher has started this process.
+"""
 _MAY_BE_ALONE = ("Open MPI", "MPI", "Kubernetes", "SkyPilot")
 """Launchers that may have started only one rank: that rank may start one rank per GPU, as without a launcher."""
 

@@ -58,7 +58,7 @@ class _Stop:
 
 
 def interrupt(error: BaseException) -> None:
-    """Raise `error` now, or at the end of `no_interruption`; called by the handlers of stop signals."""
+    """Raise `error` now or, within `no_interruption`, at the end of it; called by the handlers of stop signals."""
     _Stop.error = error
     if not _Stop.held:
         stop_here()
@@ -107,7 +107,7 @@ def wait_for(future: "Future[Result]", tick: Callable[[], None] = lambda: None) 
 
 
 def worker_context() -> "BaseContext":
-    """The `fork` context of multiprocessing: workers start in milliseconds, with loaded modules and their work."""
+    """The `fork` context of multiprocessing: workers start in milliseconds, and inherit loaded modules and objects."""
     import multiprocessing
 
     return multiprocessing.get_context("fork")

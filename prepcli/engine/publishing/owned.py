@@ -32,7 +32,7 @@ _RETIRED = "retired"
 
 
 class Noted(msgspec.Struct, frozen=True):
-    """The fields of a marker or a note that ownership needs; names are relative to OUT."""
+    """The part of a marker or a note that shows which files are ours; the names in `files` are relative to OUT."""
 
     files: dict[str, PublishedFile] = {}
 
@@ -41,7 +41,7 @@ class Owned:
     """The files that runs have recorded as theirs in a state folder.
 
     Attributes:
-        files: for each name below OUT, the records of the files published under it; several documents may have one.
+        files: for each name below OUT, the records of the files published under this name, from all documents.
         documents: the notes and markers that were read.
         ended: those of `documents` whose processes have ended.
     """
@@ -96,7 +96,7 @@ def mark(
     path = workspace.done / f"{unit}.json"
     if not _read(path).files.keys() <= set(names):
         workspace.owned.mkdir(exist_ok=True)
-        # A copy, because the note may already belong to a run that has started again.
+        # A copy, not a rename: the marker may already belong to a run that has started again.
         with contextlib.suppress(FileNotFoundError), atomic_file(_retired(workspace, unit), folder=folder) as file:
             file.write(path.read_bytes())
     if noted is not None:

@@ -84,7 +84,7 @@ class Claims:
                     os.write(file, f"{self.rank} {self._life.owner}".encode())
             finally:
                 os.close(file)
-            if not self._path(name, number + 1).exists():  # if it exists, this process was stopped too early
+            if not self._path(name, number + 1).exists():  # if it exists, another rank took this claim for a dead one
                 return True
         raise AssertionError("unreachable")
 

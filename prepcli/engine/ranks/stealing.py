@@ -32,7 +32,7 @@ class Crew:
     def takeable(self, done: Collection[str]) -> list[Unit]:
         """The units that no rank has begun, in the order in which to take them.
 
-        The next unit is always the last one of the share that has the highest cost left. Units claimed by a rank that
+        Each next unit is taken from the end of the share with the highest remaining cost. Units claimed by a rank that
         gives no sign of life are included. `done`: the ids of units that are done.
         """
         left = [

@@ -38,7 +38,7 @@ from prepcli.processes.in_hand import NoteFile, noting, read_note
 from prepcli.processes.pools import Result, Task, WorkerDiedError, map_in_order
 
 MAX_CRASHES = 20
-"""Maximum number of crashes per run that are examined; more crashes are not caused by single records."""
+"""Maximum number of crashes per run that are examined: if there are more, the cause is not single records."""
 DECODING = "decoding"
 """The name of the notes about crashes, in place of a unit's name, if workers decode batches of several units."""
 FOLDER = "crashes"
@@ -219,7 +219,7 @@ class InFlight:
         self._lock = threading.Lock()
 
     def is_suspect(self, keys: Iterable[str]) -> bool:
-        """Whether one of the segments with these keys was in flight when a process crashed, and is not refused."""
+        """Whether a segment with one of these keys was in flight when a process crashed, and may be tried again."""
         return not self._suspects.isdisjoint(keys)
 
     def reject(self, keys: Sequence[str], rejects: dict[int, RecordRejected]) -> list[int]:
@@ -252,7 +252,7 @@ class InFlight:
 
 
 class _Current:
-    """The notes of the rank of this process."""
+    """Holds the `InFlight` of this process."""
 
     in_flight = InFlight()
 

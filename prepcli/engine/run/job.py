@@ -18,7 +18,7 @@ from prepcli.storage.paths import AnyPath
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options of every job for the engine, besides the job's own settings. None of them shapes the output."""
+    """The options that the engine takes for every job, besides the job's own settings. None shapes the output."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1
@@ -44,11 +44,11 @@ class Job(ABC, Generic[UnitT, Contents]):
         claims_units: whether `execute` claims units, so that ranks can take units from each other.
         shared_notes: the name of the notes about crashes, if a worker works on several units at once; empty if each
             worker has its own unit (`prepcli.engine.run.crashes`).
-        rejects_in_order: whether the rejects of each unit, and of the units one after the other, have the order of the
-            inputs, and none is planned: they are then joined without sorting, because there may be millions.
-        telemetry: names, in the result of `finish`, of figures about the run; the summary has them with `--verbose`.
-        defaults: the meanings of settings that are not given, for messages
-            (`prepcli.interface.options.shown_defaults`).
+        rejects_in_order: whether the rejects of all units, one unit after the other, have the order of the inputs, and
+            the plan has no rejects. The rejects are then joined without sorting, because there may be millions.
+        telemetry: the names of those facts in the result of `finish` that are figures about the run; the summary shows
+            them only with `--verbose`.
+        defaults: for each setting, words for its value if it is not given (`prepcli.interface.options.shown_defaults`).
         kept_by_overwrite: the results that `--overwrite` keeps, in words for a message; empty if it keeps none.
         adding: how to add the input to an output that was made from another input, in words for a message; empty if
             impossible.

@@ -309,7 +309,7 @@ def _refuse_state(workspace: Workspace) -> None:
 
 
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:
-    """The error with the command that continues the run, in its message and its document; unchanged if it has one."""
+    """The error with the command that continues the run, in the message and the document; unchanged if it has one."""
     if error.continue_with is not None:
         return error
     continue_with = command_line()

@@ -86,7 +86,7 @@ def _clear_if_asked(run: "Run") -> bool:
 
 
 def _refuse_foreign(run: "Run") -> None:
-    """Refuse to begin in an OUT with files of an earlier run whose plan is missing, or with files that look like it."""
+    """Refuse to begin in an OUT with files that an earlier run, whose plan is missing, has or may have written."""
     workspace = run.workspace
     stock = take_stock(workspace, run.job, run.plan)
     if not (stock.ours or stock.mistakable):
@@ -135,7 +135,7 @@ def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]
 
 
 def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
-    """Stop before the work if a sample of its input files is missing, unless `budget` allows that many rejects.
+    """Stop before the work if a sample of the input files is missing, unless `budget` allows all records as rejects.
 
     Raises:
         UsageError: the files are missing; the message has the path of one.

@@ -85,7 +85,7 @@ class Status(msgspec.Struct):
     stage_total: int = 0
 
     def __str__(self) -> str:
-        """The lines that the command prints for one run."""
+        """The lines that `status` prints for this run."""
         return text_of([self])
 
 

@@ -79,8 +79,8 @@ Process = Callable[[UnitT, UnitWriter, Advance], None]
 def do_in_workers(process: Process[UnitT], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
     """Do `units` (longest first) in worker processes and yield the marker of each when it is published.
 
-    Whatever ends the iteration early also ends the workers at once: a unit is published whole, or done again. Units
-    that other ranks have claimed are left out.
+    If the iteration ends early for any reason, the workers are ended at once: a unit is published whole, or done again.
+    Units that other ranks have claimed are left out.
 
     Raises:
         WorkerDiedError: a worker was killed; the message names the signal and the unit it was processing.

@@ -11,9 +11,9 @@ from prepcli.storage.paths import AnyPath, StorePath
 
 @contextmanager
 def naming_what_is_in_the_way(path: Path) -> Iterator[None]:
-    """Within the context, errors of reading, replacing or removing the file at `path` name `path` and what to do.
+    """Within the context, an error of reading, replacing or removing the file at `path` shows `path` and what to do.
 
-    Without this, the error of a rename would name the source, which the user does not know.
+    Without this, the error of a rename would show the source, which the user does not know.
 
     Raises:
         UsageError: `path` is a directory, or a folder above it is a file.

@@ -44,7 +44,7 @@ class StoreClaim:
     """Takes, checks and gives up the claim of one state folder on an output in a store."""
 
     def __init__(self, out: StorePath, own: Claim, part: Path = Path()) -> None:
-        """`own`: the claim of this state folder. `part`: its path in `OUT.prepcli`, if the run adds to an output."""
+        """`own`: the claim of this state folder. `part`: the path of the folder relative to `OUT.prepcli`."""
         self._out = out
         self._folder = f"{out}.prepcli/{part / 'claims'}"
         self._own = own

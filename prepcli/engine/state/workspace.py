@@ -214,7 +214,7 @@ class FileWorkspace(Workspace):
 
 
 def real_file(out: Path) -> Path:
-    """The file to write for `out`: for a link, its target, so that the link stays."""
+    """The file to write for `out`: for a symbolic link, its target, so that the link stays."""
     return Path(os.path.realpath(out)) if out.is_symlink() else out
 
 
