@@ -194,7 +194,10 @@ def take_back(workspace: Workspace, files: Mapping[str, PublishedFile]) -> None:
 
 
 def write_editable(workspace: Workspace, name: str, data: bytes) -> Path:
-    """Write a file in OUT.prepcli that users may change, and return its path; a file that they have changed is kept."""
+    """Write a file in OUT.prepcli that users may change, and return its path.
+
+    If users have changed the file that is there, it is moved to `OUT.prepcli/kept/` first.
+    """
     path, new = workspace.root / name, hashlib.sha256(data).hexdigest()
     now = sha256_of(path) if path.is_file() else ""
     if now not in ("", new, *_written(workspace, name)):

@@ -39,7 +39,7 @@ class Claims:
     """The claims in a folder, as one rank sees them; its worker processes inherit the object."""
 
     def __init__(self, folder: Path, rank: int, life: Life, silence: float = REPEAT_SECONDS) -> None:
-        """`life`: the signs of life of this rank; `silence`: seconds without one after which another rank is dead."""
+        """`life`: the signs of life of this rank. `silence`: a rank that gives none for so many seconds is dead."""
         self._folder = folder
         self.rank = rank
         self._life = life

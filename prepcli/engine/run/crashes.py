@@ -51,7 +51,7 @@ _KEYS, _CRASHED = ".keys", ".crashed"
 class Crashes(msgspec.Struct):
     """The content of `crashes/<unit>.json`: the crashes of workers over a unit.
 
-    `deaths`: the number of crashes by the audio that notes have named. `unknown`: the number of crashes without notes.
+    `deaths`: for each audio that notes name, the number of crashes. `unknown`: the number of crashes without notes.
     """
 
     unknown: int = 0
