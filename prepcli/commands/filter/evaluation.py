@@ -84,7 +84,7 @@ class Values:
 
     @cached_property
     def has_large(self) -> bool:
-        """Whether the absolute value of a number is at least 2**53: float64 has not each integer above that."""
+        """Whether the absolute value of a number is at least 2**53: float64 skips integers above that."""
         return bool(np.any(np.abs(self.numbers) >= _LARGE))
 
     @cached_property

@@ -77,7 +77,7 @@ def verify_texts(path: AnyPath, report: VerifyReport) -> None:
 
 
 def _check_line(line: bytes) -> tuple[str | None, str | None]:
-    """The field for TTS, or the problem of the line."""
+    """The name of the field for TTS, if the line has exactly one; and the problem of the line, or None."""
     fields = parse_fields(line)
     names = [name for name in _READ_FIELDS if name in fields]
     if len(names) != 1:
@@ -90,7 +90,7 @@ def _check_line(line: bytes) -> tuple[str | None, str | None]:
 
 
 def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
-    """Check that every published file exists with its size and, in a store, its ETag.
+    """Check that every published file exists with the published size and, in a store, the published ETag.
 
     Raises:
         UsageError: there is no state of a run to compare files with.
@@ -149,7 +149,11 @@ def verify(options: Verify) -> VerifyReport:
 
 
 def coded_set(out: AnyPath, work_dir: Path | None) -> SharSet:
-    """The Shar set whose codes are in `out`, from the plans next to it."""
+    """The Shar set whose codes are in `out`, found by the inputs of the runs that made them.
+
+    Raises:
+        UsageError: the Shar set cannot be found.
+    """
     for workspace in workspaces_of(out, work_dir):
         plan = read_document(workspace.plan_file, StoredPlan)
         if plan is None:
@@ -174,7 +178,7 @@ class _Verification:
         num_workers: maximum number of worker processes.
         work_dir: the folder of the state of runs whose output is in a store.
         report: gets the problems.
-        coded: the folder with the audio of the codes.
+        coded: the folder with the audio from which codes were made; `out` unless the codes lie elsewhere.
     """
 
     out: AnyPath
@@ -192,7 +196,7 @@ class _Verification:
         self.unknown: set[str] = set()  # files of another command, for example, whose OUT.prepcli was removed
 
     def sha256(self, name: str) -> str | None:
-        """The published SHA-256 of a file; the caller compares it."""
+        """The published SHA-256 of a file, None if it is not known; the caller compares it."""
         self.compared.add(name)
         if name not in self.published and self.sizes.has(name):
             self.unknown.add(name)
@@ -229,7 +233,7 @@ _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
 
 
 def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:
-    """The sets to check: tarred and Shar sets; without any, codes or the first export that prepcli writes."""
+    """The sets to check: all tarred and Shar sets; if there are none, the first other set (codes or an export)."""
     found = [
         one
         for one in sets_in(out, published)
@@ -242,10 +246,11 @@ def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:
 def check_set(
     out: AnyPath, num_workers: int = 1, audio_base_dir: AnyPath | None = None, work_dir: Path | None = None
 ) -> VerifyReport:
-    """Check the tarred set (with static buckets: each of them), the Shar or the export in `out`; decodes everything.
+    """Check all that `out` holds: a tarred set or its static buckets, a Shar set, an export, or manifests.
 
-    Codes are compared with the cuts, even if `out` holds only codes and the Shar set is elsewhere. Each line of a
-    manifest, or of the manifests that a run has written in `out`, is checked, and the header of its audio.
+    All audio of sets and exports is decoded. Codes are compared with the cuts, even if `out` holds only codes and the
+    Shar set is elsewhere. If `out` is a manifest, or a folder with manifests of a run, each line is checked, and the
+    header of its audio.
 
     Raises:
         UsageError: `out` holds no data set.
@@ -313,7 +318,7 @@ def _note_others(of: _Verification) -> None:
 
 
 def _extra_files(found: OutputSizes, published: Collection[str], read: Collection[str]) -> list[str]:
-    """Files with the folder and suffix of files of the set that were neither published nor read."""
+    """Names of files that were neither published nor read, but have the folder and the suffix of files of the set."""
     kinds = {os.path.split(name)[0]: set[str]() for name in published}
     for name in published:
         folder, file = os.path.split(name)
@@ -366,7 +371,7 @@ def _add_manifest(
 
 
 def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Iterator[str]:
-    """Problems of files whose content is not as published; for files that the checks of shards do not read."""
+    """Yield a problem for each file whose content is not as published; for files that no other check has read."""
     names = [name for name in published if (out / name).is_file()]
     digests = map_in_order(_digest, [out / name for name in names], num_workers)
     for name, digest in zip(names, digests, strict=True):

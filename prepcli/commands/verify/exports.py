@@ -45,7 +45,16 @@ _LINES_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class ListPart:
-    """Some lines of a list: name of the list, number of the first line, and digests of the mels that the lines name."""
+    """Some lines of a file list.
+
+    Attributes:
+        root: the folder of the set, from which relative paths in the lines start.
+        name: the name of the list.
+        first: the number of the first line, from 1.
+        lines: the lines.
+        sha256: for each line, the published digest of its mel; None if it is not known or not needed.
+        has_mels: whether the lines name mels that are there to be read.
+    """
 
     root: AnyPath
     name: str
@@ -56,7 +65,7 @@ class ListPart:
 
 
 def _find_mels(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
-    """The file lists to check, in parts."""
+    """The file lists to check, in parts, and problems of lists that cannot be read."""
     parts: list[ListPart] = []
     problems: list[str] = []
     if one.has_mels and importlib.util.find_spec("torch") is None:
@@ -124,7 +133,7 @@ class CheckedFile(NamedTuple):
 
 
 def _find_parquet(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
-    """The Parquet files to check; they must be numbered from 0."""
+    """The Parquet files to check, and a problem if their numbers, which begin at 0, have gaps."""
     check_installed()
     found = one.shards
     missing = [file_name(number) for number in range(max(found, default=-1) + 1) if number not in found]
@@ -133,7 +142,10 @@ def _find_parquet(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], l
 
 
 def _check_parquet(check: Callable[[Any, AnyPath, ShardReport], None], file: CheckedFile) -> ShardReport:
-    """Compare a Parquet file with its SHA-256, and check its rows; a file that cannot be read is a problem."""
+    """Compare a Parquet file with its SHA-256, and check its rows; a file that cannot be read is a problem.
+
+    `check`: checks the rows of the opened file, and adds to the report.
+    """
     import pyarrow
     import pyarrow.parquet as pq
 
@@ -149,7 +161,7 @@ def _check_parquet(check: Callable[[Any, AnyPath, ShardReport], None], file: Che
 
 
 def _check_audio_rows(opened: Any, path: AnyPath, report: ShardReport) -> None:
-    """Check that each row of a Parquet file has an id, and decodable audio as long as its duration."""
+    """Check that each row of a Parquet file has an id, and audio that can be decoded and has the stated duration."""
     ids = []
     columns = [name for name in ("id", "audio", "duration") if name in opened.schema_arrow.names]
     for group in range(opened.num_row_groups):
@@ -182,14 +194,14 @@ def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ShardRepo
 
 
 def _find_omnilingual(one: OmnilingualSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
-    """The files of all partitions to check."""
+    """The files of all partitions to check, and an empty list of problems: the names of files are not checked."""
     check_installed()
     start = len(f"{one.folder}/")
     return [CheckedFile(path, sha256(str(path)[start:])) for path in one.shards.values()], []
 
 
 def _check_omnilingual_rows(opened: Any, path: AnyPath, report: ShardReport) -> None:
-    """Check that each row of a file has a text, and mono audio at 16 kHz of the length that it says."""
+    """Check that each row of a file has a text, and mono audio at 16 kHz with the stated number of samples."""
     if missing := {TEXT, AUDIO, SIZE} - set(opened.schema_arrow.names):
         report.problems.append(f"{path.name}: has no column {', '.join(sorted(missing))}")
         return
@@ -222,9 +234,9 @@ def _check_list(where: str, audio: Any, row: int, size: object, path: AnyPath, r
 
 
 def _find_shards(one: WenetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
-    """The shards to check.
+    """The shards to check, and the problems of `shards.list`.
 
-    `shards.list` must name the shards of the folder, in order, by paths that the reader can open.
+    The list must name all shards of the folder, each once; absolute paths must exist.
     """
     try:
         listed = read_shard_list(one.list)
@@ -287,14 +299,14 @@ def _decoded(data: bytes, where: str, report: ShardReport) -> str:
 
 
 def _find_lines(one: WenetSet, sha256: Hashed) -> tuple[list[Range], list[str]]:
-    """The parts of the data list to check."""
+    """The data list to check, in parts, and a problem if it is missing."""
     if not one.list.is_file():
         return [], [f"{RAW_LIST_NAME}: missing"]
     return ranges_of(str(one.list), one.list.stat().st_size), []
 
 
 def _check_lines(part: Range) -> ShardReport:
-    """Check the lines, and the headers of the audio that they name."""
+    """Check lines of a data list, and the headers of the audio that they name."""
     report = ShardReport()
     keys = []
     for line in lines_of(part):
@@ -316,9 +328,15 @@ def _check_lines(part: Range) -> ShardReport:
 
 
 def _check_item(item: Any) -> tuple[str, float, str]:
-    """Key, seconds and text of an item.
+    """Check an item of a data list; returns its key, its seconds of audio, and its text.
 
-    Audio with a relative path, which starts from the folder of training, is not read.
+    Audio with a relative path is not read, because the path starts from the folder of training.
+
+    Raises:
+        KeyError: a field is missing.
+        TypeError: a field has the wrong type.
+        ValueError: the item is not a part of its audio.
+        RecordRejected: the audio is missing or cannot be read.
     """
     key, path, text = item["key"], item["wav"], item["txt"]
     if not all(isinstance(value, str) for value in (key, path, text)):
@@ -348,7 +366,7 @@ _CHECKS: dict[str, tuple[Callable[[Any, Hashed], _Parts], Callable[[Any], Any]]]
 }
 """The checks by kind; `raw` is a data list of WeNet.
 
-Each has a function that returns the parts and problems of their names, and one that checks a part.
+Each kind has two functions: one returns the parts to check, with problems of their names; the other checks a part.
 """
 
 

@@ -16,9 +16,9 @@ from prepcli.storage.paths import AnyPath, relative
 
 
 def index_problems(path: AnyPath, kind: IndexKind, where: str, mirror: AnyPath | None = None) -> Iterator[str]:
-    """The problems of the existing indexes of a data file, next to it and in a mirror.
+    """Yield the problems of the existing indexes of a data file, next to it and in a mirror.
 
-    To be called for data without problems; `where` names the file in messages.
+    Called for data without problems. `where` names the file in messages.
     """
     for index in [beside(path), *([] if mirror is None else [mirror / mirrored(path)])]:
         try:

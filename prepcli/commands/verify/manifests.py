@@ -52,9 +52,9 @@ class ContextRules:
 
 
 def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | Record]:
-    """The problems of the context of a line, as words; and the context itself, whose audio must then be checked.
+    """Yield the problems of the context of a record, as words; then the context, so that the caller checks its audio.
 
-    `rules` is None if it is not known that the manifest has contexts.
+    `rules` is None if it is not known that the manifest has contexts: then a record without one has no problem.
     """
     wanted = [PATH, FIELDS["offset"], FIELDS["duration"], *([] if rules is None else [SIMILARITY])]
     missing = [name for name in wanted if record.get(name) is None]
@@ -116,7 +116,7 @@ class Voices:
                     self._voices[_number(record, self.base_dirs[index.source_of(number)])] = hash(name)
 
     def check(self, record: Record, base_dir: str) -> str | None:
-        """The problem of the voice of the record's context; None if there is none.
+        """Check that the context of a record is of its voice; returns the problem, or None.
 
         Raises:
             RecordRejected: the context is invalid.
@@ -151,7 +151,14 @@ MAX_PROBLEMS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ManifestPart:
-    """Lines of a manifest to check; relative paths start from `base_dir`, `frame_shift` of codes is in seconds."""
+    """Lines of a manifest to check.
+
+    Attributes:
+        lines: the range of the lines.
+        base_dir: the folder from which relative audio paths start.
+        rules: the limits for contexts, if the manifest has contexts.
+        frame_shift: seconds of a frame of codes, if they are known.
+    """
 
     lines: Range
     base_dir: str
@@ -161,7 +168,7 @@ class ManifestPart:
 
 @dataclass(slots=True)
 class PartReport:
-    """The result for a part; the line of a problem counts from 0 within the part."""
+    """The result for a part of a manifest; a problem has the number of its line, from 0 within the part, and a text."""
 
     num_lines: int = 0
     num_records: int = 0
@@ -170,7 +177,10 @@ class PartReport:
 
 
 def manifests_in(out: AnyPath, published: Sequence[str]) -> list[str]:
-    """The independent manifests in `out`: extended ones, and published ones outside of a tarred set."""
+    """The names of the manifests in `out` that do not belong to a tarred set.
+
+    These are the manifests with contexts or codes, found by their names, and all others in `published`.
+    """
     patterns = ("*_withContextAudioMinDur*MinSSIM*.json", MANIFEST_NAME.format("*", "*"))
     found = {path.name for pattern in patterns for path in out.glob(pattern)}
     for name in published:
@@ -203,7 +213,7 @@ def verify_manifest(
     Args:
         path: the manifest.
         plan: plan of the run that wrote it, if it is known.
-        audio_base_dir: folder of relative audio paths; by default that of the run, else that of the manifest.
+        audio_base_dir: folder of relative audio paths; by default the one of the run, else the manifest's folder.
         num_workers: number of processes.
         frame_shift: seconds of a frame of the codes that its lines name; None if it is not known.
         report: gets the counts, the problems, and notes on data that could not be compared.
@@ -237,7 +247,7 @@ def verify_manifest(
 
 
 def verify_containers(out: AnyPath, containers: Sequence[str], num_workers: int) -> VerifyReport:
-    """Check the records of containers that no run has written, by the headers of their audio, as those of a manifest.
+    """Check the records of containers that prepcli has not written; only the headers of their audio are read.
 
     Raises:
         UsageError: a container is damaged.
@@ -256,7 +266,7 @@ def verify_containers(out: AnyPath, containers: Sequence[str], num_workers: int)
 def named_files(
     path: AnyPath, plan: StoredPlan | None, audio_base_dir: AnyPath | None, published: Collection[str]
 ) -> Iterator[str]:
-    """The `published` files that the lines of a manifest name: audio, contexts and codes."""
+    """Yield the `published` files that the lines of a manifest name: audio, contexts and codes."""
     if not any(name != path.name for name in published):
         return
     folder, base_dir = absolute_folder(str(path.parent)), _base_dir(path, plan, audio_base_dir)
@@ -274,7 +284,10 @@ def named_files(
 
 
 def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> str:
-    """The folder of relative paths, from the run that wrote the manifest, if this run has only one."""
+    """The absolute folder from which relative paths of a manifest start.
+
+    This is `given`; without it the only folder of the run that wrote the manifest, else the folder of the manifest.
+    """
     folder: str | AnyPath | None = given
     if given is None and plan is not None and not plan.settings.get(OWN_AUDIO):
         base = plan.settings.get("--audio-base-dir")

@@ -23,7 +23,7 @@ _FILES_REMEMBERED = 4096
 
 
 def frame_shift_of(name: str, runs: Sequence[PublishedRun]) -> float | None:
-    """Seconds of a frame, from the report of the run that published the manifest; None if it is not known."""
+    """Seconds of a frame of codes, from the report of the run that published the manifest `name`; None if not known."""
     for run in runs:
         report = read_document(run.workspace.report_file, Report) if name in run.files else None
         shift = report.details.get(FRAME_SHIFT) if report is not None else None
@@ -33,14 +33,14 @@ def frame_shift_of(name: str, runs: Sequence[PublishedRun]) -> float | None:
 
 
 class CodesFiles:
-    """The files of codes that some lines name; `frame_shift` is in seconds, None if it is not known."""
+    """Checks the files of codes that lines name; `frame_shift`: seconds of a frame, None if they are not known."""
 
     def __init__(self, frame_shift: float | None) -> None:
         self._frame_shift = frame_shift
         self._shape_of = lru_cache(_FILES_REMEMBERED)(_shape_of)
 
     def check(self, record: Record) -> Iterator[str]:
-        """The problems of the codes of a line, as words; nothing for a line that names none."""
+        """Yield the problems of the codes that a record names, as words; nothing for a record without codes."""
         num_codebooks = set()
         for field, name in CODES_PATH.items():
             path = record.get(name)

@@ -10,7 +10,8 @@ from prepcli.interface.printing import as_text
 class VerifyReport(msgspec.Struct):
     """Counts of the checked data, and every problem; `seconds` of audio are those of the records.
 
-    `kind`: tarred, shar (also for its codes), wenet, mels, parquet, manifest, or quick (names and sizes).
+    `kind`: tarred, shar (also for its codes), wenet, mels, parquet, omnilingual, omnivoice, qwen3-tts, manifest,
+    containers (of data sets that prepcli has not written), or quick (names and sizes).
     `hashes_known`: OUT.prepcli has the published hashes, except those of `files_not_compared` files, which no known run
     wrote. `notes`, which are not problems, list data that could not be compared and the rejects of the run. The seconds
     of mels are not known.
@@ -30,7 +31,7 @@ class VerifyReport(msgspec.Struct):
 
     @property
     def status(self) -> str:
-        """`ok` or `broken`."""
+        """`broken` if there are problems, else `ok`."""
         return "broken" if self.problems else "ok"
 
     @property

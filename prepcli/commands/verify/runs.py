@@ -33,7 +33,7 @@ class PublishedRun:
 
 
 def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
-    """The runs by their state next to `out` or, for an output in a store, in `work_dir`."""
+    """Read the runs that made `out` from their state, next to `out` or, for an output in a store, in `work_dir`."""
     runs = []
     for workspace in workspaces_of(out, work_dir):
         plan = find_plan(workspace)
@@ -55,12 +55,12 @@ def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
 
 
 def plan_of(name: str, runs: Sequence[PublishedRun]) -> StoredPlan | None:
-    """The plan of the run that published a file or whose OUT is the file; if there is only one run, its plan."""
+    """The plan of the run that published the file `name`, or of the only run; None if the run is not known."""
     return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
 
 
 def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:
-    """Report if no record is in the output, and how many records the runs have rejected."""
+    """Add a problem to the report if the output has no record, and notes on damaged files and rejected records."""
     if not report.records and not report.problems and not any(run.status.records_out for run in runs):
         report.problems.append(f"empty: {_why_empty(runs)}")
     if len(runs) == 1 and runs[0].is_finished and any("SHA-256 differs" in problem for problem in report.problems):

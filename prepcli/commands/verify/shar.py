@@ -43,7 +43,7 @@ from prepcli.storage.paths import AnyPath, relative
 
 _AGAIN = "run extend-text-context again with --overwrite"
 TOLERANCE = 1e-3
-"""Seconds by which a rounded duration, or resampling to whole samples, may differ."""
+"""Seconds by which two durations may differ, because of rounding or of resampling to whole samples."""
 
 
 class _Array(msgspec.Struct):
@@ -58,9 +58,10 @@ class _TemporalArray(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class SharFiles:
-    """One shard to check: its cuts, the tar of each field, and the SHA-256 of each file if known.
+    """One shard to check: its cuts, the tar of each field, and the published SHA-256 of each file, if it is known.
 
-    `codes` are the tars of its codes, by their folders: `codes_<name>/target_codes`, ... Indexes may be in `mirror`.
+    `codes` are the tars of its codes, by their folders: `codes_<name>/target_codes`, ... `mirror`: the folder that may
+    have indexes, besides those next to the data.
     """
 
     number: int
@@ -95,10 +96,10 @@ def verify_shar_set(
 def find_shards(
     shar: SharSet, sha256: Callable[[str], str | None], coded: CodesSet | None = None
 ) -> tuple[list[SharFiles], list[str]]:
-    """The shards to check, and the problems with their numbers: every field must have 0..N-1.
+    """The shards to check, and problems with their numbers: every field must have the shards 0 to N - 1.
 
     `sha256` returns the published digest of a file by its name below the folder of the set, None if it is not known.
-    With `coded`, these codes are checked against the cuts, and the other fields of the set are not checked.
+    With `coded`, only these codes are checked against the cuts, not the other fields of the set.
     """
     cuts, tars = shar.shards, {} if coded else shar.audio
     problems = []
@@ -182,7 +183,7 @@ def _check_cuts(files: SharFiles, report: ShardReport) -> list[CutLine]:
 def _check_field(
     name: str, tar: AnyPath, files: SharFiles, cuts: Sequence[CutLine], report: ShardReport
 ) -> list[float | None]:
-    """Check a field; returns the seconds of each recording, None if unknown."""
+    """Check the recordings in the tar of a field; returns the seconds of each recording, None if they are not known."""
     where, ids = f"{name}/{tar.name}", [cut.id for cut in cuts]
     sha256, seconds = files.sha256.get(tar), list[float | None]()
     for pair, at in aligned_pairs(where, tar, sha256, "recording", ids, files.cuts.name, report):
@@ -218,7 +219,7 @@ def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, 
 
 
 def _repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
-    """Cut ids that occur more than once in the set; `hashes` are the `id_hashes` of the shards."""
+    """A problem for each cut id that occurs more than once in the set; `hashes`: the `id_hashes` of each shard."""
     several = repeated(hashes)
     places: dict[str, list[str]] = {}
     for shard, own in zip(shards, hashes, strict=True) if len(several) else ():
@@ -258,10 +259,10 @@ def _check_array(what: str, pair: Pair, seconds: float | None, report: ShardRepo
 
 
 def text_context_problems(folder: AnyPath, runs: Sequence[PublishedRun]) -> Iterator[str]:
-    """The problems of the cuts in `cuts_textContext`; nothing if the set has no such folder.
+    """Yield the problems of the cuts in `cuts_textContext`; nothing if the set lacks this folder.
 
-    These cuts have their own custom fields; all other fields must equal those of the cuts of the set. The runs show
-    from which cuts the text contexts were made.
+    The ids, the times and the supervisions of these cuts must equal those of the cuts in `cuts`; custom fields differ.
+    The plans of `runs` show from which cuts the text contexts were made.
     """
     if not (folder / TEXT_CONTEXT_CUTS).is_dir():
         return

@@ -38,7 +38,7 @@ class ShardReport:
     problems: list[str] = field(default_factory=list)
 
     def set_ids(self, ids: Iterable[str]) -> None:
-        """Set the hashes of the ids."""
+        """Set `id_hashes` to the hashes of these ids."""
         hashes = [line_hash(id.encode("utf-8", "surrogatepass")) for id in ids]
         self.id_hashes = np.array(hashes, np.uint64)
 
@@ -72,13 +72,15 @@ def check_audio(data: bytes, name: str, file: AnyPath, where: str, report: Shard
 def aligned_pairs(
     where: str, tar: AnyPath, sha256: str | None, kind: str, ids: Sequence[str], cuts: str, report: ShardReport
 ) -> Iterator[tuple[Pair, int | None]]:
-    """Read the items of a tar, each with the number of its cut; None after an item that is not aligned with its cut.
+    """Yield the items of a tar, each with the number of its cut, from 0, which must have the same id.
+
+    The number is None for an item without a cut, and for all items from the first one whose id is not that of its cut.
 
     Args:
         where: the name of the tar in messages.
         tar: the tar.
         sha256: its published SHA-256; None if that is not known.
-        kind: what the items are, in the singular.
+        kind: the word for an item in messages, in the singular.
         ids: the ids of the cuts.
         cuts: the name of the file of the cuts.
         report: counts the items, and gets the problems.

@@ -40,10 +40,16 @@ _SUB = re.compile(r"-sub\d+\.\w+$")
 
 @dataclass(frozen=True, slots=True)
 class ShardFiles:
-    """One shard to check; `sha256`: the published digests of its files, if known.
+    """One shard to check.
 
-    Without `manifest`, its lines are not written yet, and only the tar is checked. `whole`: the name of the manifest
-    over all shards, if there are no manifests of shards; `manifest` then has the lines of this shard.
+    Attributes:
+        number: the number of the shard.
+        tar: its tar; None for a set without tars.
+        manifest: its lines; None if they are not written yet, and only the tar is checked.
+        tar_sha256: the published digest of the tar, if it is known.
+        manifest_sha256: the published digest of the manifest, if it is known.
+        whole: the name of the manifest over all shards, if the set has no manifest per shard; `manifest` is then a
+            temporary file with the lines of this shard.
     """
 
     number: int
@@ -54,7 +60,7 @@ class ShardFiles:
     whole: str | None = None
 
     def line(self, number: int) -> str:
-        """The name of a line of `manifest`, for a user."""
+        """The name of a line of `manifest` in messages."""
         assert self.manifest is not None
         return f"{self.whole}: line {number} of shard {self.number}" if self.whole else f"{self.manifest.name}:{number}"
 
@@ -75,7 +81,7 @@ def check_shard(files: ShardFiles) -> ShardReport:
 
 
 def _check_tar(files: ShardFiles, report: ShardReport) -> dict[str, float] | None:
-    """Durations in seconds by member name (nan: undecodable); None if there is no tar."""
+    """Check the members of a tar; returns their seconds by name (NaN: undecodable), or None if there is no tar."""
     assert files.tar is not None
     lengths: dict[str, float] = {}
     name = files.tar.name
@@ -164,7 +170,11 @@ def _lines_of(path: AnyPath) -> Iterator[bytes]:
 
 
 def lines_by_shard(whole: AnyPath, prefix: str, problems: list[str]) -> tuple[Counter[int], Counter[int]]:
-    """Number and summed hash of the lines of each shard in the manifest of the whole set; adds to `problems`."""
+    """Count the lines of each shard in the manifest of the whole set; adds problems of lines to `problems`.
+
+    Returns:
+        By the number of the shard: the number of its lines, and the sum of their hashes (`line_hash`).
+    """
     totals: Counter[int] = Counter()
     digests: Counter[int] = Counter()
     try:

@@ -29,7 +29,7 @@ class OmnivoiceShard(NamedTuple):
 
 
 def find_omnivoice(one: OmnivoiceSet, sha256: Hashed) -> tuple[list[OmnivoiceShard], list[str]]:
-    """The shards of the list, which must name all tars of the folder by paths that exist."""
+    """The shards of the list, and its problems: the list must name all tars of the folder, by paths that exist."""
     try:
         lines = read_list(one.list)
     except (OSError, ValueError) as error:
@@ -48,7 +48,7 @@ def find_omnivoice(one: OmnivoiceSet, sha256: Hashed) -> tuple[list[OmnivoiceSha
 
 
 def check_omnivoice(shard: OmnivoiceShard) -> ShardReport:
-    """Check that each label has an array of the length that it says, and each array a label."""
+    """Check that each label of a shard has an array of codes with the stated length, and each array a label."""
     report = ShardReport()
     name = f"audios/{shard.codes.name}"
     labels = _labels(shard, report)
@@ -82,7 +82,7 @@ def check_omnivoice(shard: OmnivoiceShard) -> ShardReport:
 
 
 def _labels(shard: OmnivoiceShard, report: ShardReport) -> dict[str, dict[str, Any]]:
-    """The labels by id."""
+    """The labels of a shard by their ids; lines that are not labels become problems of the report."""
     name = f"txts/{shard.labels.name}"
     data = shard.labels.read_bytes()
     report.compare(name, shard.sha256[1], hashlib.sha256(data).hexdigest())
@@ -99,7 +99,7 @@ def _labels(shard: OmnivoiceShard, report: ShardReport) -> dict[str, dict[str, A
 
 
 def find_qwen(one: QwenSet, sha256: Hashed) -> tuple[list[Range], list[str]]:
-    """The parts of the files to check."""
+    """The files to check, in parts, and an empty list of problems: the names of files are not checked."""
     return [part for path in one.files() for part in ranges_of(str(path), path.stat().st_size)], []
 
 
