@@ -245,7 +245,7 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
     The node's entry has `type` (the `data_type` of WeNet), `list` (the file), and `lines`, with absolute paths.
 
     Raises:
-        UsageError: the set has another form, is not finished, or cannot be read.
+        UsageError: `path` is not a set for WeNet, is not finished, or cannot be read.
     """
     here = Path(path)
     listed: AnyPath = here

@@ -16,7 +16,7 @@ class Node:
         entry: its keys and values in the `input_cfg`; `entries_of` sets the weight, the tags and the members.
         seconds: seconds of audio; for a group, the sum.
         records: number of records.
-        given: the weight from the command line or from a config; None if there is none.
+        given: the weight from the command line or from a config; None if no weight is given.
         by_user: whether the weight is from the command line.
         is_tarred: whether NeMo reads the set as a stream; None for a group, and for a set for WeNet.
         tags: fields that the command line sets in all its records.

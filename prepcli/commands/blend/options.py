@@ -78,7 +78,7 @@ class Blend:
         """Name of the set or group ("" for all), field and value of each tag.
 
         Raises:
-            UsageError: a tag has another form.
+            UsageError: a tag is not of the form FIELD=VALUE, LANG, or one of these with a name before it.
         """
         found: list[tuple[str, str, Any]] = []
         for one in self.lang:

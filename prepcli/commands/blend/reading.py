@@ -43,7 +43,7 @@ def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
         read: returns the node of a data set, given its name in its group and its path.
 
     Raises:
-        UsageError: an argument has another form, or its set does not exist, is not finished, or has no records.
+        UsageError: an argument is not of this form, or its set does not exist, is not finished, or has no records.
     """
     root = Node("", {})
     weights: dict[str, float] = {}
@@ -80,7 +80,7 @@ def find(root: Node, name: str) -> Node:
     """The data set or group with a name; "" is the root.
 
     Raises:
-        UsageError: there is none with this name.
+        UsageError: no set and no group has this name.
     """
     node = root
     for part in name.split("/") if name else ():
@@ -115,7 +115,7 @@ def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -
     """Read a data set for NeMo as a node with hours and records; `keep`: expressions that select the counted records.
 
     Raises:
-        UsageError: the set has another form, is not finished, or cannot be read.
+        UsageError: `path` is not a set for NeMo, is not finished, or cannot be read.
     """
     here = Path(path)
     if path.endswith((".yaml", ".yml")):
@@ -205,9 +205,9 @@ def _config_entry(
 
 
 def finished_reports(path: Path) -> list[Report]:
-    """The reports of the runs that made a set, with hours and records; empty if there are none or they do not hold.
+    """The reports of the runs that made a set, with hours and records; empty if the reports cannot be used.
 
-    Reports do not hold if files have changed since the run, or if `filter --skipme` has marked records.
+    They cannot be used if no run is known, if files have changed since, or if `filter --skipme` has marked records.
 
     Raises:
         UsageError: a run has not finished.
@@ -243,7 +243,7 @@ def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:
     data: DataSet | Mix = parse_input_cfg([{key: value for key, value in node.entry.items() if key != "weight"}])
     keeping = None
     if keep:
-        from prepcli.commands.filter.keeping import Keeping  # with the whole of the engine
+        from prepcli.commands.filter.keeping import Keeping  # imports the whole engine
 
         keeping = Keeping(keep)
     found = read_input(data, num_workers=num_workers, seconds_of=seconds_of, selection=keeping)

@@ -32,7 +32,7 @@ _OTHER_SPELLINGS = {"=": "==", "&&": "and", "&": "and", "||": "or", "|": "or", "
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """A number, a text or a flag, or the items of a list."""
+    """A value that stands in an expression: a number, a text or a flag, or a list of these as a tuple."""
 
     value: Scalar | tuple[Scalar, ...]
 
@@ -55,7 +55,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """`quantile(x, share)` over all records."""
+    """`quantile(x, share)`: the quantile of the values of x in all records; `share` from 0 to 1."""
 
     argument: "Operand"
     share: float

@@ -69,7 +69,7 @@ class FilterJob(SelectionJob):
         return super().settings(plan) | paths
 
     def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """Write records that no rule drops; leave out the others, or write them marked with `--skipme`."""
+        """The treatment of records with a code: written if no rule drops them, else left out or marked (`--skipme`)."""
         why = "; ".join(one["rule"] for bit, one in enumerate(contents.facts["rules"]) if code >> bit & 1)
         if why and not self.options.skipme:
             return left_out(why)

@@ -82,7 +82,7 @@ def only_one(folder: Path) -> Iterator[None]:
 
 
 def manifests_of(one: TarredSet) -> list[Path]:
-    """The manifests of a set, of all its buckets, that together have each record once."""
+    """The manifests of a set that together have each record once; with static buckets, the manifests of all buckets."""
     return [Path(name) for part in one.sets for name in part.record_files()]
 
 

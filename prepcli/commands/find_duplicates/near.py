@@ -1,8 +1,9 @@
 """Finds records with nearly the same audio by their fingerprints (`prepcli.audio.fingerprint`).
 
 Two words of a fingerprint that follow each other at a fixed distance are a key. A copy has many keys of the original,
-other audio hardly any. Equal keys come together by sorting hashes in files, and each gives an alignment of two records.
-Their words are compared there: nearly all bits of a copy are equal, and about half the bits of other audio.
+other audio hardly any. Equal keys are found by sorting the hashes of all keys in files. Each pair of equal keys gives
+an alignment of two records, at which their words are compared: in a copy, nearly all bits are equal, in other audio
+about half of them.
 
 A quarter of the keys, chosen by their hashes, is enough (short records need all), and a key is compared with only a few
 equal keys. So time and memory grow linearly with the hours of audio, however common a key is.
@@ -33,7 +34,7 @@ _LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
 The first N that fits applies; for few words the limit is stricter, because they agree more often by chance.
 `benchmarks/README.md` shows the margins."""
 MIN_SHARE = 0.5
-"""Minimum number of words with sound in common, as a share of the words with sound in the record that has fewer."""
+"""Two records must have in common at least this share of the words with sound of the record that has fewer of them."""
 _DISTANCE = 8
 """The distance between the two words of a key."""
 _SAMPLED = np.uint64(3)

@@ -103,7 +103,7 @@ class IndexReport(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result for one index; `problem` is a line for the user, without the path of the data."""
+    """The result for the index of one data file; `problem` is a message without the path of the data."""
 
     file: DataFile
     written: bool = False

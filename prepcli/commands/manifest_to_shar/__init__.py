@@ -1,1 +1,1 @@
-"""`manifest-to-shar`: NeMo manifests to Lhotse Shar."""
+"""`manifest-to-shar`: turns NeMo manifests into a Lhotse Shar data set."""

@@ -184,7 +184,7 @@ def occurrences_of_ids(index: ManifestIndex, scratch: Scratch | None = None) -> 
 
 
 def hundredths(seconds: Floats) -> Floats:
-    """`seconds` in hundredths, rounded exactly as `format(x, ".2f")` rounds; integers as float64."""
+    """`seconds` in hundredths of a second, rounded exactly as `format(x, ".2f")` rounds: whole numbers in float64."""
     scaled = seconds * 100
     rounded: NDArray[np.float64] = np.rint(scaled)
     # Multiplication rounds too: near a half, or beyond the precision of a double, the decimal digits decide.
@@ -325,7 +325,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
             details["speakers"] = (
                 f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses"
             )
-            if not plan.notes:  # the plan has no note (`notes_on_speakers`) if its sample has no such speaker
+            if not plan.notes:  # a note of the plan (`notes_on_speakers`) has these words already
                 details["speakers"] += "; it requires | Language:xx Dataset:yy Speaker:zz |"
         if counts[LONG_NAMES]:
             details["long_names"] = (

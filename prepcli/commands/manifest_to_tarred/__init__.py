@@ -1,1 +1,1 @@
-"""`manifest-to-tarred`: NeMo manifests to tar shards."""
+"""`manifest-to-tarred`: turns NeMo manifests into numbered tar shards with manifests."""

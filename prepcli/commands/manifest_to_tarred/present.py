@@ -19,7 +19,7 @@ from prepcli.storage.paths import AnyPath
 
 TEXT_KEY = "text"
 TEXT = FieldKey("text", str, is_optional=True)
-"""A hash of the text, which the index of new records needs as a key, so that they can be compared with a set."""
+"""The key for the text in an index of new records; with it, they can be compared with the records of a set."""
 
 
 def source_of_member(name: str, sliced: bool) -> str:

@@ -53,7 +53,7 @@ def _classic_sections(details: Mapping[str, Any], whole: Sequence[AnyPath]) -> l
     """The sections for NeMo's classic loader, each with a line that says when it is needed.
 
     The classic loader reads only the whole manifest of a set, unless it runs in `torch.distributed`: then each process
-    can read the manifests of its own shards. The keys for that would disturb the Lhotse loader: with `is_tarred`, some
+    can read the manifests of its own shards. The keys for this would disturb the Lhotse loader: with `is_tarred`, some
     models ask it for a length, which it does not have.
 
     Args:

@@ -106,5 +106,5 @@ def _like_chosen(stems: Hashes, roots: Hashes, chosen: NDArray[np.bool_]) -> NDA
     rows = np.flatnonzero(roots)
     families = np.where(roots[chosen] != 0, roots[chosen], stems[chosen])
     like = np.zeros(len(stems), bool)
-    like[rows] = np.isin(roots[rows], families, kind="sort")  # as in planning.hashing
+    like[rows] = np.isin(roots[rows], families, kind="sort")  # tables of NumPy 2.0.0 overflow
     return like

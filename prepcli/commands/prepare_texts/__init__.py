@@ -1,1 +1,1 @@
-"""prepare-texts: records with texts only, for ASR training with audio that a TTS model makes from them."""
+"""prepare-texts: makes records of texts alone, for ASR training with audio that a TTS model makes of the texts."""

@@ -130,7 +130,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         return Plan(slices.units, slices.num_records, contents, [*slices.inputs, *tables], knows_seconds=False)
 
     def settings(self, plan: TextsPlan) -> dict[str, Any]:
-        """The options."""
+        """The options of the call."""
         return settings_of(self.options)
 
     def output_patterns(self, plan: TextsPlan) -> Sequence[str]:

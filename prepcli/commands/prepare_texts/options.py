@@ -71,7 +71,7 @@ class PrepareTexts(JobOptions):
         """The numbers that `--speakers` lists.
 
         Raises:
-            UsageError: the value has another form.
+            UsageError: the value is not a list of numbers and ranges, such as 1,5,7-9.
         """
         numbers: list[int] = []
         for part in self.speakers.split(","):

@@ -287,7 +287,7 @@ def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, ND
     if len(keys.stratum):
         values, value_of = np.unique(keys.stratum, return_inverse=True)
         most: NDArray[np.float64] = np.zeros(count)
-        for number in range(len(values)):  # the value with most seconds in the group
+        for number in range(len(values)):  # finds the value that has most seconds in each group
             here = value_of == number
             amount = np.bincount(group_of[here], keys.duration[here], count)
             strata[amount > most], most = number, np.maximum(most, amount)

@@ -17,12 +17,12 @@ MAX_PARTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A part as it was asked for.
+    """A part that `--part` asks for.
 
     Attributes:
-        name: of the part and, with `.json`, of its file.
-        text: the amount as it was given.
-        unit: share of all hours, seconds, records, or what the other parts leave.
+        name: the name of the part; with `.json`, the name of its file.
+        text: the amount as the user has written it.
+        unit: the unit of the amount: share of all hours, seconds, records, or rest (all that the other parts leave).
         amount: the amount in this unit; 0 for the rest.
     """
 
@@ -94,7 +94,7 @@ class Split(JobOptions):
         """The parts that are asked for.
 
         Raises:
-            UsageError: a part has another form, or they exclude each other.
+            UsageError: a part is not of the form NAME=AMOUNT, or the parts exclude each other.
         """
         found = [_asked(text) for text in self.part]
         if not found:

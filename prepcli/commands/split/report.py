@@ -14,7 +14,7 @@ class SplitReport(Report):
         if self.status == "dry_run":
             return f"split: the plan (nothing is written), {printable(self.out)}\n{table_of(self.details['parts'])}"
         text = super().__str__()
-        is_short = self.status == "nothing_to_do" or "parts" not in self.details  # other ranks still work
+        is_short = self.status == "nothing_to_do" or "parts" not in self.details  # other ranks are still working
         return text if is_short else f"{text}\n{table_of(self.details['parts'])}"
 
     def __format__(self, spec: str) -> str:

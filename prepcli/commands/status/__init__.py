@@ -1,1 +1,1 @@
-"""`status`: the progress of runs."""
+"""`status`: shows the progress of runs."""

@@ -1,1 +1,1 @@
-"""`verify`: check that a data set is complete, readable and as published."""
+"""`verify`: checks that a data set is complete, readable and as published."""

@@ -178,7 +178,7 @@ class _Verification:
         num_workers: maximum number of worker processes.
         work_dir: the folder of the state of runs whose output is in a store.
         report: gets the problems.
-        coded: the folder with the audio from which codes were made; `out` unless the codes lie elsewhere.
+        coded: the folder of the Shar set from which codes were made; `out`, unless `out` holds only codes.
     """
 
     out: AnyPath

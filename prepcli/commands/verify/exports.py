@@ -115,7 +115,7 @@ def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ShardRepor
     try:
         data = path.read_bytes()
         mel: Any = torch.load(io.BytesIO(data), weights_only=True)
-    except Exception as error:  # torch.load has no common class: errors of zip, of pickle, its own
+    except Exception as error:  # torch.load raises errors of zip, errors of pickle, and its own
         report.problems.append(f"{where}: cannot be read: {first_line(error)}")
         return
     report.compare(where, sha256, hashlib.sha256(data).hexdigest())

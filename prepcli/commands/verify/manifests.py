@@ -44,7 +44,7 @@ class ContextRules:
 
     @classmethod
     def of_plan(cls, plan: StoredPlan | None) -> "ContextRules | None":
-        """The limits of the run that wrote the manifest; None if another command wrote it."""
+        """The limits of the run with this plan; None if the plan is not known, or is of another command."""
         if plan is None or plan.command != COMMAND:
             return None
         settings = plan.settings
@@ -192,7 +192,7 @@ def manifests_in(out: AnyPath, published: Sequence[str]) -> list[str]:
 
 
 def _names_audio(path: AnyPath) -> bool:
-    """Whether the first line is a record, or the file is empty; other files are not NeMo manifests."""
+    """Whether an existing file may be a NeMo manifest: its first line has `audio_filepath`, or it is empty."""
     if not path.is_file():
         return False
     with open_bytes(str(path)) as file:

@@ -79,7 +79,7 @@ def _shape_of(path: str) -> tuple[int, int] | str:
         return f"there is no file {path}"
     try:
         codes: Any = torch.load(path, weights_only=True)
-    except Exception as error:  # torch.load has no common class: errors of zip, of pickle, its own
+    except Exception as error:  # torch.load raises errors of zip, errors of pickle, and its own
         return f"{path} cannot be read: {first_line(error)}"
     is_codes = isinstance(codes, torch.Tensor) and codes.dtype in (torch.int16, torch.int32, torch.int64)
     if not is_codes or codes.dim() != 2 or not codes.numel():

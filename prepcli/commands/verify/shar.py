@@ -223,7 +223,7 @@ def _repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list
     several = repeated(hashes)
     places: dict[str, list[str]] = {}
     for shard, own in zip(shards, hashes, strict=True) if len(several) else ():
-        if np.isin(own, several, kind="sort").any():  # as in planning.hashing
+        if np.isin(own, several, kind="sort").any():  # tables of NumPy 2.0.0 overflow
             for cut in _check_cuts(shard, ShardReport()):
                 places.setdefault(cut.id, []).append(shard.cuts.name)
     return [

@@ -43,7 +43,7 @@ class ShardReport:
         self.id_hashes = np.array(hashes, np.uint64)
 
     def compare(self, where: str, sha256: str | None, found: str) -> None:
-        """Report a file whose SHA-256 is `found`, and not the published `sha256` (None: not known)."""
+        """Add a problem if the SHA-256 of a file, `found`, is not the published one, `sha256` (None: not known)."""
         if sha256 not in (None, found):
             self.problems.append(f"{where}: {OTHER_BYTES}")
 
@@ -74,7 +74,8 @@ def aligned_pairs(
 ) -> Iterator[tuple[Pair, int | None]]:
     """Yield the items of a tar, each with the number of its cut, from 0, which must have the same id.
 
-    The number is None for an item without a cut, and for all items from the first one whose id is not that of its cut.
+    The number is None for an item without a cut. It is also None for the first item with another id than its cut, and
+    for all items after it.
 
     Args:
         where: the name of the tar in messages.
