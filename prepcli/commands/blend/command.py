@@ -233,7 +233,7 @@ def _check(report: BlendReport, out: Path) -> None:
 
 
 _MAX_LINES = 10_000_000
-"""Maximum number of lines: a longer list is probably a mistake, unless the lists of the sets are longer already."""
+"""Maximum number of lines of a mixed list: a longer one is a mistake, unless the lists of the sets are that long."""
 _LINES_AT_ONCE = 1000
 Size = tuple[int, float]
 """Number of utterances, and their duration in seconds."""
@@ -356,7 +356,11 @@ def _lines(listed: AnyPath) -> list[str]:
 
 
 def _absolute_tar(listed: AnyPath, line: str) -> str:
-    """The absolute path of a shard; if the set was moved, the shard is next to the list."""
+    """The absolute path of a shard that the list `listed` names; if the path does not exist, the shard is next to it.
+
+    Raises:
+        UsageError: the shard is in neither place.
+    """
     for path in (Path(line), listed.parent / Path(line).name):
         if path.is_file():
             return str(path.absolute())

@@ -12,7 +12,7 @@ class Node:
     """A data set, or a group of them.
 
     Attributes:
-        name: within its group.
+        name: its name within its group.
         entry: its keys and values in the `input_cfg`; `entries_of` sets the weight, the tags and the members.
         seconds: seconds of audio; for a group, the sum.
         records: number of records.

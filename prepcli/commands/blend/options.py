@@ -75,7 +75,7 @@ class Blend:
     num_workers: NumWorkers = None
 
     def tags(self) -> list[tuple[str, str, Any]]:
-        """Name of the set or group ("" for all), field and value of each tag.
+        """The tags of `--lang` and `--tag`: for each, the name of the set or group ("" for all), field and value.
 
         Raises:
             UsageError: a tag is not of the form FIELD=VALUE, LANG, or one of these with a name before it.

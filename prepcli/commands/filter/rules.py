@@ -40,13 +40,13 @@ GROUPS = ("lang", "speaker")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An expression that drops records: those for which it is not true, or those for which it is.
+    """An expression by which records are kept or dropped.
 
     Attributes:
         name: the option or the preset that has the expression, for messages.
         text: the expression.
         condition: the parsed expression.
-        keeps: True: records for which the expression is true are kept; False: they are dropped.
+        keeps: True: drops all records for which the expression is not true; False: drops those for which it is true.
         of_preset: whether the rule is from a preset; each manifest must have all fields of such a rule.
     """
 
@@ -195,7 +195,7 @@ def _key(values: tuple[Any, ...]) -> str:
 
 
 class FieldCheck:
-    """Counts the records that have each field; finds names that no record has, and values that never compare."""
+    """Counts the records that have each field; finds fields that no record has, or with values that never compare."""
 
     def __init__(self, rules: Sequence[Rule], unique: Sequence[str]) -> None:
         self._rules, self._unique = rules, unique

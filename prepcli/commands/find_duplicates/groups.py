@@ -15,7 +15,7 @@ _LINES_AT_ONCE = 1000
 
 
 class Sets:
-    """Disjoint sets of numbers (union-find)."""
+    """Disjoint sets of the numbers from 0 to `count` - 1 (union-find); at first, each number is alone."""
 
     def __init__(self, count: int) -> None:
         self._parent = np.arange(count)
@@ -72,7 +72,7 @@ def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tupl
     Args:
         records: the numbers of records, group by group.
         group_of: the group of each of `records`, ascending.
-        value_of: the value of each record of the input, which its number selects.
+        value_of: the value of each record, by its number in the whole input.
 
     Returns:
         The kept `records` and `group_of`.
@@ -122,7 +122,7 @@ class GroupWriter:
         self._count += groups
 
     def _lines(self, kind: str, numbers: Indices, group_of: Indices, place: Indices) -> Iterator[bytes]:
-        """Yield the output line of each record, with absolute paths, its group, and its place in the input."""
+        """Yield the output line of each record, with absolute paths, its group, and its manifest and line."""
         records = self._records
         for number, group, at in zip(numbers.tolist(), group_of.tolist(), place.tolist(), strict=True):
             record = records.record(number)

@@ -27,14 +27,14 @@ MIN_WORDS = 16
 SHORT_WORDS = 50
 """The number of words in 1 s of audio; all keys of a record with fewer words are used."""
 LONG_WORDS = 129
-"""The number of words in 1.9 s of audio."""
+"""The number of words in 1.9 s of audio; records with at least as many common words may differ by `MAX_BIT_ERROR`."""
 MAX_BIT_ERROR = 0.25
 _LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
 """Pairs (N, share): if two records have at least N words in common, at most this share of their bits may differ.
 The first N that fits applies; for few words the limit is stricter, because they agree more often by chance.
 `benchmarks/README.md` shows the margins."""
 MIN_SHARE = 0.5
-"""Two records must have in common at least this share of the words with sound of the record that has fewer of them."""
+"""Minimum share of the shorter record that both records must have in common, counted in words with sound."""
 _DISTANCE = 8
 """The distance between the two words of a key."""
 _SAMPLED = np.uint64(3)
@@ -42,7 +42,8 @@ _SAMPLED = np.uint64(3)
 _NEIGHBOURS = 4
 """A key is compared with this number of equal keys that follow it in the order of the records."""
 _BEFORE, _AFTER = 24, 32
-"""Number of words before and after the first word of a key that are compared before the whole records are."""
+"""Number of words before and after the first word of a key that are compared first.
+Whole records are compared only if these words are nearly equal."""
 _PAIRS_AT_ONCE = 1 << 14
 _BITS = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
 
@@ -156,7 +157,7 @@ def _bits(words: Words) -> NDArray[np.int64]:
 
 
 class _Aligning:
-    """Compares records at an alignment."""
+    """Compares two records at an alignment (`_Pair`)."""
 
     def __init__(self, words: Words, starts: Indices, with_sound: Indices) -> None:
         self._words, self._starts, self._with_sound = words, starts, with_sound

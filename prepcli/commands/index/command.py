@@ -275,7 +275,10 @@ def _look_for_indexes(files: Sequence[DataFile], num_workers: int) -> list[bool]
 
 
 def _own_files(found: Sequence[IndexedSet], rank: Rank) -> list[DataFile]:
-    """The files of a rank: files are dealt out in turn, the largest first, so the result depends on the files alone."""
+    """The files that a rank indexes: all files are dealt out to the ranks in turn, the largest first.
+
+    So each rank finds its share without asking the others.
+    """
     files = list({file.index: file for one in found for file in one.files}.values())
     sizes = sizes_of(file.path for file in files)
     by_size = sorted(files, key=lambda file: (-sizes[file.path], str(file.path)))

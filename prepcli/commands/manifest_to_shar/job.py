@@ -73,7 +73,7 @@ class AudioPart:
     duration: float
 
     def is_near(self, other: "AudioPart") -> bool:
-        """Whether both begin and end at the same time, to 20 ms; their files are not compared."""
+        """Whether both segments begin and end at the same times, to 20 ms; their files are not compared."""
         starts = abs(self.offset - other.offset)
         ends = abs(self.offset + self.duration - other.offset - other.duration)
         return max(starts, ends) <= SAME_SECONDS + 1e-6
@@ -127,7 +127,7 @@ class Entry:
 def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
     """Return the parts of the record's cut; `occurrence` (from 0) makes equal ids different.
 
-    With `has_context` the record must name a context: readers read the fields of a shard in parallel.
+    With `has_context` the record must name a context, because readers read all fields of a shard in parallel.
 
     Raises:
         RecordRejected: MISSING_FIELD for text or context, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for invalid

@@ -20,7 +20,7 @@ _OF_ADDITION = ("shuffle", "shuffle_seed", "sort_in_shards", "keep_files_togethe
 
 
 def own_config(options: TarredOptions) -> dict[str, Any]:
-    """The options to store in the metadata of a set in addition to those of NeMo's script."""
+    """The options that NeMo's script does not know; the metadata of a set have them in a section of their own."""
     return {
         name: getattr(options, name) for name in ("target_sample_rate", "channel", "remainder", "dynamic_buckets_num")
     }

@@ -53,7 +53,7 @@ class PresentRecords:
 
     @classmethod
     def of_manifest(cls, manifest: AnyPath, sliced: bool, num_workers: int) -> "PresentRecords":
-        """The records in the set's own manifest; `sliced`: each segment is a member, and `offset` is in its name."""
+        """Read the records of a set from its manifest; `sliced`: each segment is a member whose name has its offset."""
         keys: dict[str, KeyFunction] = {"stem": loader_stem, "source": partial(source_of_member, sliced=sliced)}
         keys |= {"offset": offset_of_member} if sliced else {}
         index = index_manifests([str(manifest)], keys=keys | {TEXT_KEY: TEXT}, num_workers=num_workers)
@@ -67,7 +67,7 @@ class PresentRecords:
         """Refuse records that are already in the set.
 
         Raises:
-            UsageError: some records are; the message has their number and names the first of them.
+            UsageError: some records are in the set; the message has their number and names the first of them.
         """
         chosen = np.concatenate([one.records for one in layout.sets])
         first, count = len(records), 0

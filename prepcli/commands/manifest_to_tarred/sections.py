@@ -17,7 +17,7 @@ from prepcli.storage.paths import AnyPath, absolute
 TARS = "tarred_audio_filepaths"
 MANIFESTS = "manifest_filepath"
 WORKERS = (2, 4, 8)
-"""Common numbers of GPUs."""
+"""Common numbers of GPUs among which shards are divided."""
 
 
 def write_sections(
@@ -97,7 +97,7 @@ def shard_counts(
 
 
 def uneven_after_rejects(layout: TarredLayout, base: ExistingSet | None, markers: Sequence[Marker]) -> dict[str, str]:
-    """A line for the summary if rejects have made the shards uneven, which the plan could not know."""
+    """A line for the summary if rejects have made the shards uneven, which the plan could not know; else empty."""
     done = uneven_shards(shard_counts(layout, base, markers))
     return {"shards": f"without the rejects, {done}"} if done and not uneven_shards(shard_counts(layout, base)) else {}
 
@@ -121,7 +121,7 @@ def shards_note(counts: Sequence[Sequence[int]]) -> list[str]:
 
 
 def uneven_shards(counts: Sequence[Sequence[int]]) -> str:
-    """A text with the smallest and the largest number of records, if the shards of a set have several; else empty."""
+    """A text with the smallest and the largest number of records per shard, if a set has unequal shards; else empty."""
     for of_set in counts:
         if min(of_set) < max(of_set):
             remedy = option("--remainder", "drop")

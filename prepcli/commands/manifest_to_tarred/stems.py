@@ -88,7 +88,7 @@ def _shard_of(sets: Sequence[TarSet], num_records: int, scratch: Scratch) -> NDA
 
 
 def _of_all(bits: NDArray[np.bool_], kept: Indices, num_records: int, scratch: Scratch) -> NDArray[np.bool_]:
-    """The bits of all records, from those of the records `kept`; False for the others."""
+    """Expand the bits of the records `kept` to all `num_records` records; the others get False."""
     if len(kept) == num_records:
         return bits
     result = scratch.zeros(num_records, bool)

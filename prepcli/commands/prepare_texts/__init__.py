@@ -1,1 +1,1 @@
-"""prepare-texts: makes records of texts alone, for ASR training with audio that a TTS model makes of the texts."""
+"""prepare-texts: makes records without audio from texts, for ASR training with audio that a TTS model synthesizes."""

@@ -23,7 +23,7 @@ class Groups:
         keys: a hash of the value that the records of the group share, such as the speaker.
         seconds: seconds of audio.
         records: number of records.
-        stratum: the number of the combination of values to balance that most of its audio has; 0 without balancing.
+        stratum: the number of the combination of balanced values with most seconds in the group; 0 without balancing.
         kept: the number of its part in an earlier split, or `NO_PART`.
         name: the word for a group in messages, such as `speaker`.
     """
@@ -37,7 +37,7 @@ class Groups:
 
 
 def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]:
-    """The number of the part of each group, or `NO_PART`.
+    """Draw groups for all parts; returns the number of the part of each group, or `NO_PART`.
 
     Smaller parts are drawn first. The part that takes the rest, or the largest one if the shares add up to 1, gets all
     that is left. Groups come in the order of a seeded hash; a group that is larger than what a part lacks is skipped.

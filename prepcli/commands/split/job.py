@@ -90,7 +90,7 @@ def _text(value: Any) -> str:
 
 
 class SplitJob(SelectionJob):
-    """Writes a manifest per part. A record's code is the number of its part, or of a reason in `_LEFT_OUT`."""
+    """Writes a manifest per part. A record's code is the number of its part; higher codes are reasons (`_LEFT_OUT`)."""
 
     command: ClassVar[str] = "split"
 
@@ -167,7 +167,7 @@ class SplitJob(SelectionJob):
         return notes
 
     def _earlier(self) -> list[str]:
-        """The manifests of the earlier split (`--keep-parts`) whose parts have the names of this one; empty without."""
+        """The manifests in the folder `--keep-parts` with the names of the parts to make; empty without the option."""
         folder = self.options.keep_parts
         if folder is None:
             return []

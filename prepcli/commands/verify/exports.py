@@ -86,7 +86,7 @@ def _find_mels(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
 
 
 def _check_mels(part: ListPart) -> ShardReport:
-    """Check that each line of a file list is path and text, and that the mel or the audio file exists."""
+    """Check that each line of a file list has a path and a text, and that the mel or the audio file exists."""
     report = ShardReport()
     is_mels = f"_{MEL}_text_" in part.name
     paths = []

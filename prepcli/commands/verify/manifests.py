@@ -54,7 +54,7 @@ class ContextRules:
 def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | Record]:
     """Yield the problems of the context of a record, as words; then the context, so that the caller checks its audio.
 
-    `rules` is None if it is not known that the manifest has contexts: then a record without one has no problem.
+    `rules` is None if it is not known that the manifest has contexts: then a record without context has no problem.
     """
     wanted = [PATH, FIELDS["offset"], FIELDS["duration"], *([] if rules is None else [SIMILARITY])]
     missing = [name for name in wanted if record.get(name) is None]
@@ -84,7 +84,7 @@ def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | 
 
 
 class Voices:
-    """The voice of each segment of the manifests that a run has extended.
+    """The voice of each segment in the inputs of a run of extend-context-audio.
 
     Attributes:
         problem: why voices cannot be compared; empty if they can.
@@ -286,7 +286,8 @@ def named_files(
 def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> str:
     """The absolute folder from which relative paths of a manifest start.
 
-    This is `given`; without it the only folder of the run that wrote the manifest, else the folder of the manifest.
+    That is `given`, or else the base folder of the run that wrote the manifest, or else the folder of the manifest. A
+    run with several base folders does not count.
     """
     folder: str | AnyPath | None = given
     if given is None and plan is not None and not plan.settings.get(OWN_AUDIO):

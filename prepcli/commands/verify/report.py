@@ -11,10 +11,9 @@ class VerifyReport(msgspec.Struct):
     """Counts of the checked data, and every problem; `seconds` of audio are those of the records.
 
     `kind`: tarred, shar (also for its codes), wenet, mels, parquet, omnilingual, omnivoice, qwen3-tts, manifest,
-    containers (of data sets that prepcli has not written), or quick (names and sizes).
-    `hashes_known`: OUT.prepcli has the published hashes, except those of `files_not_compared` files, which no known run
-    wrote. `notes`, which are not problems, list data that could not be compared and the rejects of the run. The seconds
-    of mels are not known.
+    containers (of data sets that prepcli has not written), or quick (names and sizes). `hashes_known`: OUT.prepcli has
+    the published hashes, except the hashes of `files_not_compared` files, which no known run wrote. `notes`, which are
+    not problems, list data that could not be compared and the rejects of the run. The seconds of mels are not known.
     """
 
     out: str

@@ -55,7 +55,7 @@ def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
 
 
 def plan_of(name: str, runs: Sequence[PublishedRun]) -> StoredPlan | None:
-    """The plan of the run that published the file `name`, or of the only run; None if the run is not known."""
+    """The plan of the only run; of several runs, the plan of the one that published the file `name`, or None."""
     return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
 
 

@@ -45,7 +45,7 @@ class ShardFiles:
     Attributes:
         number: the number of the shard.
         tar: its tar; None for a set without tars.
-        manifest: its lines; None if they are not written yet, and only the tar is checked.
+        manifest: the file with its lines; None if they are not written yet, and only the tar is checked.
         tar_sha256: the published digest of the tar, if it is known.
         manifest_sha256: the published digest of the manifest, if it is known.
         whole: the name of the manifest over all shards, if the set has no manifest per shard; `manifest` is then a
@@ -202,7 +202,7 @@ def split_manifest(whole: AnyPath, scratch: Path, shards: Iterable[int]) -> dict
     """Write the whole manifest's lines shard by shard, for sets without sharded manifests.
 
     Returns:
-        The file of each shard with lines, and of each of `shards`.
+        The files by the numbers of their shards: for each shard that has lines, and for each of `shards`.
     """
     files = {number: scratch / f"manifest_{number}.json" for number in shards}
     for path in files.values():

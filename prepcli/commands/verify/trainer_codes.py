@@ -104,7 +104,7 @@ def find_qwen(one: QwenSet, sha256: Hashed) -> tuple[list[Range], list[str]]:
 
 
 def check_qwen(part: Range) -> ShardReport:
-    """Check that each line has a text, a reference at the rate that the trainer takes, and codes."""
+    """Check that each line has a text, reference audio at the sampling rate that the trainer takes, and codes."""
     report = ShardReport()
     for line in lines_of(part):
         try:
