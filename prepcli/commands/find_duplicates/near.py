@@ -36,7 +36,7 @@ The first N that fits applies; for few words the limit is stricter, because they
 MIN_SHARE = 0.5
 """Minimum share of the shorter record that both records must have in common, counted in words with sound."""
 _DISTANCE = 8
-"""The distance between the two words of a key."""
+"""The distance between the two words of a key, as a number of words."""
 _SAMPLED = np.uint64(3)
 """A key is used if these bits of its hash are 0."""
 _NEIGHBOURS = 4

@@ -105,7 +105,7 @@ def _remove_empty(folder: Path, mirror: Path) -> None:
 def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
     """Check that the last value of each index is the size of its data file; raises `UsageError` if it is not.
 
-    `old`: the folder that has the indexes now; `new`: the folder for which `found` has their paths.
+    `old`: the folder of the mirror that has the indexes now; `new`: the folder in which `found` expects them.
     """
     for file in found.files:
         index = old / relative(file.index, new)

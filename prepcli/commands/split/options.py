@@ -91,7 +91,7 @@ class Split(JobOptions):
     audio_base_dir: AudioBaseDir = None
 
     def parts(self) -> list[Asked]:
-        """The parts that are asked for.
+        """The parts that `--part` asks for, in order.
 
         Raises:
             UsageError: a part is not of the form NAME=AMOUNT, or the parts exclude each other.

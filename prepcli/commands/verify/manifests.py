@@ -192,7 +192,7 @@ def manifests_in(out: AnyPath, published: Sequence[str]) -> list[str]:
 
 
 def _names_audio(path: AnyPath) -> bool:
-    """Whether an existing file may be a NeMo manifest: its first line has `audio_filepath`, or it is empty."""
+    """Whether an existing file may be a NeMo manifest: its first line has `audio_filepath`, or the file is empty."""
     if not path.is_file():
         return False
     with open_bytes(str(path)) as file:
