@@ -229,7 +229,7 @@ _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
     "shar": _check_shar,
     "codes": _check_codes,
 }
-"""The check for each kind of set; all others are exports."""
+"""The check for each kind of set; all other kinds are exports (`verify_export`)."""
 
 
 def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:

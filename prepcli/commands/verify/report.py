@@ -8,12 +8,13 @@ from prepcli.interface.printing import as_text
 
 
 class VerifyReport(msgspec.Struct):
-    """Counts of the checked data, and every problem; `seconds` of audio are those of the records.
+    """The counts of the checked data, and every problem.
 
     `kind`: tarred, shar (also for its codes), wenet, mels, parquet, omnilingual, omnivoice, qwen3-tts, manifest,
-    containers (of data sets that prepcli has not written), or quick (names and sizes). `hashes_known`: OUT.prepcli has
-    the published hashes, except the hashes of `files_not_compared` files, which no known run wrote. `notes`, which are
-    not problems, list data that could not be compared and the rejects of the run. The seconds of mels are not known.
+    containers (of data sets that prepcli has not written), or quick (names and sizes). `seconds`: the audio of all
+    records; not known for mels. `hashes_known`: OUT.prepcli has the published hashes. `files_not_compared`: the number
+    of files without a published hash, because no known run wrote them. `notes`: data that could not be compared, and
+    the rejects of the run, which are not problems.
     """
 
     out: str
