@@ -38,7 +38,7 @@ UTTERANCES = 20
 MIN_SECONDS = 2.0
 """Utterances of fewer seconds are embedded only if a speaker has too few longer ones: their embeddings vary more."""
 _UNIT_UTTERANCES, _NUM_UNITS = 500, 16
-"""Maximum number of utterances per unit, and the number of units to reach, with smaller units if needed."""
+"""Maximum number of utterances per unit; with fewer than `_NUM_UNITS` units, units get fewer utterances."""
 _NAME = "parts/{}.voices"
 _PAIRS_SHOWN = 20
 _VALUES_AT_ONCE = 1 << 24

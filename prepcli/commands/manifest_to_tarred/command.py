@@ -162,7 +162,7 @@ def _refuse_known(manifests: Sequence[str], folder: Path, newest: int) -> None:
 
 
 def version_workspace(folder: AnyPath, version: int) -> Workspace:
-    """The workspace of the run that made a version of the set in `folder`; version 0 is the set before all additions."""
+    """The workspace of the run that made a version of the set in `folder`; version 0 is the set without additions."""
     workspace = Workspace(folder)
     return Workspace(folder, workspace.root / f"version_{version}") if version else workspace
 

@@ -61,7 +61,7 @@ class VerifyReport(msgspec.Struct):
 
 
 def _within(report: VerifyReport) -> str:
-    """The members that hold the records, and their hours; for mels, the length of the audio is unknown."""
+    """The end of the line on records: the number of members, and the hours; for mels, only the number of mels."""
     if report.kind == "mels":
         return f", {report.members:,} mels" if report.members else ", without mels"
     members = "" if report.kind in ("manifest", "quick") else f" in {report.members:,} members"
