@@ -64,7 +64,7 @@ class FilterJob(SelectionJob):
         return plan
 
     def settings(self, plan: SelectionPlan) -> dict[str, Any]:
-        """The options and the folders of the audio; `paths`, if relative paths become absolute."""
+        """The options and the folders of the audio; `paths` is set to `absolute` if relative paths become absolute."""
         paths = {"paths": "absolute"} if any(plan.contents.base_dirs) else {}
         return super().settings(plan) | paths
 
