@@ -147,7 +147,7 @@ class RejectReason(str, Enum):
     BAD_SPEAKER = "bad_speaker"
     CONTEXT_IS_TARGET = "context_is_target"
     SPEAKER_HAS_ONE_UTTERANCE = "speaker_has_one_utterance"
-    # Requested by the user's options: they are listed, but not counted against `--max-rejects`.
+    # Rejects that the user's options ask for: they are listed, but not counted against `--max-rejects`.
     BELOW_MIN_DURATION = "below_min_duration"
     ABOVE_MAX_DURATION = "above_max_duration"
     REMAINDER_DROPPED = "remainder_dropped"

@@ -51,7 +51,7 @@ def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[
     # int16 is not passed to soxr directly, because soxr would add noise (dither). The pieces do not change the result.
     work, quality = (np.float64, "VHQ") if dtype == np.int32 else (np.float32, "HQ")
     stream = None
-    if len(samples) > _PIECE:  # for a few seconds, making it would take a third of the time
+    if len(samples) > _PIECE:  # for a few seconds, making a stream would take a third of the time
         stream = soxr.ResampleStream(from_rate, to_rate, math.prod(samples.shape[1:]), np.dtype(work).name, quality)
     out = np.empty((length, *samples.shape[1:]), dtype)
     done = 0

@@ -110,14 +110,14 @@ class CorpusGroup(TyperGroup):
 
 
 def _letters(name: str) -> str:
-    """The letters and digits of a name, in lower case: they are the same in all spellings of the name."""
+    """Return the letters and digits of a name, in lower case: they are the same in all spellings of the name."""
     return "".join(filter(str.isalnum, name)).lower()
 
 
 SHOW_TRACEBACK = "PREPCLI_TRACEBACK"
 """Environment variable with which an unexpected error prints its traceback."""
 NOBODY_READS = 141
-"""Exit code if the reader of the output ends while the command works: that of a shell for SIGPIPE."""
+"""Exit code if the reader of the output ends while the command works: the code by which a shell reports SIGPIPE."""
 
 _SUMMARY = "Turns speech corpora into training data: tar shards, Lhotse Shar, bins for bucketed training."
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -164,7 +164,7 @@ def build_app(words: Sequence[str]) -> typer.Typer:
 
 
 def _meant(words: Sequence[str]) -> list[Command]:
-    """The commands that a command line may call: one, all of a group, or none."""
+    """Return the commands that a command line may call: one, all commands of a group, or none for `--help`."""
     return [one for one in COMMANDS if one.name.split()[:1] == [*words[:1]]]
 
 
@@ -261,7 +261,7 @@ def _nobody_reads() -> bool:
 
 
 def _of_system(error: OSError) -> str:
-    """The message of an operating system's error, with the name of the file if there is one."""
+    """Return the message for an error of the operating system, with the name of the file if it is known."""
     why = error.strerror or str(error)
     if error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {why}"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def show(options: Any, report: Any) -> None:
-    """Print a report: `str(report)`, the text of `--verbose` or `--quiet`, or one JSON object.
+    """Print a report: as text, as the longer or shorter text of `--verbose` or `--quiet`, or as one JSON object.
 
     Raises:
         typer.Exit: with the exit code of the report, if it is not 0.
@@ -67,7 +67,7 @@ def print_json(document: Any) -> None:
 
 
 def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
-    """Print the states until no run is active or waiting; returns the exit code."""
+    """Print the states of runs until none is active or waiting. The exit code is 0 if all are finished, else 4."""
     from prepcli.commands.status.command import status
     from prepcli.engine.run.status import HEAD, NUM_WORDS, overview, row
 

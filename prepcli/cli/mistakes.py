@@ -38,7 +38,7 @@ def run_app(app: typer.Typer) -> int:
 
     Raises:
         UsageError: the command line is wrong.
-        BrokenPipeError: the reader of the output has ended, or another process.
+        BrokenPipeError: the process at the other end of a pipe has ended, such as the reader of the output.
     """
     try:
         return int(app(prog_name="prepcli", standalone_mode=False) or 0)
@@ -66,14 +66,14 @@ def _in_one_line(error: Any) -> UsageError:
 
 
 def _takes(command: Any) -> str:
-    """The arguments of a command in words."""
+    """Return words for a message: the arguments of a command, and how to give several values."""
     names = [one.metavar or str(one.name).upper() for one in command.params if one.param_type_name == "argument"]
     several = next((advice for first, advice in _SEVERAL.items() if names and first in names[0].split("|")), "")
     return f"the command takes {' and '.join(names) or 'no arguments'}{several}"
 
 
 def _named(context: Any) -> str:
-    """The command that was called, with `prepcli` before it."""
+    """Return the name of the command that was called, with `prepcli` before it."""
     if context is not None:
         return str(context.command_path)
     called = [one.name for one in COMMANDS if sys.argv[1:][: len(one.name.split())] == one.name.split()]
@@ -177,7 +177,7 @@ class ExplainingCommand(TyperCommand):
                 raise UsageError(f"there is no option {name}: {hint}")
 
     def _hint(self, name: str, known: Collection[str]) -> str | None:
-        """The option to write instead of an unknown one; None if none is similar."""
+        """Return advice on what to write instead of the unknown option `name`; None if nothing is similar."""
         plain = name.removeprefix("--").replace("_", "-").lower()
         if f"--{plain}" in known:
             return f"did you mean --{plain}?"

@@ -34,7 +34,7 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # This opens the lowest free descriptor, which is that of the closed stream.
+            # This opens the lowest free descriptor, which is the descriptor of the closed stream.
             os.open(os.devnull, os.O_RDWR)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

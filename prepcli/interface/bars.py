@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 def can_draw() -> bool:
-    """Whether a bar can replace itself on stderr: on a terminal, or in the output of a notebook's cell."""
+    """Whether a bar on stderr can be drawn again in its place: on a terminal, or in a cell of a notebook."""
     return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
 
 
@@ -24,10 +24,10 @@ def shows_bars() -> bool:
 
 
 def progress_bar(**settings: Any) -> Any:
-    """Show a bar.
+    """Show a progress bar.
 
     Args:
-        settings: those of `tqdm`.
+        settings: the arguments of `tqdm`.
 
     Returns:
         A `tqdm`, or None if no bars are shown.
@@ -36,12 +36,15 @@ def progress_bar(**settings: Any) -> Any:
 
 
 def with_bar(items: Iterable[Item], total: int, name: str, unit: str) -> Iterable[Item]:
-    """The items; a bar shows how many of `total` have been taken."""
+    """Return the items; if bars are shown, a bar with `name` shows how many of `total` have been taken."""
     return _bar_class()(items, **_size(), total=total, unit=f" {unit}", desc=name) if shows_bars() else items
 
 
 def _size() -> dict[str, int]:
-    """A size for a terminal that has none, such as that of some containers: in 0 columns or lines, no bar is shown."""
+    """Return a size for `tqdm` if the terminal has 0 columns or lines, as in some containers; otherwise an empty dict.
+
+    A bar would not be shown in 0 columns or lines.
+    """
     with suppress(OSError):
         if 0 in os.get_terminal_size(sys.stderr.fileno()):
             return {"ncols": 80, "nrows": 24}
@@ -61,10 +64,10 @@ def _bar_class() -> Any:
 
 @contextmanager
 def bars_of_others() -> Iterator[None]:
-    """Within the context, bars of other packages leave no thread or setting in the program that calls us.
+    """Within the context, bars of other packages leave no thread and no setting in the program that calls prepcli.
 
-    A bar of `tqdm` starts a thread. Its lock from `multiprocessing` fixes the start method of processes. Our bars have
-    neither.
+    A bar of `tqdm` starts a thread. Its lock from `multiprocessing` fixes the start method of processes. The bars of
+    prepcli have neither.
     """
     from tqdm import tqdm
 

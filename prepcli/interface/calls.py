@@ -29,9 +29,9 @@ class Call:
 
     Attributes:
         words: the arguments of the equivalent command line, without `prepcli`.
-        progress: whether it shows progress.
-        kept: a function per state of the caller that the call changes; it restores that state.
-        revisions: the commit that is read of each data set on the hub, by its address as it was given.
+        progress: whether the call shows progress.
+        kept: for each state of the caller that the call changes, the function that restores the state.
+        revisions: for each data set on the hub, by its address as it was given, the commit that is read.
     """
 
     words: Sequence[str]
@@ -45,7 +45,7 @@ _current: ContextVar[Call | None] = ContextVar("prepcli_call", default=None)
 
 @contextmanager
 def called(words: Sequence[str], *, progress: bool) -> Iterator[None]:
-    """Set the current call within the context; at its end, states that `keep_for_caller` has kept are restored."""
+    """Set the current call within the context; at the end, the states that `keep_for_caller` has kept are restored."""
     call = Call(words, progress)
     token = _current.set(call)
     try:
@@ -69,20 +69,20 @@ def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:
 
 
 def note_revision(address: str, commit: str) -> None:
-    """Note the commit that this call reads of a data set on the hub, for its plan."""
+    """Note, for the plan of this call, the commit that is read of the data set at `address` on the hub."""
     call = _current.get()
     if call is not None:
         call.revisions[address] = commit
 
 
 def revisions() -> dict[str, str]:
-    """The commits that this call reads, by the addresses of their data sets."""
+    """The commits of data sets on the hub that this call reads, by the address of the data set."""
     call = _current.get()
     return {} if call is None else call.revisions
 
 
 def set_environ_default(name: str, value: str) -> None:
-    """`os.environ.setdefault` until the end of the call."""
+    """Set an environment variable until the end of the call, unless it is set already."""
     if name not in os.environ:
         keep_for_caller(_unset, name)
         os.environ[name] = value
@@ -115,16 +115,17 @@ def words_called() -> list[str]:
 
 
 def command_line(of_rank: bool = True) -> str:
-    """The command to paste into a shell, without the options that start again (`--overwrite`, ...).
+    """Return the command that continues this call, to paste into a shell; it does not start again (`--overwrite`, ...).
 
-    With `of_rank` the command repeats this rank's part; without, it does all missing work of all ranks.
+    With `of_rank` the command repeats this rank's part; without, it does all missing work of all ranks. If the
+    environment variable `PREPCLI_CONTINUE_WITH` is set, its value is returned.
     """
     words = ["prepcli", *(word for word in words_called() if word not in _FROM_THE_BEGINNING)]
     return os.environ.get(CONTINUE_WITH) or shlex.join(words if of_rank else _without_ranks(words))
 
 
 def _without_ranks(words: Sequence[str]) -> list[str]:
-    """The words without `--rank 0`, `--rank=0` and the like."""
+    """Return the words without the options that name a rank, such as `--rank 0` and `--rank=0`."""
     is_value = False
     kept = []
     for word in words:

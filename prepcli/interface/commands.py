@@ -16,10 +16,10 @@ class Command(NamedTuple):
 
     Attributes:
         name: as typed on the command line, e.g. `download librispeech`.
-        package: below `prepcli.commands`; its module `options` has the dataclass.
+        package: the package below `prepcli.commands`; its module `options` has the dataclass.
         options: the dataclass of its options, whose docstring is the help of the command.
-        summary: for the list of commands.
-        report: the class of its report, with its module below `prepcli`. `str(report)` is what the command prints.
+        summary: one line for the list of commands.
+        report: the class of the report, with its module below `prepcli`. The command prints `str(report)`.
         items: the class of the items, if the report is a list.
         module: the module of the package that has the function: `job`, or `command` if its work is not one job.
     """
@@ -38,17 +38,17 @@ class Command(NamedTuple):
         return self.name.replace(" ", "_").replace("-", "_")
 
     def load_options(self) -> type[Any]:
-        """The dataclass of its options."""
+        """Import and return the dataclass of the options."""
         loaded = getattr(importlib.import_module(f"prepcli.commands.{self.package}.options"), self.options)
         assert isinstance(loaded, type)
         return loaded
 
     def runs_models(self) -> bool:
-        """Whether it has an option for the devices of a model."""
+        """Whether the command has an option for the device, or the devices, of a model."""
         return any(one.name in ("device", "devices") for one in fields(self.load_options()))
 
     def load_function(self) -> Callable[[Any], Any]:
-        """The function that does the work: it takes the dataclass and returns a report."""
+        """Import and return the function that does the work: it takes the dataclass and returns a report."""
         module = importlib.import_module(f"prepcli.commands.{self.package}.{self.module}")
         function: Callable[[Any], Any] = getattr(module, self.python_name)
         return function
@@ -57,7 +57,7 @@ class Command(NamedTuple):
 def _command(
     name: str, summary: str, report: str = _REPORT_OF_JOB, *, package: str = "", options: str = "", **more: str
 ) -> Command:
-    """The command whose package and dataclass, unless they are given, are named as it is."""
+    """Return a command; its package and its dataclass of options have the same name, unless they are given."""
     package = package or name.replace("-", "_")
     options = options or "".join(word.capitalize() for word in re.split("[ -]", name))
     return Command(name, package, options, summary, report, **more)

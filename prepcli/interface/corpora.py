@@ -1,4 +1,4 @@
-"""The corpora with a command of their own: a row for each makes its command, its summary and its line of `--list`."""
+"""The corpora with a command of their own: the row of a corpus makes its command, summary and line of `--list`."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ class Corpus(NamedTuple):
 
     Attributes:
         name: as typed on the command line, e.g. `librispeech`.
-        languages: their names.
+        languages: the names of the languages, for the summary.
         speech: the kind of speech and the sampling rate, for the summary.
-        licence: the publisher's.
+        licence: the licence of the publisher, for the summary.
         hours: hours of speech; None if the publisher does not count them.
         archives: the size of the archives, for the summary.
-        publisher: the server that it is fetched from; None if it is read from the user's copy.
+        publisher: the server from which the corpus is fetched; None if it is read from the user's copy.
         copy: the content of the user's copy, for the summary.
-        is_sliced: whether its recordings are cut into slices, which makes the report that of one job.
+        is_sliced: whether the recordings are cut into slices; the command then has the report of a job.
     """
 
     name: str

@@ -18,7 +18,7 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
 
     Args:
         name: the name of the function.
-        arguments: all of its arguments; those with their default are left out.
+        arguments: all arguments of the function; an argument that is its default does not count as given.
 
     Raises:
         PrepcliError: the message names Python arguments.
@@ -35,13 +35,13 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
 
 
 def in_full(functions: Mapping[str, Any], reference: str, arguments: str, errors: str) -> None:
-    """Put texts that many functions share into the docstrings that have only a reference to them, for `help`.
+    """Replace a reference in the docstrings of functions by the texts that they share, so that `help` shows the texts.
 
     Args:
         functions: all functions by name.
         reference: the line in their docstrings, below the section `Args:`.
         arguments: further lines of this section.
-        errors: further lines of the section `Raises:`, unless it has the first of them already.
+        errors: further lines of the section `Raises:`; they are left out if it names the first of these errors already.
     """
     for name in BY_PYTHON_NAME:
         above, found, below = (functions[name].__doc__ or "").partition(reference)
@@ -55,7 +55,7 @@ def in_full(functions: Mapping[str, Any], reference: str, arguments: str, errors
 
 
 def argument(options: type, name: str, value: object = None) -> str:
-    """An option of the command line as a Python argument, for `prepcli.errors.option`.
+    """Return an option of the command line as a Python argument, as text for `prepcli.errors.option`.
 
     `--num-shards` becomes `num_shards`, `--overwrite` becomes `overwrite=True`, `--remainder` with the value `drop`
     becomes `remainder='drop'`. Options that the dataclass does not have keep their name.
@@ -73,7 +73,7 @@ def argument(options: type, name: str, value: object = None) -> str:
 
 @lru_cache
 def arguments_of(options: type) -> dict[str, tuple[Declared, bool]]:
-    """The argument that each name on the command line gives, and the value that a flag of this name sets."""
+    """Return, by option name on the command line, the Python argument and the value that a flag of the name sets."""
     found: dict[str, tuple[Declared, bool]] = {}
     for one in declared(options):
         for name in one.names if one.option.only != "command line" else ():

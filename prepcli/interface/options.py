@@ -32,7 +32,7 @@ class Option:
         only: it exists only on the command line, or only in Python.
         help_in_python: the help text for Python, if it differs.
         one_each: a list takes one value each time the option is given, instead of several at once.
-        takes_address: the text may name objects in a store, `s3://bucket/key`; follows for an `AnyPath`.
+        takes_address: the text may name objects in a store, `s3://bucket/key`; always true for an `AnyPath`.
         may_be_path: the value is a text, the path of a file or a name; Python takes a `Path` as well.
         several_paths: the value is a text, paths between commas; Python takes a list of paths as well.
         order: position in `--help`: below 0 for options that most calls need; above 0, at the end, for those that few
@@ -40,7 +40,8 @@ class Option:
         names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused.
         needs: the option (its field) without which this one has no effect; a call with this one alone is refused.
         disables: the options that have no effect with this one; a call with both is refused.
-        added_later: states of earlier versions do not have it, so its default is not one of the settings.
+        added_later: earlier versions did not have the option, so its default value is left out of `plan.json`; a run of
+            an earlier version can then be continued.
     """
 
     help: str
@@ -82,7 +83,7 @@ class Declared(NamedTuple):
 
     @property
     def is_required(self) -> bool:
-        """Whether there is no default."""
+        """Whether the option has no default, so that it must be given."""
         return self.default is MISSING
 
     @property
@@ -98,11 +99,11 @@ class Declared(NamedTuple):
 
     @property
     def switches_off(self) -> bool:
-        """Whether it is a flag with only the name `--no-...`."""
+        """Whether the option is a flag that has only the name `--no-...`."""
         return self.type is bool and self.default is True and "/" not in self.names[0]
 
     def words(self, value: Any) -> list[str]:
-        """The words of a command line for the value; none for the default."""
+        """Return the words of a command line that set the value; an empty list for the default."""
         if value == self.default or value is None:
             return []
         if self.type is bool:
@@ -118,7 +119,7 @@ class Declared(NamedTuple):
 
 
 def _text(value: Any) -> str:
-    """The text of a value; a whole number has no decimals, because an option of floats may also take a count."""
+    """Return the text of a value; a whole number has no decimals, because an option of floats may also take a count."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -126,7 +127,9 @@ _DECLARED: dict[type, tuple[Declared, ...]] = {}
 
 
 def declared(options: type) -> tuple[Declared, ...]:
-    """The options of a dataclass: arguments, required options, its own options, and those of its bases; see `order`.
+    """Return the options of a dataclass in the order of `--help`: arguments, required options, then by `Option.order`.
+
+    Options of the same order follow the declarations: first those of the dataclass itself, then those of its bases.
 
     A field with `init=False` is not an option: a command leaves out an option of its base class in this way.
     """
@@ -159,7 +162,7 @@ def _declared(name: str, annotation: Any, default: Any) -> Declared:
 
 
 def settings_of(options: Any) -> dict[str, Any]:
-    """The settings of a plan: the options that shape the output, as JSON values under their names with dashes."""
+    """Return the settings of a plan: the options that shape the output, as JSON values by their names with dashes."""
     return {
         f"--{one.name.replace('_', '-')}": _json_value(getattr(options, one.name))
         for one in declared(type(options))
@@ -174,7 +177,7 @@ def _json_value(value: Any) -> Any:
 
 
 def shown_defaults(options: type) -> dict[str, str]:
-    """The meaning of each missing option that shapes the output, by its name with dashes; see `Option`."""
+    """Return `Option.shown_default` of each option that shapes the output and has one, by its name with dashes."""
     return {
         f"--{one.name.replace('_', '-')}": one.option.shown_default
         for one in declared(options)
@@ -183,7 +186,7 @@ def shown_defaults(options: type) -> dict[str, str]:
 
 
 def words_of(options: Any) -> list[str]:
-    """The words of a command line for these options; those with the default value are left out."""
+    """Return the words of a command line for these options; options with their default value are left out."""
     words: list[str] = []
     arguments: list[str] = []
     for one in declared(type(options)):

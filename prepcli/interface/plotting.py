@@ -8,7 +8,7 @@ from prepcli.errors import UsageError, option
 
 
 def new_figure(flag: str = "--plot", size: tuple[float, float] = (10, 5)) -> Any:
-    """An empty figure of `size` inches.
+    """Return an empty figure; `size` is its width and height in inches.
 
     Raises:
         UsageError: matplotlib is not installed; the message names `flag`, which needs it.
@@ -24,7 +24,7 @@ def new_figure(flag: str = "--plot", size: tuple[float, float] = (10, 5)) -> Any
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write the figure in the format of the suffix.
+    """Write the figure in the format that the suffix of `path` names.
 
     Raises:
         UsageError: the file cannot be written.

@@ -11,7 +11,7 @@ paragraphs."""
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that reverse the order of the following ones, so that a name looks like another name."""
 _BYTE_ORDER_MARK = "\ufeff"
-"""This character is invisible, and in names by mistake, from programs that begin a file with it."""
+"""An invisible character, which comes into names by mistake: some programs begin a file with it."""
 
 
 def printable(text: str) -> str:
@@ -30,7 +30,7 @@ def as_text(lines: Iterable[str]) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], num_words: int = 1) -> list[str]:
-    """The lines of a table. The first columns hold words and are left-aligned, the others are right-aligned."""
+    """Return the lines of a table. The first `num_words` columns are left-aligned, the others are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -46,12 +46,12 @@ def _is_escaped(char: str) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a library's error; its class if it has no message."""
+    """Return the first line of the message of an error; the name of its class if it has no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip()
 
 
 def printable_command(command: str) -> str:
-    """A command line from `shlex.join` (or two with `&&`), as one line to paste into bash or zsh."""
+    """Return a command line from `shlex.join`, or two with `&&` between them, as one line to paste into bash or zsh."""
     if printable(command) == command:
         return command
     return " ".join(word if word == "&&" else _quoted(word) for word in shlex.split(command))
@@ -65,7 +65,7 @@ def _quoted(word: str) -> str:
 
 
 def encodable(value: Any) -> Any:
-    """A JSON value whose texts UTF-8 can encode: question marks replace lone surrogates."""
+    """Return a JSON value whose texts UTF-8 can encode: question marks replace lone surrogates."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, dict):

@@ -10,13 +10,16 @@ PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 
 
 def brief(report: Any, *names: str) -> str:
-    """A `repr` of one line with these attributes, for notebooks and logs."""
+    """Return a `repr` of one line with the attributes `names`, for notebooks and logs."""
     shown = ", ".join(f"{name}={getattr(report, name)!r}" for name in names)
     return f"{type(report).__name__}({shown})"
 
 
 def percentiles(ascending: "NDArray[Any]") -> dict[str, float]:
-    """Percentiles of ascending values by name, `p0` to `p100` (nearest rank); empty for no values."""
+    """Return percentiles of ascending values by name, `p0` to `p100`; an empty dict for no values.
+
+    Each percentile is one of the values: of two neighbours, the larger one.
+    """
     if not len(ascending):
         return {}
     ranks = [math.ceil(share / 100 * (len(ascending) - 1)) for share in PERCENTILES]

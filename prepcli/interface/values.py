@@ -16,7 +16,7 @@ _WITHOUT_BUCKET = tuple(f"{scheme}:" for scheme in SCHEMES)
 
 
 def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
-    """Make the dataclass from values that Python code has given.
+    """Return an object of the dataclass `options`, with values that Python code has given, by the names of its fields.
 
     Raises:
         UsageError: a value has the wrong type or is out of range; the message names the Python argument.
@@ -31,7 +31,7 @@ def check_effects(options: Any) -> None:
     An option counts as given if it does not have its default.
 
     Raises:
-        UsageError: the message names both options of the command line.
+        UsageError: an option has no effect; the message names it and the other option.
     """
     given = {one.name: one for one in declared(type(options)) if getattr(options, one.name) != one.default}
     for one in given.values():
@@ -56,7 +56,7 @@ def _converted(one: Declared, value: Any) -> Any:
 
 
 def _joined(one: Declared, value: Any) -> Any:
-    """A list of paths as the text that names them all."""
+    """Return a list of paths as one text with commas between them; a single path stays as it is."""
     if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
         return value
     paths = [_one_value(one, item) for item in value]
@@ -93,10 +93,10 @@ def _one_value(one: Declared, value: Any) -> Any:
 
 
 def from_command_line(one: Declared, value: Any) -> Any:
-    """The value of an option from the command line: an address is a `StorePath`, or refused.
+    """Return the value of an option from the command line; an address becomes a `StorePath`.
 
     Raises:
-        UsageError: the option takes no address, or no NaN.
+        UsageError: the value is an address or NaN, which the option does not take.
     """
     if isinstance(value, tuple):
         return tuple(from_command_line(one, item) for item in value)
@@ -119,9 +119,12 @@ def _check_limits(one: Declared, value: Any, name: str) -> None:
 
 
 def _text_or_path(one: Declared, value: str, name: str) -> Any:
-    """The text of an option as its type; raises `UsageError` if it holds an address that the option does not take."""
+    """Return the text of an option as a path, if it is one; raises `UsageError` for an address that is not taken.
+
+    An address is taken only with `Option.takes_address`. `name` names the option in messages.
+    """
     text = restored(value) if one.type is Path else value
-    if one.type is Path and text in _WITHOUT_BUCKET:  # `pathlib` has left no more of an address without a bucket
+    if one.type is Path and text in _WITHOUT_BUCKET:  # `pathlib` reduces `s3://` to `s3:`
         example = "datasets/OWNER/NAME" if text == "hf:" else "bucket/prefix"
         raise UsageError(f"{name}: {text}// does not name a bucket; give an address such as {text}//{example}")
     names_one = is_address(text) if one.type is Path else names_addresses(text)
@@ -162,10 +165,15 @@ def check_text(text: str, name: str = "an argument") -> None:
 
 
 def check_pattern(pattern: str, name: str, what: str) -> None:
-    """Check the part of an option's value that is a regular expression, whose group is `what`.
+    """Check that a pattern from the value of an option is a regular expression with a group.
+
+    Args:
+        pattern: the regular expression.
+        name: the name of the option, for messages.
+        what: the meaning of the group, for messages.
 
     Raises:
-        UsageError: it is not one, or has no group.
+        UsageError: the pattern is not a regular expression, or has no group.
     """
     try:
         groups = re.compile(pattern).groups

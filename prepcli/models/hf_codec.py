@@ -35,7 +35,7 @@ def is_hf_codec(name: str) -> bool:
 
     `kyutai/mimi`, `descript/dac_44khz` and `neuphonic/neucodec` are for transformers; other names are NeMo's.
     """
-    if os.path.exists(name) or name.endswith(".nemo"):  # unlike those of Path, takes names that are too long
+    if os.path.exists(name) or name.endswith(".nemo"):  # unlike `Path`, accepts names that are too long
         return os.path.isdir(name)
     match = _HUB_NAME.fullmatch(name)
     return match is not None and _KNOWN_WORD.search(match[1]) is not None

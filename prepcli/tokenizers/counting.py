@@ -18,7 +18,7 @@ from prepcli.tokenizers.hub import is_hub_name
 
 
 class WordsDiffer(Exception):  # noqa: N818 - it is a result: the job then counts whole texts
-    """The sum of the token counts of the words differs from that of the whole text; see `by_word_or_whole`."""
+    """The token counts of the words of a text do not add up to the count of the whole text; see `by_word_or_whole`."""
 
 
 def refuse_surrogates(texts: Sequence[str]) -> None:
@@ -64,7 +64,7 @@ class TokenizerSpec:
 
 
 def by_word_or_whole(spec: TokenizerSpec, count: Callable[[TokenizerSpec], Found]) -> tuple[Found, list[str]]:
-    """The result of `count` and no note. If counting by word is not exact, the result for whole texts and a note."""
+    """Return `count(spec)` and no notes; if `count` raises `WordsDiffer`, the result for whole texts and a note."""
     try:
         return count(spec), []
     except WordsDiffer:
@@ -84,7 +84,7 @@ class Tokenizers:
         self._of_lang = dict(zip(spec.langs, counters, strict=False))
 
     def counts(self, texts: Sequence[str], langs: Sequence[str | None]) -> list[int]:
-        """The number of tokens of each text; `langs` is ignored if there is only one tokenizer.
+        """Return the number of tokens of each text; `langs` is ignored if there is only one tokenizer.
 
         Raises `RecordRejected` with MISSING_FIELD or BAD_FIELD for a language without a tokenizer.
         """
@@ -113,12 +113,12 @@ class Tokenizers:
 
 @lru_cache
 def load_tokenizers(spec: TokenizerSpec) -> Tokenizers:
-    """The tokenizers, loaded once per process; a forked worker shares those of its parent."""
+    """Return the tokenizers, which are loaded once per process; a forked worker shares the tokenizers of its parent."""
     return Tokenizers(spec)
 
 
 def kind_of_tokenizer(name: str) -> tuple[str, str]:
-    """`hf` or `sentencepiece`, and what to load: a file, or the name of a tokenizer on Hugging Face's hub.
+    """Return `hf` or `sentencepiece`, and what to load: a file, or the name of a tokenizer on Hugging Face's hub.
 
     A folder is searched for `tokenizer.json` (Hugging Face) and `tokenizer.model` (SentencePiece; NeMo's folders).
     Raises `UsageError` if there is neither.
@@ -137,7 +137,7 @@ def kind_of_tokenizer(name: str) -> tuple[str, str]:
 
 
 class HfCounter:
-    """Counts tokens as `Tokenizer.encode(text, add_special_tokens=False)` gives them, without cut or padding.
+    """Counts tokens as `Tokenizer.encode(text, add_special_tokens=False)` gives them, without truncation or padding.
 
     As for SentencePiece, no BOS and no EOS are added, so an empty text has no tokens.
     """
@@ -162,7 +162,7 @@ class HfCounter:
         self._model.no_padding()
 
     def counts(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text; raises `RecordRejected` for a text with a lone surrogate."""
+        """Return the number of tokens of each text; raises `RecordRejected` for a text with a lone surrogate."""
         try:
             return [len(one.ids) for one in self._model.encode_batch(list(texts), add_special_tokens=False)]
         except (UnicodeEncodeError, TypeError):
@@ -181,11 +181,11 @@ _MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)] + [(1 << 64) - 
 
 
 class WordSums:
-    """The sum of a number over the words of each text, split at single spaces (`str.split(" ")`).
+    """Adds up a number of each word over the words of a text, which is split at single spaces (`str.split(" ")`).
 
-    `numbers` computes the number of each of some words; it is called once per word, and returns 0 for the empty one. A
-    table with at most one word per slot is read for all words of a block of texts in a few calls of NumPy, in a third
-    of the time of a dictionary. Words of up to 8 bytes are their own keys in it; longer words are compared by 64 bits.
+    `numbers` returns the number of each word in a list; the results are kept. The empty word has the number 0. A table
+    with at most one word per slot is read for all words of a block of texts in a few calls of NumPy, in a third of the
+    time of a dictionary. Words of up to 8 bytes are their own keys in the table; longer words are compared by 64 bits.
     """
 
     def __init__(self, numbers: Callable[[list[str]], list[int]]) -> None:
@@ -195,7 +195,7 @@ class WordSums:
         self._numbers = np.zeros(1 << _SLOT_BITS, np.int64)
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
-        """One sum per text; raises `UnicodeEncodeError` for a lone surrogate."""
+        """Return one sum per text; raises `UnicodeEncodeError` for a lone surrogate."""
         data = "\n".join(texts).encode()
         # Zero bytes pad short keys, and a line break within a text is not its end.
         if len(texts) < _MIN_TEXTS or b"\0" in data or data.count(b"\n") >= len(texts):
@@ -237,7 +237,10 @@ class WordSums:
 
 
 def _keys(data: bytes, starts: Ints, lengths: Ints) -> Hashes:
-    """64-bit keys of the words: the first 8 bytes; for longer words, these are mixed and the next 8 bytes are added."""
+    """Return 64-bit keys of words: a hash of the first 8 bytes, and of the next 8 bytes if the word is longer.
+
+    `data` has the texts, `starts` and `lengths` the place of each word in bytes.
+    """
     windows: Hashes = np.ndarray(len(data) + 1, "<u8", data + bytes(8), strides=(1,))
     keys: Hashes = windows[starts] & _MASKS[np.minimum(lengths, 8)]
     longer = np.flatnonzero(lengths > 8)
@@ -255,8 +258,8 @@ _CHECK_EVERY = 64
 class SentencePieceCounter:
     """Counts pieces as `SentencePieceProcessor.encode` gives them.
 
-    With `by_word`, if the model allows it (`splits_at_spaces`), each word is encoded once and its count kept. One text
-    in 64, at fixed places of a block, is also counted as a whole to check that the counts agree.
+    With `by_word`, if the model allows it (`splits_at_spaces`), each word is encoded once and its count is kept. One
+    text in 64 is also counted as a whole, to check that the counts agree.
     """
 
     def __init__(self, path: str, by_word: bool = True) -> None:
@@ -274,7 +277,7 @@ class SentencePieceCounter:
         self._sums = WordSums(self._whole)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
-        """The number of pieces of each text.
+        """Return the number of pieces of each text.
 
         Raises `WordsDiffer` if a checked text has another number as a whole, and `RecordRejected` for a single text
         with a lone surrogate, which UTF-8 cannot encode.

@@ -22,7 +22,7 @@ def is_hub_name(name: str) -> bool:
 
 
 def tokenizer_file(name: str) -> str:
-    """The `tokenizer.json` of a name on the hub: the copy on this machine; if there is none, it is downloaded.
+    """Return the path of the `tokenizer.json` of a name on the hub; it is downloaded if this machine has no copy.
 
     Raises:
         UsageError: a package is missing, the hub cannot be reached, or it has no such tokenizer.
@@ -60,9 +60,12 @@ def tokenizer_file(name: str) -> str:
 
 
 def check_reachable(name: str, *files: str) -> str | None:
-    """Check that a name can be looked up, unless one of its files is on this machine; returns that file.
+    """Check that the hub can be reached to look up a name, unless this machine has a copy of one of its `files`.
 
-    The packages try five times to reach a hub, which takes half a minute. This is one attempt.
+    Hugging Face's packages try five times to reach the hub, which takes half a minute. This is one attempt.
+
+    Returns:
+        The path of the first of the files that is on this machine; None if the hub can be reached.
 
     Raises:
         UsageError: the hub cannot be reached.
@@ -91,7 +94,7 @@ def _host() -> str:
 
 
 def _no_connection(endpoint: str) -> str | None:
-    """The reason why the hub cannot be reached; None if it can, or if a proxy stands between."""
+    """Return the reason why the hub cannot be reached; None if it can, or if requests go through a proxy."""
     offline = next((name for name in OFFLINE if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")), None)
     if offline is not None:
         return f"{offline} is set, so nothing is downloaded"

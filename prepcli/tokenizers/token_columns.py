@@ -1,4 +1,4 @@
-"""The number of tokens of each record, as functions for `prepcli.manifest.parts.Numbers`."""
+"""Functions that count the tokens of each record, for `prepcli.manifest.parts.Numbers`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ _cut_decoder = msgspec.json.Decoder(_Cut)
 class TokensOfTexts:
     """Counts the tokens of texts, given the text and the language of each record.
 
-    `lang` replaces the language of a record that has none; `field` names the source of the texts in messages. Without
-    `needs_text`, a record without a text has no tokens.
+    `lang` is the language of records that name none; `field` is the field of the texts, for messages. Without
+    `needs_text`, a record without a text has 0 tokens.
     """
 
     spec: TokenizerSpec
@@ -36,7 +36,7 @@ class TokensOfTexts:
     needs_text: bool = True
 
     def __call__(self, texts: Sequence[str | None], langs: Sequence[str | None]) -> list[int]:
-        """One number per record.
+        """Return the number of tokens of each record.
 
         Raises `RecordRejected` for a record that has no text or no tokenizer for its language, and `WordsDiffer` as
         `SentencePieceCounter` does.
@@ -55,8 +55,7 @@ class TokensOfTexts:
 class TokensOfCuts:
     """Counts the tokens of lhotse cuts: the sum over all supervisions with a text, in all tracks of a cut.
 
-    `lang` replaces the language of a supervision that has none. Without `needs_text`, a cut without a text has no
-    tokens.
+    `lang` is the language of supervisions that name none. Without `needs_text`, a cut without a text has 0 tokens.
     """
 
     spec: TokenizerSpec
@@ -64,10 +63,10 @@ class TokensOfCuts:
     needs_text: bool = True
 
     def __call__(self, data: bytes) -> list[int]:
-        """One number per line of `data`, all of them objects in JSON.
+        """Return the number of tokens of each line of `data`; a line is a cut in JSON.
 
-        Raises `RecordRejected` for a cut without a text or a tokenizer for its language, `WordsDiffer`, and the
-        exceptions of msgspec for several lines one of which is unusual.
+        Raises `RecordRejected` for a cut without a text or without a tokenizer for its language, and `WordsDiffer` as
+        `SentencePieceCounter` does. If `data` has several lines, an unusual cut raises `msgspec.DecodeError`.
         """
         cuts = _supervisions(data)
         if self.needs_text and not all(cuts):
