@@ -1,6 +1,6 @@
 """Two kinds of errors: a wrong call stops the run; bad data of one record rejects that record.
 
-Every other exception is a bug: it stops the run, and its traceback is written to a file.
+Every other exception is a bug or a fault of the machine: it stops the run, and a job writes its traceback to a file.
 """
 
 import errno

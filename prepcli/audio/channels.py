@@ -1,4 +1,4 @@
-"""Audio with several channels: the option that chooses one of them or their mean, and a note on what is kept."""
+"""Audio with several channels: the option that chooses a channel or the mean, and a note on channels that are kept."""
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -43,7 +43,7 @@ def mean_of_channels(samples: "NDArray[Any]") -> "NDArray[Any]":
 
 
 SEVERAL_CHANNELS = "several_channels"
-"""The key of the count of audio with several channels that is stored unchanged."""
+"""The name of the count of audio that is stored with several channels."""
 
 
 def channels_note(count: float, what: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Checks encoded audio that is copied without decoding for damage anywhere in the file.
+"""Finds damage in encoded audio that is copied without decoding.
 
 `check_copy` takes 30 to 80 us for five seconds of audio, a tenth to a fifth of the time of copying. `check_decoded`
 takes several times as long as copying.

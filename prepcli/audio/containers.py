@@ -1,4 +1,4 @@
-"""Sizes in the headers of less common containers: libsndfile reads truncated files without an error."""
+"""Reads the size in the headers of less common containers, to find truncated files: libsndfile accepts these."""
 
 import re
 from collections.abc import Iterator

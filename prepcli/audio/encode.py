@@ -52,7 +52,7 @@ _MAX_WAV_BYTES = 0xFFFFFFFF - 64
 
 
 WRITABLE, LOSSLESS = tuple(_FORMATS), tuple(_WIDE)
-"""The formats that are written here, and those among them that keep all samples."""
+"""The formats that `encode` writes, and the lossless ones among them."""
 
 
 def encodable_rate(format: str, rate: int) -> int:
@@ -73,7 +73,8 @@ def encodable_rate(format: str, rate: int) -> int:
 def lossless_subtype(info: AudioInfo, format: str) -> str | None:
     """Return the subtype for `encode` that keeps the source's samples; None for lossy formats.
 
-    FLAC has up to 24 bits: 32-bit and floating-point sources lose the lower ones. Lossy codecs become PCM_16.
+    FLAC has up to 24 bits: 32-bit and floating-point sources lose their lower bits. Sources in lossy codecs become
+    PCM_16.
     """
     wide = _WIDE.get(format)
     if wide is None:

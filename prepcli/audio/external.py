@@ -12,7 +12,7 @@ from typing import IO
 from prepcli.audio.source import Source
 
 STDIN = "/dev/stdin"
-"""The name by which a program opens the file."""
+"""The path by which a program opens its standard input, which is the audio file."""
 _PLACE_IN_MEMORY = re.compile(r"\[([^]@]+) @ 0x[0-9a-f]+\] ")
 
 

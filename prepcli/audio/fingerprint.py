@@ -1,4 +1,4 @@
-"""Fingerprints of audio: 32 bits every 11.6 ms that survive lossy codecs, and changes of rate and loudness.
+"""Fingerprints of audio: 32 bits every 11.6 ms that survive lossy codecs and changes of sampling rate and loudness.
 
 After Haitsma and Kalker, "A highly robust audio fingerprinting system", ISMIR 2002: frames of 0.41 s at 5 kHz, 33 bands
 of equal ratio from 300 to 2,000 Hz. A bit is the sign of the change, from frame to frame, of the difference between the

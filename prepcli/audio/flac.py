@@ -24,7 +24,7 @@ _SUBTYPES = {8: "PCM_S8", 16: "PCM_16", 24: "PCM_24"}
 
 
 class StreamInfo(NamedTuple):
-    """The first metadata block; a value that the encoder did not know is 0.
+    """STREAMINFO, the first metadata block; a value that the encoder did not know is 0.
 
     Attributes:
         block_size: samples per frame, in streams of fixed block size.
@@ -33,7 +33,7 @@ class StreamInfo(NamedTuple):
         num_channels: number of channels.
         bits: bits per sample.
         num_samples: per channel.
-        md5: of the samples, little-endian and interleaved.
+        md5: the MD5 of the samples, little-endian and interleaved.
     """
 
     block_size: int
@@ -72,7 +72,7 @@ def stream_info(head: bytes) -> StreamInfo | None:
 
 
 def with_length(data: bytes, num_samples: int) -> bytes:
-    """Return a copy of a FLAC file with `num_samples` in STREAMINFO; without it, libsndfile cannot read the file."""
+    """Return a copy of a FLAC file with `num_samples` in STREAMINFO; if it has 0, libsndfile cannot read the file."""
     packed = int.from_bytes(data[18:26], "big") & ~0xFFFFFFFFF | num_samples
     return data[:18] + packed.to_bytes(8, "big") + data[26:]
 
@@ -80,8 +80,8 @@ def with_length(data: bytes, num_samples: int) -> bytes:
 def end_of_last_frame(tail: bytes, info: StreamInfo) -> int | None:
     """Return the number of samples per channel up to the end of the last frame in `tail`, the end of a file.
 
-    Both checksums of the frame are verified, so truncation within the frame is found too, except for one case in
-    65,000, and except for a missing last byte that was zero: the checksum is right without it.
+    Both checksums of the frame are verified, so a truncated frame is found as well. Two cases are not found: one in
+    65,000 by chance, and a missing last byte of 0, without which the checksum is also right.
 
     Returns:
         None if no whole frame ends at the end of `tail`: the file is truncated, other data follow the audio, or the
@@ -226,7 +226,7 @@ def _frame_end(header: bytes, info: StreamInfo) -> int | None:
 
 
 def _crc8(data: bytes) -> int:
-    """CRC-8 with x^8 + x^2 + x + 1, start 0."""
+    """Return the CRC-8 of `data` with the polynomial x^8 + x^2 + x + 1 and the initial value 0."""
     crc = 0
     for byte in data:
         crc ^= byte

@@ -16,7 +16,7 @@ MAX_SAMPLES_PER_BYTE = 8192
 """Maximum number of samples per channel and byte of a file. The densest audio is silence in FLAC: 65,535 samples in a
 frame of 11 bytes."""
 SAME_SECONDS = 0.02
-"""Maximum difference of times that may be equal: the program that wrote the manifest may have rounded."""
+"""Maximum difference of two times that count as equal: the program that wrote the manifest may have rounded them."""
 MAX_FLOAT = 2.0**31
 """Maximum absolute value of a floating-point sample: values are in [-1, 1), or in some files in the range of integers.
 A larger value is damage."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 _MAX_PAGE = 27 + 255 + 255 * 255
 TAIL_BYTES = _MAX_PAGE
-"""This number of bytes at the end of a file contains its last page."""
+"""Maximum size of a page in bytes: the last page of a file lies within this number of bytes at its end."""
 _END_OF_STREAM = 4
 _REVERSED_BITS = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 

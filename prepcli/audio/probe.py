@@ -66,7 +66,7 @@ class Probes:
         return known
 
     def seconds(self, path: str) -> float:
-        """Return the duration of a file; raises as `probe`."""
+        """Return the duration of a file in seconds; raises as `probe`."""
         seconds = plain_wav_seconds(path)
         return self(path).duration if seconds is None else seconds
 
@@ -218,7 +218,7 @@ def _mpeg_length(source: Source, found: mpeg.Scan | None, guess: int, name: str)
 
 
 def _count_decodable(source: Source) -> int:
-    """Return how many samples libsndfile decodes before it stops or fails."""
+    """Return how many samples per channel libsndfile decodes before it stops or fails."""
     import soundfile
 
     count = 0

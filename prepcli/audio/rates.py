@@ -1,11 +1,11 @@
-"""Audio whose sampling rate is much lower than that of the output: units count it, and the summary reports it."""
+"""Audio whose sampling rate is much lower than the rate of the output: units count it, and the summary reports it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 _ALL, _LOW = "with_a_rate", "low_rate/"
 _MUCH_LOWER = 0.75
-"""A rate is much lower if its ratio to the wanted rate is below this; 22,050 Hz is not much lower than 24,000 Hz."""
+"""A rate is much lower than the wanted rate if their ratio is below this number; 22,050 is not, against 24,000 Hz."""
 
 
 def rate_counts(rate: int, wanted: float) -> list[str]:

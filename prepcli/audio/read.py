@@ -236,7 +236,7 @@ def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]
 
 
 def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
-    """Return the sample to seek to so that samples from `start` on are correct; earlier samples are discarded."""
+    """Return the sample from which to decode, so that samples from `start` on are correct; the others are dropped."""
     if info.subtype == "OPUS":
         return max(start - int(_OPUS_LEAD_IN * info.sampling_rate), 0)
     if info.subtype.startswith("MPEG"):

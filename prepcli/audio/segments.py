@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Samples(Enum):
-    """The samples of a file that are taken for a record. The values are the words of the documentation."""
+    """The samples of a file that are taken for a record. The values are texts for `docs/formats.md`."""
 
     FILE = "the whole file, of which the manifest names the segment"
     NEARLY = "the whole file if the record begins with it and ends at most 20 ms before its end, else the record's"
@@ -68,8 +68,8 @@ class Policy(NamedTuple):
         channels: which channels are taken without `--channel`.
         rate: the sampling rate, for the documentation.
         again: the format of audio that is encoded again.
-        why: the needs of its readers, for the documentation.
-        formats: the formats that its readers know; None: all that libsndfile reads.
+        why: the needs of the programs that read the output, for the documentation.
+        formats: the formats that those programs can read; None: all formats that libsndfile reads.
         chosen: the value of `--channel`: with a number, a record's own channel is taken, and this channel if it has
             none; with `mix`, the mean is taken of all files with several channels, whatever their records name.
     """
@@ -211,7 +211,7 @@ class TargetFormat(NamedTuple):
     sampling_rate: int | None = None
 
     def is_met_by(self, info: AudioInfo) -> bool:
-        """Return whether a whole file with these properties can be copied byte for byte."""
+        """Return whether a file with the properties `info` has these properties, so that it can be copied unchanged."""
         return (
             info.is_passable and self.format in (None, info.format) and self.sampling_rate in (None, info.sampling_rate)
         )
@@ -267,17 +267,17 @@ class Segment(NamedTuple):
 
     @property
     def has_all_samples(self) -> bool:
-        """Whether these are all samples of the source."""
+        """Whether the segment has all samples of its source."""
         return (self.start, self.num_samples) == (0, self.info.num_samples)
 
     @property
     def has_several_channels(self) -> bool:
-        """Whether several channels are taken."""
+        """Whether the segment has more than one channel."""
         return self.channel is None and self.info.num_channels > 1
 
 
 def whole(source: AudioSource, info: AudioInfo, name: str = "") -> Segment:
-    """Return all samples and channels of a source; see `Segment`."""
+    """Return the segment that has all samples and channels of a source."""
     return Segment(source, info, 0, info.num_samples, None, name or name_of(source))
 
 

@@ -16,7 +16,7 @@ from prepcli.storage.one_name import OTHER_FORM, other_forms
 from prepcli.storage.paths import AnyPath
 
 READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-"""Flags to open a file of unknown kind: a named pipe does not block."""
+"""Flags to open a file of unknown kind for reading: with them, a named pipe does not block."""
 
 
 class Source(Protocol):
@@ -81,7 +81,7 @@ class ByteSource:
 
 
 class Watched(Protocol):
-    """Encoded audio that keeps the error of a read by libsndfile in `failure`; None without an error."""
+    """Encoded audio that keeps an error of a read by libsndfile in `failure`, which is None without an error."""
 
     size: int
     failure: Exception | None
@@ -136,7 +136,7 @@ class FileSource:
         self.size = size
         self.name = name
         self.is_decoded = False
-        """Whether libsndfile or a process was given the file: they may take a read error for damage."""
+        """Whether libsndfile or a program has read the file: it may have taken a read error for damage."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from byte `offset` on."""
@@ -154,11 +154,11 @@ class FileSource:
         return self.read(0, self.size)
 
     def for_libsndfile(self) -> int:
-        """Return the descriptor, at its start; without a name, libsndfile cannot judge by the extension."""
+        """Return the descriptor, at the start of the file; without a name, libsndfile cannot judge by the extension."""
         return self.for_process()
 
     def for_process(self) -> int:
-        """Return the descriptor, at its start."""
+        """Return the descriptor, at the start of the file."""
         self.is_decoded = True
         os.lseek(self.fd, 0, os.SEEK_SET)
         return self.fd

@@ -88,7 +88,7 @@ class GroupedHelp(TyperGroup):
 
 
 class CorpusGroup(TyperGroup):
-    """A group of corpora, which suggests the one that is meant by a name such as LibriTTS_R or common_voice."""
+    """A group of corpora, which suggests the corpus that a name such as LibriTTS_R or common_voice means."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """See `click.Group.resolve_command`.
@@ -139,8 +139,8 @@ def _typer(name: str, help: str, cls: type[TyperGroup] = TyperGroup) -> typer.Ty
 def build_app(words: Sequence[str]) -> typer.Typer:
     """Build the program for the words of a command line.
 
-    If they begin with a command, only this command is built. Otherwise it is a call such as `prepcli --help`, for which
-    names and summaries are enough: declaring all options would double its time.
+    If the words begin with a command, only this command is built. Otherwise the call is one such as `prepcli --help`,
+    for which names and summaries are enough: declaring all options would double its time.
     """
     app = _typer("prepcli", _SUMMARY, GroupedHelp)
     app.callback()(_root)

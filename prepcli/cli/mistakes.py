@@ -112,7 +112,7 @@ _RENAMED = {
     "transcript-root": "--ldc-root",
     "dest-folder": "--data-root",
 }
-"""Options of the scripts of NeMo and WeNet and of lhotse, each with our option that does the same."""
+"""Options of lhotse and of the scripts of NeMo and WeNet, each with the option of prepcli that does the same."""
 _NOT_NEEDED = {
     "num-nodes": "it starts no other nodes",
     "flush-threshold-items": "memory does not grow with the size of the input",
@@ -124,7 +124,7 @@ _NOT_NEEDED = {
     "log-level": "notes and progress go to stderr",
     "use-lhotse": "it is an option of the training config",
 }
-"""Options of NeMo's scripts that have no counterpart, each with the reason."""
+"""Options of NeMo's scripts that have no counterpart in prepcli, each with the reason."""
 _OTHERWISE = {
     "num-nodes": (
         "--world-size",
@@ -142,7 +142,7 @@ _OTHERWISE = {
     ),
     "metadata-path": ("--concat-to", "name the folder of the set that is added to with --concat-to"),
 }
-"""Options of NeMo's scripts, each with our option that replaces it and advice on its use."""
+"""Options of NeMo's scripts, each with the option of prepcli that replaces it and advice on its use."""
 
 
 class ExplainingCommand(TyperCommand):
@@ -152,7 +152,7 @@ class ExplainingCommand(TyperCommand):
         """See `click.Command.parse_args`.
 
         Raises:
-            UsageError: an option is unknown, and a similar one is known.
+            UsageError: an option is unknown, and there is advice on what to write instead.
         """
         self._explain_unknown(args)
         return super().parse_args(ctx, args)

@@ -6,7 +6,7 @@ import sys
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 INTERRUPTED = 4
-"""Exit code of an interrupted command; `prepcli.errors` is not imported yet."""
+"""Exit code of an interrupted command, as in `prepcli.errors`, which is not imported yet."""
 
 
 def exit_on_signals() -> None:

@@ -115,10 +115,11 @@ def words_called() -> list[str]:
 
 
 def command_line(of_rank: bool = True) -> str:
-    """Return the command that continues this call, to paste into a shell; it does not start again (`--overwrite`, ...).
+    """Return the command that continues this call, to paste into a shell.
 
-    With `of_rank` the command repeats this rank's part; without, it does all missing work of all ranks. If the
-    environment variable `PREPCLI_CONTINUE_WITH` is set, its value is returned.
+    Options that start again, such as `--overwrite`, are left out. With `of_rank`, the command repeats this rank's part;
+    without, it does all missing work of all ranks. If the environment variable `PREPCLI_CONTINUE_WITH` is set, its
+    value is returned.
     """
     words = ["prepcli", *(word for word in words_called() if word not in _FROM_THE_BEGINNING)]
     return os.environ.get(CONTINUE_WITH) or shlex.join(words if of_rank else _without_ranks(words))
@@ -140,7 +141,7 @@ def _without_ranks(words: Sequence[str]) -> list[str]:
 
 
 def shows_progress() -> bool:
-    """Whether progress bars and notes go to stderr: on the command line, and in Python with `progress=True`."""
+    """Whether progress bars and notes are shown on stderr: always from the command line, in Python if `progress`."""
     call = _current.get()
     return call is None or call.progress
 

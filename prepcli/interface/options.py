@@ -25,21 +25,22 @@ class Option:
         shown_default: the default that `--help` shows; an empty text shows none.
         minimum: the smallest allowed value.
         maximum: the largest allowed value.
-        above: the value must be greater than this.
+        above: the value must be greater than this number.
         must_exist: the value is the path of an existing file or folder.
-        is_argument: it is positional on the command line.
-        shapes_output: it is one of the settings in `plan.json`; a run continues only with the same settings.
-        only: it exists only on the command line, or only in Python.
+        is_argument: the option is positional on the command line.
+        shapes_output: the option is one of the settings in `plan.json`; a run continues only with the same settings.
+        only: the option exists only on the command line, or only in Python.
         help_in_python: the help text for Python, if it differs.
         one_each: a list takes one value each time the option is given, instead of several at once.
         takes_address: the text may name objects in a store, `s3://bucket/key`; always true for an `AnyPath`.
         may_be_path: the value is a text, the path of a file or a name; Python takes a `Path` as well.
         several_paths: the value is a text, paths between commas; Python takes a list of paths as well.
-        order: position in `--help`: below 0 for options that most calls need; above 0, at the end, for those that few
-            need.
+        order: position in `--help`: below 0 for options that most calls need; above 0, at the end, for options that few
+            calls need.
         names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused.
-        needs: the option (its field) without which this one has no effect; a call with this one alone is refused.
-        disables: the options that have no effect with this one; a call with both is refused.
+        needs: the field of another option, without which this option has no effect; a call with this one alone is
+            refused.
+        disables: the fields of options that have no effect with this option; a call with both is refused.
         added_later: earlier versions did not have the option, so its default value is left out of `plan.json`; a run of
             an earlier version can then be continued.
     """
@@ -129,9 +130,8 @@ _DECLARED: dict[type, tuple[Declared, ...]] = {}
 def declared(options: type) -> tuple[Declared, ...]:
     """Return the options of a dataclass in the order of `--help`: arguments, required options, then by `Option.order`.
 
-    Options of the same order follow the declarations: first those of the dataclass itself, then those of its bases.
-
-    A field with `init=False` is not an option: a command leaves out an option of its base class in this way.
+    Options of the same order follow the declarations: first those of the dataclass itself, then those of its bases. A
+    field with `init=False` is not an option: a command leaves out an option of its base class in this way.
     """
     if options not in _DECLARED:
         _DECLARED[options] = tuple(_all_declared(options))

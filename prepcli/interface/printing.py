@@ -15,7 +15,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 def printable(text: str) -> str:
-    r"""`text` as one line, with control characters as Python writes them: `\x1b`, `\n`, `\udcff`.
+    r"""Return `text` as one line, with control characters as Python writes them: `\x1b`, `\n`, `\udcff`.
 
     Letters of all scripts stay, as do joiners and all kinds of spaces.
     """

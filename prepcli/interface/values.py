@@ -155,7 +155,7 @@ def check_text(text: str, name: str = "an argument") -> None:
     """Refuse an empty text, and one that is not valid UTF-8, which JSON manifests and plans cannot hold.
 
     Raises:
-        UsageError: the message names the text.
+        UsageError: the text is empty or not valid UTF-8.
     """
     if not text:
         raise UsageError(f"{name} is empty: is a shell variable unset?")

@@ -1,1 +1,1 @@
-"""Models behind small protocols. PyTorch and NeMo are imported only here, and only when a model is used."""
+"""Models behind small protocols. NeMo is imported only here, and only when a model is used."""

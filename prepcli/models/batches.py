@@ -7,7 +7,7 @@ import numpy as np
 from prepcli.manifest.parts import Ints
 
 GRID_STEP, MIN_GRID_STEP = 0.06, 4
-"""The step from one length of the grid to the next: this share of the length, and at least this many frames."""
+"""The step from one length of the grid to the next: 6 % of the length, rounded down, and at least 4 frames."""
 
 
 def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
@@ -47,8 +47,8 @@ def grid_lengths(lengths: Ints) -> Ints:
 def full_batches(lengths: Ints, max_length: int) -> list[tuple[Ints, int, int]]:
     """Divide items of any lengths into full batches whose number of rows follows from the length.
 
-    The items are taken from the longest to the shortest, so those of a batch have nearly the same length; only the last
-    batch is not full.
+    The items are taken from the longest to the shortest, so the items of a batch have nearly the same length; only the
+    last batch may not be full.
 
     Args:
         lengths: frames of each item.

@@ -38,7 +38,7 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
 
 
 def notes_on_codec_model(name: str) -> list[str]:
-    """Return a note for the plan if no codec of this name can exist, as far as is known without network; else none."""
+    """Return a note for the plan if it is known without network that no codec has this name, else an empty list."""
     return [] if is_plugin(name) else notes_on_name(name, OPTION, MODEL_CLASS, "tts")
 
 

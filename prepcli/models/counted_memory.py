@@ -133,7 +133,9 @@ class _Shape(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list[Any], Any] | None:
-    """Return the results of an operation on tensors of these shapes, flat and with their tree; None if it must run.
+    """Return the results of an operation on tensors of these shapes, as a flat list and their structure.
+
+    Tensors are replaced by their shapes. The result is None if the operation must be computed.
 
     Results are cached: layers repeat shapes, and finding a result takes ten times as long as a look-up.
     """

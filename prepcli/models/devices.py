@@ -71,7 +71,7 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
         rank: this rank; its number on the machine selects its GPU.
 
     Raises:
-        UsageError: another choice, more GPUs than the machine has, or PyTorch is not installed.
+        UsageError: `wanted` has another value, or more GPUs than the machine has; or PyTorch is not installed.
         IncompleteError: the machine has GPUs, and their driver fails.
     """
     check_packages()
@@ -109,9 +109,9 @@ def _num_gpus_of_ranks(found: int, count: int) -> int:
     """The number of GPUs that all ranks of this machine use together.
 
     Args:
-        found: GPUs that this rank can use. If they are fewer than those of the Slurm step on this machine, each rank
-            has its own GPUs (`--gpus-per-task`, `--gpu-bind`).
-        count: GPUs that `--devices` takes.
+        found: number of GPUs that this rank can use. If the Slurm step has more GPUs on this machine, each rank has its
+            own GPUs (`--gpus-per-task`, `--gpu-bind`).
+        count: number of GPUs that `--devices` takes.
     """
     text = os.environ.get("SLURM_GPUS_ON_NODE", "")
     of_step = int(text) if text.isdecimal() else 0
@@ -149,7 +149,7 @@ def _num_exposed(otherwise: int) -> int:
 
 
 def use_device(device: str) -> None:
-    """Make a GPU the current one of this process, so that no memory of another GPU is used."""
+    """Make a GPU the current device of this process, so that no memory of another GPU is used."""
     if device.startswith("cuda"):
         import torch
 

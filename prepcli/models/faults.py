@@ -9,7 +9,7 @@ from prepcli.errors import IncompleteError
 
 
 class Fault(Enum):
-    """The cause of an error."""
+    """The cause of an error of PyTorch."""
 
     MEMORY = "too little memory: smaller batches may fit"
     DEVICE = "the card or its driver: whatever runs next fails as well"
@@ -110,7 +110,7 @@ def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
 
     Raises:
         IncompleteError: the device has failed.
-        MemoryError: it has too little memory.
+        MemoryError: the device has too little memory.
     """
     try:
         yield

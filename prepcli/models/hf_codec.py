@@ -31,9 +31,10 @@ _NEEDED = ", ".join(kind.title for kind in KINDS.values())
 
 
 def is_hf_codec(name: str) -> bool:
-    """Return whether the value of `--codec-model` is for transformers: a folder, or `owner/name` with a known word.
+    """Return whether the value of `--codec-model` is for transformers: a folder, or a known kind of `owner/name`.
 
-    `kyutai/mimi`, `descript/dac_44khz` and `neuphonic/neucodec` are for transformers; other names are NeMo's.
+    The name must have a word such as mimi, dac or neucodec: `kyutai/mimi` and `descript/dac_44khz` are for
+    transformers; other names are NeMo's.
     """
     if os.path.exists(name) or name.endswith(".nemo"):  # unlike `Path`, accepts names that are too long
         return os.path.isdir(name)

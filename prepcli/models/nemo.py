@@ -24,7 +24,7 @@ from prepcli.models.pretrained import problem_of
 
 _CONFIG = "model_config.yaml"
 _EARLIER = ("_nemo_file_folder", "_model_restore_path", "_all_model_restore_paths")
-"""Attributes of NeMo's process state: the file of the last loaded model."""
+"""Attributes of NeMo's `AppState` that have the paths of the models that the process has loaded."""
 _MALFORMED = (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, LookupError, ArithmeticError, RecursionError)
 """Exceptions of tarfile and PyYAML for malformed files, in addition to PyYAML's own classes."""
 
@@ -73,7 +73,7 @@ def target_of(path: str, flag: str) -> str:
 
 
 def notes_on_name(name: str, flag: str, model_class: str, collection: str) -> list[str]:
-    """Return a note for the plan if `name` is not a file and no pretrained model can have this name; else none."""
+    """Return a note for the plan if `name` is neither a file nor a possible pretrained model, else an empty list."""
     why = None if is_file(name) else problem_of(name, model_class, collection)
     return [] if why is None else [f"{option(flag, name)} cannot be fetched: {why}"]
 

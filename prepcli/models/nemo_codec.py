@@ -72,7 +72,7 @@ class Rows:
 
 
 class _Reach(Rows):
-    """Rows that add up how far beyond each frame the layers read: the sum of their padding, in samples."""
+    """Rows that collect the padding of each layer, in samples: the sum is how far the layers read beyond a frame."""
 
     def __init__(self, lengths: "Tensor | None", scale: int, found: list[int]) -> None:
         super().__init__(lengths)
@@ -99,7 +99,7 @@ def convolve(layer: Any, values: "Tensor", rows: Rows) -> "Tensor":
 
 
 Encode = Callable[["Tensor", Rows], "Tensor"]
-"""Encodes audio (B, T) whose rows have the lengths of `Rows`, in whole frames as T; returns vectors (B, D, F)."""
+"""Encodes audio (B, T) whose rows have the lengths of `Rows`, all in whole frames; returns vectors (B, D, F)."""
 
 _PADDING_BUFFERS = ("stride", "kernel_size", "padding_total")
 """Buffers of convolutions, in NeMo and in transformers, from which Python reads numbers."""
@@ -115,7 +115,7 @@ def fold_weight_norm(model: Any) -> None:
 
 
 def move(model: Any, device: str) -> None:
-    """Move a model, but not the numbers that Python reads in each call: reading them from a GPU would wait for it."""
+    """Move a model, but not numbers that Python reads in each call: reading them from a GPU would wait for the GPU."""
     kept = [
         (module, name, module._buffers[name])
         for module in model.modules()
@@ -136,7 +136,7 @@ def encoder_of(model: Any) -> Encode | None:
 
 
 def quantizer_of(model: Any) -> "Callable[[Tensor], Tensor] | None":
-    """Return the function from the encoder's output (B, D, F), float32, to codes (B, C, F); None unless it is FSQ."""
+    """Return the function from the encoder's output (B, D, F), float32, to codes (B, C, F); None if it is not FSQ."""
     import torch
 
     quantizer = model.vector_quantizer

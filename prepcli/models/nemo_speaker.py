@@ -59,7 +59,7 @@ def _mask_of_nemo() -> Undo:
 def asking_nothing_of_the_gpu() -> Iterator[None]:
     """Within the context, NeMo neither checks types nor searches for rows of one frame, which `min_samples` rules out.
 
-    The search would wait for the GPU. NeMo skips it while a CUDA graph is captured: the context makes this seem so.
+    The search would wait for the GPU. NeMo skips it while a CUDA graph is captured, so PyTorch reports a capture here.
     """
     import torch
     from nemo.core.classes.common import typecheck

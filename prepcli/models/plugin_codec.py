@@ -1,6 +1,6 @@
 """Codecs of other packages: an entry point of the group `prepcli.codecs`, loaded only if `--codec-model` names it.
 
-`--codec-model NAME:ARGUMENT` calls the entry point NAME with ARGUMENT, a text. It returns an object with:
+`--codec-model NAME:ARGUMENT` calls the entry point NAME with ARGUMENT, a text. The entry point returns an object with:
 
     sampling_rate       Hz
     samples_per_frame   audio is zero-padded to a multiple of this number
@@ -102,7 +102,7 @@ class PluginCodec:
         """Load a codec.
 
         Raises:
-            UsageError: it cannot be loaded, or is not as the documentation of this module says.
+            UsageError: the codec cannot be loaded, or does not have the attributes that this module documents.
         """
         self._where = option(flag, name)
         entry = check_plugin(name, flag)

@@ -27,7 +27,7 @@ class PromptedLines:
         spec: tokenizers and prompt; the slots of `spec.prompt` are defaults for fields that a record does not have.
         text_field: the field of the text.
         lang_field: the field of the language.
-        tags: fields that replace those of every record.
+        tags: names and values of fields that are set in every record.
         cuts: whether the lines are Lhotse cuts; otherwise they are lines of a NeMo manifest.
     """
 
@@ -199,7 +199,10 @@ def load_prompt(spec: TokenizerSpec) -> Prompt:
 
 
 def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
-    """Return the tokenizer that NeMo's scripts use: for several languages one aggregate, for Canary its own class."""
+    """Return the tokenizer that NeMo's scripts use; for several languages, it is an aggregate of their tokenizers.
+
+    With a canary prompt, the aggregate is Canary's own class.
+    """
     from nemo.collections.common.tokenizers import (
         AggregateTokenizer,
         AutoTokenizer,

@@ -24,11 +24,11 @@ def run_on_devices(
     engine: RunOptions,
     after: After | None = None,
 ) -> Report:
-    """Run `make_job(device=...)` on the devices of `--devices`; see `run_job` for the other arguments.
+    """Run the job `make_job(device=...)` on the devices that `--devices` names, and return the report of the run.
 
     With several GPUs and no launcher, the command is started once per GPU, and this process waits. If an earlier start
-    has crashed inside the model, the command is also started as a new process for one device, and started again if it
-    crashes once more.
+    has crashed inside the model, the command is started as a new process even for one device, and started again if it
+    crashes once more. The arguments after `devices` are explained in `run_job`.
     """
     has_launcher = engine.rank.launcher != "none"
     job = make_job(device="cpu")  # wrong options are reported before PyTorch is imported, and before ranks start

@@ -94,7 +94,7 @@ Pieces: TypeAlias = "list[tuple[Tensor, ...] | None]"
 """Results for the pieces of a batch, in order; None for a single row that does not fit into memory."""
 
 GPU_DEPTH = 2
-"""Number of batches to start on a GPU before the first result is awaited: it computes while the next is prepared."""
+"""Number of batches to start on a GPU before a result is awaited: the GPU computes while the next batch is prepared."""
 _exclusive_lock = threading.Lock()
 _noted = threading.Event()
 

@@ -2,7 +2,7 @@
 
 The model is the sequence model of the package `silero-vad` (MIT), which computes many frames in one call and gives the
 probabilities of the frame-by-frame model. The package is installed but never imported, because it imports PyTorch, and
-limits PyTorch to one thread in the whole process. A test compares with its `get_speech_timestamps`.
+limits PyTorch to one thread in the whole process. A test compares the segments with its `get_speech_timestamps`.
 """
 
 from functools import lru_cache
@@ -24,7 +24,8 @@ _HIDDEN = (1, 1, 128)
 THRESHOLD, END_THRESHOLD = 0.5, 0.35
 """Speech begins at the first probability, and ends when it stays below the second one (defaults of the package)."""
 _MIN_SPEECH, _MIN_SILENCE, _PAD = 4000, 1600, 480
-"""The defaults of the package in samples: 250 ms, 100 ms and 30 ms."""
+"""Samples in the shortest speech (250 ms), in the shortest silence (100 ms) and at each end (30 ms): the defaults of
+the package."""
 Segments = list[tuple[int, int]]
 """The first sample of each segment of speech, and the sample after its last, at 16 kHz."""
 
@@ -42,7 +43,7 @@ def model_file() -> Path:
 
 @lru_cache(maxsize=1)
 def _model() -> Any:
-    """The model on one CPU core."""
+    """Load the model, to run on one CPU core."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -71,8 +72,8 @@ def speech_probabilities(mono: Mono) -> NDArray[np.float32]:
 def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Segments:
     """Return the segments of speech in `num_samples` at 16 kHz, by the rules of the package's `get_speech_timestamps`.
 
-    A segment begins with a frame of `THRESHOLD` and ends with 100 ms below `END_THRESHOLD`. Segments up to 250 ms are
-    left out. The others get 30 ms at each end, or half of the pause between them.
+    A segment begins with a frame that reaches `THRESHOLD`, and ends before 100 ms below `END_THRESHOLD`. Segments up to
+    250 ms are left out. The others get 30 ms at each end, or half of the pause between them.
     """
     found: Segments = []
     start = silent_from = -1

@@ -25,7 +25,7 @@ def check_speaker_model(name: str) -> None:
 
 
 def notes_on_speaker_model(name: str) -> list[str]:
-    """Return a note for the plan if no model of this name can exist, as far as is known without network; else none."""
+    """Return a note for the plan if it is known without network that no model has this name, else an empty list."""
     return [] if name == RESEMBLYZER else notes_on_name(name, OPTION, MODEL_CLASS, "asr")
 
 

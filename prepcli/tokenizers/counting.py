@@ -36,9 +36,9 @@ WORDS_DIFFER = "words counted one by one gave other numbers than whole texts; so
 class TokenizerSpec:
     """The tokenizers to use: enough to load them in a worker process.
 
-    `langs` names the language of each if there are several. `by_word`: words may be counted one by one if the model
-    allows it. `prompt_format` and `prompt` (slots, a list of turns in Python's or JSON's notation) put each text into
-    one of NeMo's prompts.
+    `langs` names the language of each tokenizer if there are several. `by_word`: words may be counted one by one if the
+    model allows it. `prompt_format` and `prompt` (slots, a list of turns in Python's or JSON's notation) put each text
+    into one of NeMo's prompts.
     """
 
     tokenizers: tuple[str, ...]
@@ -75,7 +75,7 @@ class Tokenizers:
     """All tokenizers of a `TokenizerSpec`; each text goes to the tokenizer of its language."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        """Load them; raises `UsageError` if a name is not a tokenizer, or a package is missing."""
+        """Load the tokenizers; raises `UsageError` if a name is not a tokenizer, or a package is missing."""
         found = map(kind_of_tokenizer, spec.tokenizers)
         counters: list[HfCounter | SentencePieceCounter] = [
             HfCounter(path) if kind == "hf" else SentencePieceCounter(path, spec.by_word) for kind, path in found
@@ -279,7 +279,7 @@ class SentencePieceCounter:
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Return the number of pieces of each text.
 
-        Raises `WordsDiffer` if a checked text has another number as a whole, and `RecordRejected` for a single text
+        Raises `WordsDiffer` if a checked text has another number of pieces as a whole, and `RecordRejected` for a text
         with a lone surrogate, which UTF-8 cannot encode.
         """
         try:
@@ -305,10 +305,10 @@ class SentencePieceCounter:
 def splits_at_spaces(model: Any) -> bool:
     """Whether, by the properties of the model, a text has as many pieces as its space-separated words together.
 
-    True if no piece crosses the beginning of a word, a single space is a piece (else runs of unknown characters would
-    be joined across words), a word is encoded the same at every place in the text, and further spaces change nothing.
-    False for models of whole words, and for models without a dummy prefix, with spaces as suffixes, or that keep all
-    spaces.
+    True if all of this holds: No piece crosses the beginning of a word. A single space is a piece; otherwise runs of
+    unknown characters would be joined across words. A word has the same pieces at every place in the text. Further
+    spaces change nothing. So the result is False for models of whole words, and for models without a dummy prefix, with
+    spaces as suffixes, or that keep all spaces.
     """
     pieces = model.id_to_piece(list(range(model.get_piece_size())))
     if any(_SPACE in piece[1:] or " " in piece for piece in pieces):

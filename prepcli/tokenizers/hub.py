@@ -25,7 +25,7 @@ def tokenizer_file(name: str) -> str:
     """Return the path of the `tokenizer.json` of a name on the hub; it is downloaded if this machine has no copy.
 
     Raises:
-        UsageError: a package is missing, the hub cannot be reached, or it has no such tokenizer.
+        UsageError: a package is missing, the hub cannot be reached, or it has no tokenizer of this name.
     """
     try:
         from huggingface_hub import hf_hub_download
