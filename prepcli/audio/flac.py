@@ -72,7 +72,7 @@ def stream_info(head: bytes) -> StreamInfo | None:
 
 
 def with_length(data: bytes, num_samples: int) -> bytes:
-    """Return a copy of a FLAC file with `num_samples` in STREAMINFO; if it has 0, libsndfile cannot read the file."""
+    """Return a copy of a FLAC file with `num_samples` in STREAMINFO; libsndfile cannot read a file that has 0 there."""
     packed = int.from_bytes(data[18:26], "big") & ~0xFFFFFFFFF | num_samples
     return data[:18] + packed.to_bytes(8, "big") + data[26:]
 
@@ -148,9 +148,10 @@ def _remainders(count: int) -> "NDArray[np.uint16]":
 
 
 def _first_frame(data: bytes) -> int:
-    """Return the byte at which the audio starts, after tags and metadata blocks; -1 if no block is marked as the last.
+    """Return the byte at which the audio starts, after tags and metadata blocks.
 
-    Returns -1 also for a file that is not FLAC.
+    Returns:
+        -1 if the file is not FLAC, or no metadata block is marked as the last.
     """
     at = mpeg.skip_id3v2(data)
     if data[at : at + 4] != b"fLaC":

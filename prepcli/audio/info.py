@@ -1,4 +1,4 @@
-"""The properties of an audio file that are known without decoding, and the reject for an unreadable file."""
+"""The properties of an audio file, such as its sampling rate, and the reject for an unreadable file."""
 
 from math import floor
 from typing import NamedTuple, NoReturn

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _ESCAPED = ("Cc", "Cs", "Zl", "Zp")
-"""The categories of control characters, of lone surrogates (which UTF-8 cannot encode), and of separators of lines and
+"""Unicode categories: control characters, lone surrogates (which UTF-8 cannot encode), and separators of lines and of
 paragraphs."""
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that reverse the order of the following ones, so that a name looks like another name."""

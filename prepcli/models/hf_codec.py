@@ -185,7 +185,11 @@ def _load(name: str, flag: str) -> tuple[Any, HfKind]:
 
 
 def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[Any, dict[str, set[str]]]:
-    """Load the encoder of a larger model, whose decoder is of another class and is left out."""
+    """Load the encoder of a larger model, without its decoder, which is of another class.
+
+    Returns:
+        The model, and the names of weights that are missing, by `missing_keys`.
+    """
     from safetensors.torch import load_file
     from transformers.utils import cached_file
 

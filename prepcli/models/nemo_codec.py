@@ -149,7 +149,7 @@ def quantizer_of(model: Any) -> "Callable[[Tensor], Tensor] | None":
 
 
 def _quantize(quantizer: Any, encoded: "Tensor") -> "Tensor":
-    """Return the codes (B, C, F) of the encoder's output, for all groups at once: they have the same levels."""
+    """Return the codes (B, C, F) of the encoder's output, for all groups at once: all have the same levels."""
     one = quantizer.fsqs[0]
     groups = encoded.reshape(len(encoded) * quantizer.num_groups, -1, encoded.shape[-1])
     codes = one.round(one.compress(groups, None), None) / (one.num_levels // 2)

@@ -40,7 +40,7 @@ def mask_of_lengths(lens: "Tensor", max_len: int, device: object = None) -> "tup
         device: not used; the mask is on the device of `lens`.
 
     Returns:
-        The frames (B, 1, T) within each row, and their number (B, 1, 1).
+        A mask (B, 1, T), True for the frames within each row, and the number (B, 1, 1) of these frames.
     """
     import torch
 

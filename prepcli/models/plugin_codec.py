@@ -73,7 +73,7 @@ def check_plugin(name: str, flag: str) -> EntryPoint:
 def plugin_identity(name: str, flag: str) -> str:
     """Return the identity of a codec in the settings of a run: its package, and its argument.
 
-    For an argument that is a file or folder, it is the SHA-256 of the content.
+    If the argument is a file or folder, the SHA-256 of its content takes its place.
     """
     wanted, argument = parts_of(name)
     path = Path(argument)
