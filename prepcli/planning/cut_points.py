@@ -38,9 +38,9 @@ def greedy_cut_points(
 ) -> list[int]:
     """Indexes in `sizes` before which the running sum exceeds `target`; the sum restarts at each of them.
 
-    The sums are rounded to the type of `sizes` after every addition, as a loop over `sizes` would round. The size at
-    which a sum restarts enters it as `restart(size)`. `guess`: the approximate number of sizes per sum, which affects
-    the speed only.
+    The sums are rounded to the type of `sizes` after every addition, as a loop over `sizes` would round. The first
+    size after a restart counts as `restart(size)`. `guess`: the approximate number of sizes per sum, which affects the
+    speed only.
     """
     block = max(256, guess // 4)
     places: list[int] = []

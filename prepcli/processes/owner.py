@@ -145,10 +145,10 @@ def list_anew(folder: Path) -> None:
 
 
 class Life:
-    """The claim of a rank to be at work: the file `rank-<owner>`, which it changes every `BEAT_SECONDS`.
+    """A rank's signs of life: the rank changes the file `rank-<owner>` every `BEAT_SECONDS` while it is at work.
 
-    The owner is in the name, because the file is empty while it is written, and may be after a power failure.
-    Whatever has the rank in its name (a temporary directory, a claim) counts as in use as long as the file changes.
+    The owner is in the file's name, because the file is empty for a moment at each write, and may stay empty after a
+    power failure. A temporary directory or a claim that names the rank is in use as long as the file changes.
 
     Attributes:
         owner: the process of this rank; its worker processes inherit it.
@@ -247,7 +247,7 @@ class Life:
                 path.unlink(missing_ok=True)
 
     def _files(self, begin: str = "") -> list[Path]:
-        """The files of the ranks whose owner begins with `begin`."""
+        """The files `rank-<owner>` in the folder whose owner, as text, begins with `begin`."""
         with contextlib.suppress(FileNotFoundError):  # the last rank that ends removes the folder
             return list(self._folder.glob(f"{_RANK}{begin}*"))
         return []

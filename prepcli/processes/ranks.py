@@ -69,7 +69,7 @@ class Launcher(NamedTuple):
         local_rank: the variables that may hold the number of the rank on its machine.
         ranks_of_node: the variable with the number of ranks per machine, if `rank` and `world_size` count machines.
         takes_world_size: whether `--world-size` may replace the variable `world_size`.
-        is_within_step: returns whether this launcher runs in a Slurm step, whose variables are then not those of ranks.
+        is_within_step: returns whether this launcher, and not the Slurm step around it, has started the ranks.
         launch: returns a rank completed with its launch id, its job id, and the number of restarts.
     """
 

@@ -33,8 +33,8 @@ TICK = 0.25
 def available_processors() -> int:
     """The number of CPU cores that this process may use; a Slurm step or a container often has only a part of them.
 
-    Slurm does not always bind a task to its cores, but an environment variable has their number. Ranks on one machine
-    that this command (one per GPU), torchrun or MPI has started share the cores: each gets an equal part.
+    Slurm does not always bind a task to its cores, so in a step `SLURM_CPUS_PER_TASK` is an upper limit too. If this
+    command (one rank per device), torchrun or MPI has started several ranks on this machine, each gets an equal part.
     """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     of_task = os.environ.get("SLURM_CPUS_PER_TASK", "")

@@ -20,11 +20,13 @@ WRITTEN_BYTES = 1 << 20
 MAX_PARTS = 512
 """Maximum number of pieces per write; Linux allows 1,024."""
 SENT_BYTES = 1 << 20
-"""Bytes of an upload in parts that are collected before they are sent."""
+"""Number of bytes that an upload in parts collects before it sends them."""
 
 
 class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The record of a published file. Resuming and `verify` compare files with it; only matching files are removed.
+    """The record of a published file. Resuming and `verify` compare the file with it.
+
+    prepcli removes or replaces a published file only if the file still matches its record.
 
     Attributes:
         sha256: the SHA-256 (hex) of the content.
@@ -52,7 +54,7 @@ def sha256_of(path: AnyPath) -> str:
 class HashedFile:
     """A file being written; SHA-256 and size are computed during writing, so that the file is not read again.
 
-    The file is written at `path`; `publish` renames it to `target`. Before, nothing of it is visible there.
+    The file is written at `path`; `publish` renames it to `target`. Until then, nothing of it is visible there.
     """
 
     def __init__(self, path: Path, target: Path) -> None:
@@ -92,7 +94,7 @@ class HashedFile:
             self._begun = self._num_written
 
     def release(self) -> None:
-        """Write the rest of a complete file and close its descriptor: a unit may have thousands of files."""
+        """Write the remaining bytes and close the descriptor: thousands of files of a unit could not all stay open."""
         self._write()
         self._file.close()
 
@@ -124,7 +126,7 @@ class HashedFile:
 
 
 class UploadedFile:
-    """An object being written to a store. Parts of a long object are sent meanwhile; it appears when published."""
+    """An object being written to a store; a long one is sent in parts. It appears in the store when it is published."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -176,7 +178,8 @@ def write_back(descriptor: int) -> None:
     """Start writeback of a file, and drop pages that are already on disk from the page cache.
 
     So the cache does not fill with output, and the kernel uses the dropped pages again for new data. On a virtual
-    machine, this takes a third to a half of the time of using pages that the host must provide first.
+    machine, writing to used pages takes a third to a half of the time of writing to new pages, because the host must
+    provide new pages first.
     """
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

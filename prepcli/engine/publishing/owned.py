@@ -28,7 +28,7 @@ from prepcli.storage.paths import AnyPath, StorePath
 
 State = os.stat_result | ObjectInfo
 _RETIRED = "retired"
-"""The word in a document's name in place of its owner, if no process will publish further files of the document."""
+"""Replaces the owner in the name of a document that `retire` has moved: no process publishes further files of it."""
 
 
 class Noted(msgspec.Struct, frozen=True):
@@ -222,7 +222,7 @@ def remove_editable(workspace: Workspace, name: str) -> None:
 
 
 def _written(workspace: Workspace, name: str) -> list[str]:
-    """The digests that the file has if no user has changed it."""
+    """The SHA-256 digests that the file may have; with any other digest, a user has changed it."""
     with contextlib.suppress(OSError):
         return _digest_file(workspace, name).read_text().split()
     return []

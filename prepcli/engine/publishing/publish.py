@@ -22,9 +22,9 @@ from prepcli.storage.paths import StorePath, blocks_of
 from prepcli.version import __version__
 
 MANY_FILES = 16
-"""Number of files that are flushed at once, if a unit has at least as many.
+"""Number of files that a unit flushes in parallel; with fewer files, it flushes them one by one.
 
-Measured with 64 files of 400 kB: flushing them at once takes a third of the time.
+Measured with 64 files of 400 kB: flushing in parallel takes a third of the time.
 """
 OBJECTS_AT_ONCE = 8
 """Number of objects of a unit that are sent to a store, or completed there, at the same time."""

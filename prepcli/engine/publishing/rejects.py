@@ -53,16 +53,16 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
 
 
 def can_append(data: bytes) -> bool:
-    """Whether appending `to_append` turns lines of usable records into rejects, if each line ends with a brace.
+    """Whether the lines in `data` can become rejects without being parsed, by appending the texts of `to_append`.
 
-    `data` has the lines. False if a line may have fields of a reject, audio in a container, or NaN or Infinity, which
-    JSON does not have.
+    False if a line may already have fields of a reject, or has audio in a container, or NaN or Infinity, which JSON
+    does not have. The caller checks that a line ends with a brace.
     """
     return not any(one in data for one in (b'"reject_', b'"manifest_', SEPARATOR.encode(), b"NaN", b"Infinity"))
 
 
 def to_append(rejected: RecordRejected, manifest: str) -> tuple[bytes, bytes]:
-    """The two texts that turn a line without its last brace into a reject, with the number of the line between them."""
+    """Two texts. A reject is a manifest line without its last brace, the first text, the line number and the second."""
     before = b'"reject_reason":%b,"reject_detail":%b' % (_raw(rejected.reason.value), _raw(rejected.detail))
     return b',%b,"manifest_line":' % before, b',"manifest_filepath":%b}\n' % _raw(manifest)
 
@@ -92,7 +92,7 @@ class _OriginFields(msgspec.Struct):
 
 
 def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifests: Iterable[str]) -> Iterator[bytes]:
-    """All reject lines in the order of the inputs: of `manifests`, and of the lines in each.
+    """All reject lines in the order of the inputs: by the place of their manifest in `manifests`, then by line number.
 
     The lines of `planned` already have this order and are streamed, because there may be many (a duration filter can
     exclude millions). The lines in `unit_files` are sorted here: they are bad data, limited by `--max-rejects` in any

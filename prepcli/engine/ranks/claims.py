@@ -32,14 +32,17 @@ from prepcli.processes.workers import TICK
 CLAIMS = "claims"
 """The name of the folder of claims."""
 STAGE_FILE = "stage.json"
-"""The name of a file next to the folder of claims: it shows `status` the common work of ranks that have no plan yet."""
+"""The name of a file next to the folder of claims. `prepcli status` reads it before the ranks have a plan.
+
+It names the work that the ranks do together then, such as indexing.
+"""
 
 
 class Claims:
     """The claims in a folder, as one rank sees them; its worker processes inherit the object."""
 
     def __init__(self, folder: Path, rank: int, life: Life, silence: float = REPEAT_SECONDS) -> None:
-        """`life`: the signs of life of this rank. `silence`: a rank that gives none for so many seconds is dead."""
+        """`life`: the signs of life of this rank. `silence`: a rank is dead after so many seconds without one."""
         self._folder = folder
         self.rank = rank
         self._life = life
@@ -222,7 +225,7 @@ def do_together(
 
     Args:
         tasks: the tasks, the same for all ranks.
-        do: does one task, in a worker process, and publishes the result as a whole; doing it twice is harmless.
+        do: does one task, in a worker or this process, and publishes the result as a whole; doing it twice is harmless.
         is_done: whether the result is published.
         claims: the claims of this rank.
         world_size: the number of ranks.

@@ -77,8 +77,8 @@ def has_agreed(workspace: Workspace, rank: Rank) -> bool:
 def has_done(workspace: Workspace, rank: Rank, what: str) -> bool:
     """Whether an earlier start of this job has done `what` (`overwrite` or `retry`), which is done only once per job.
 
-    The number of starts does not show this: the first start may have ended while it planned. It decides only for a job
-    without an id.
+    A file shows this (`note_done`), because the first start may have ended before it did `what`. For a job without an
+    id there is no file: every start but the first counts `what` as done.
     """
     return rank.restarts > 0 and (rank.job_id is None or _done_file(workspace, rank.job_id, what).exists())
 
@@ -151,8 +151,8 @@ def spawn_ranks(
     """Run `prepcli ARGUMENTS` as `num_ranks` processes on this machine, one per device, and wait for them.
 
     The ranks get torchrun's variables (`RANK`, `WORLD_SIZE`, `LOCAL_RANK`, a run id of their own), and end with this
-    process. Stop signals are passed on. A rank that crashes is started again, because its next start knows the audio
-    that was in its model (`prepcli.engine.run.crashes`).
+    process. Stop signals are passed on. A rank that crashes is started again, because the next start knows which
+    audio its model was working on (`prepcli.engine.run.crashes`).
 
     Args:
         arguments: the arguments of the command line.

@@ -186,7 +186,7 @@ class Reporter:
 def describe(records_done: int, records_all: int, ranks: Sequence[RankProgress], now: float) -> str:
     """The progress of a launch in words: records, time left (of the slowest rank), hours of audio, rate, and rejects.
 
-    `ranks`: the progress of each rank, of this process first. `now`: seconds since the epoch.
+    `ranks`: the progress of each rank, starting with the rank of this process. `now`: seconds since the epoch.
     """
     seconds_done = sum(rank.seconds_done for rank in ranks)
     # The first rank is this process, whose file is slightly older than its counts.

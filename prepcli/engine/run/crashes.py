@@ -59,7 +59,10 @@ class Crashes(msgspec.Struct):
 
     @property
     def refused(self) -> frozenset[str]:
-        """The audio that has crashed workers twice. A crash without notes counts for the first audio in `deaths`."""
+        """The audio that has crashed workers twice.
+
+        A crash without notes counts, once, for the audio that the first note names.
+        """
         names = list(self.deaths)
         counts = {name: count + (name == names[0] and self.unknown > 0) for name, count in self.deaths.items()}
         return frozenset(name for name, count in counts.items() if count >= 2)
@@ -198,9 +201,9 @@ def crashed_notes(workspace: Workspace) -> list[list[str]]:
 
 
 class InFlight:
-    """Knows the segments that are in the model of this process, and which of them have crashed it before.
+    """Knows which segments the model of this process is working on, and which segments have crashed a model before.
 
-    `file`: where the keys of these segments are noted; None: nowhere. `crashes`: the result of `crashed_notes`.
+    `file`: where the keys of segments at work are noted; None: nowhere. `crashes`: the result of `crashed_notes`.
 
     Attributes:
         refused: keys of segments that have crashed the model twice, the second time alone.
@@ -258,13 +261,13 @@ class _Current:
 
 
 def in_flight() -> InFlight:
-    """The `InFlight` of this process, with the segments that are in its model."""
+    """The `InFlight` of this process: it records which segments its model is working on."""
     return _Current.in_flight
 
 
 @contextmanager
 def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
-    """Within the context, note in files the segments in the model of this process, and whether the process crashes.
+    """Within the context, note in files which segments the model is working on, and whether the process crashes.
 
     Raises:
         PrepcliError: so many segments have crashed the model that they are not the cause.

@@ -18,7 +18,7 @@ from prepcli.storage.paths import AnyPath
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options that the engine takes for every job, besides the job's own settings. None shapes the output."""
+    """The engine's options for every job, besides the job's own settings. None of them shapes the output."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1
@@ -87,10 +87,10 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     @abstractmethod
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
-        """Globs, as narrow as possible, for the names below OUT by which readers find the parts of the set.
+        """Globs, as narrow as possible, for the names below OUT by which readers find the parts of the data set.
 
-        A run does not begin if foreign files match them. Files that readers find only through the set's own lists need
-        no glob. `NUMBER` (`prepcli.storage.paths`) stands for the number of a shard.
+        A run does not begin if foreign files match them. Files that readers find only through lists in the data set
+        need no glob. `NUMBER` (`prepcli.storage.paths`) stands for the number of a shard.
         """
 
     def made_of(self, found: OutputSizes, name: str) -> Iterable[str]:

@@ -207,7 +207,7 @@ def _size_row(report: Report) -> tuple[str, str]:
 
 
 def retry_line(command: str, rejects: Mapping[str, int]) -> str:
-    """The line of the summary with the command that tries rejects again, and their number if it cannot retry all."""
+    """The summary's line on retrying: the condition (repaired audio, or more memory), then the command."""
     again, total = num_retryable(rejects), sum(count for reason, count in rejects.items() if not asked_for(reason))
     if again == rejects.get(RejectReason.OUT_OF_MEMORY.value):
         return f"  when there is more memory, retry with: {printable_command(command)}"

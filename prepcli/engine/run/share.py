@@ -102,7 +102,7 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
 
 
 def _grow_total(own: RankProgress) -> None:
-    """Raise the totals of this rank's progress to the work done, which exceeds them when it does units of others."""
+    """Raise the totals of this rank to the work that it has done, which may include units of other ranks."""
     own.units_total = max(own.units_total, own.units_done)
     own.records_total = max(own.records_total, own.records_done)
     own.seconds_total = max(own.seconds_total, own.seconds_done)

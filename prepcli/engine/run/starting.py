@@ -206,7 +206,7 @@ def _plan_document(run: "Run") -> StoredPlan:
 
 
 class _Place(NamedTuple):
-    """The path of an input as it was given, absolute, and without symbolic links, and the number of its hard links.
+    """An input: its path as given, its absolute path, its path without symbolic links, and its number of hard links.
 
     `num_links` is 0 for an address, and for a file that does not exist.
     """
@@ -275,7 +275,7 @@ def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
 
 
 def _may_be_in(out: AnyPath, places: Iterable[_Place]) -> bool:
-    """Whether some input can be a file in `out`: it is in that folder, or has several names."""
+    """Whether some input can be a file in `out`: it is in that folder, or has several hard links."""
     folder = real_path(out) + os.sep
     return any(one.real.startswith(folder) or one.absolute.startswith(folder) or one.num_links > 1 for one in places)
 

@@ -36,7 +36,7 @@ class Execution:
     claims: Claims | None = None
 
     def advance(self, records: int, seconds: float) -> None:
-        """The `Advance` of a job that works in this process: it counts and shows progress."""
+        """Count records and seconds of audio as done, in the counter of all processes of this rank; show progress."""
         self.counter.add(records, seconds)
         self.tick()
 

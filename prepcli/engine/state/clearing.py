@@ -188,10 +188,10 @@ def _remove_plan(workspace: Workspace) -> None:
 
 
 def _take_drafts(workspace: Workspace) -> list[Path]:
-    """Move `tmp/`, which has the drafts, away; returns its new path, and the paths from earlier calls.
+    """Rename `tmp/`, in which ranks write drafts; returns its new path, and the paths from earlier calls.
 
-    After this, a rank of the earlier run cannot publish or note a draft: all files that it has published are noted, and
-    in OUT. The rank may have been stopped at any point, for any time.
+    After this, a rank of the earlier run cannot publish or note a draft, even if it continues after a long stop. Each
+    file that it has published is in OUT, and a note or a marker names the file.
     """
     with contextlib.suppress(FileNotFoundError):
         os.rename(workspace.tmp, workspace.tmp.with_name(f"{workspace.tmp.name}~{uuid.uuid4().hex}"))

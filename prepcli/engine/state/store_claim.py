@@ -1,9 +1,9 @@
 """Allows one state folder per output in a store: of two commands with different folders, one is refused.
 
 A store has no lock that works with racing writers. So each state folder writes its own object,
-`OUT.prepcli/claims/<id>.candidate`, and lists the others; the folder with the smallest id then writes `<id>.held`. It
-holds the output as soon as no candidate is left that could have missed this object. The listings of the store must show
-all earlier writes.
+`OUT.prepcli/claims/<id>.candidate`, and lists the others; the folder with the smallest id then writes `<id>.held`.
+That folder holds the output as soon as no candidate is left that could have missed its object. The listings of the
+store must show all earlier writes.
 """
 
 import contextlib

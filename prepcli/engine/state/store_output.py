@@ -67,7 +67,7 @@ class OutputSizes:
                 yield os.path.relpath(os.path.join(folder, name), self.folder)
 
     def infos(self) -> dict[str, ObjectInfo]:
-        """The objects in the folder, which is in a store, at any depth, by name relative to the folder."""
+        """All objects at any depth below the folder, by name relative to it; only for a folder in a store."""
         if self._listed is None:
             assert isinstance(self.folder, StorePath)
             self._listed = self.folder.infos()

@@ -308,7 +308,7 @@ def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) ->
 
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a user's file as `atomic_file` does, but keep its permissions, its owner, and a symbolic link at `path`."""
+    """Write a user's file as `atomic_file` does; keep its mode, owner (if allowed), and a symbolic link at `path`."""
     path = path.resolve()
     with atomic_file(path) as file:
         if path.exists():
@@ -346,7 +346,7 @@ def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Documen
 
 
 def _publish_by_folder(draft: Path, path: Path) -> None:
-    """Publish a document on a file system without hard links, or over one that a power failure has damaged.
+    """Publish a document if the file system has no hard links, or if `path` has a damaged document.
 
     A folder cannot be renamed to an existing folder that is not empty: the folder of the first process, with its
     document, stays next to `path`. All processes then copy this document, so none waits for another that was killed.
