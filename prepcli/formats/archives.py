@@ -283,5 +283,8 @@ def checksum(audio: ByteRange | bytes) -> int | None:
 
 @lru_cache(maxsize=1)
 def open_to_check(path: str, process: int) -> IO[bytes]:
-    """Open a file, which stays open until another one is opened: most checks in a row read the same file."""
+    """Open a file for `checksum`; it stays open until another one is opened, as successive calls often read one file.
+
+    `process` is the caller's process id: a forked process opens the file itself.
+    """
     return open(path, "rb", buffering=0)  # noqa: PTH123 - closed when the next one is opened

@@ -46,7 +46,7 @@ States = dict[str, AudioState]
 def file_digest(path: str, found: FileState) -> str:
     """The SHA-256 (hex) of an audio file, or of the audio in a container; `found` is the state of the file.
 
-    For an object in a store, a number (hex) from its ETag instead: `found` holds it as the inode.
+    For an object in a store, the result is `found.inode` (hex), a number that was made from the ETag of the object.
 
     Raises:
         OSError: the file cannot be read.
@@ -74,7 +74,7 @@ def _digest_of_bytes(path: str, found: FileState) -> str:
 
 
 class Compared(NamedTuple):
-    """The result for the audio of a unit: the paths of changed files, and the number of missing files."""
+    """The result of `compare_audio` for a unit: the paths of changed files, and the number of missing files."""
 
     changed: list[str]
     num_missing: int
@@ -89,7 +89,7 @@ def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared
     Args:
         record: the `AUDIO_RECORD` of the unit; missing if an earlier version of prepcli made the unit.
         folder: the Shar set.
-        is_noted: if nothing has changed, write the current states of copies to `record`: they are not read again.
+        is_noted: if no content has changed, write the current states to `record`, so that files are not read again.
     """
     states = read_document(record, States) or {}
     touched: States = {}

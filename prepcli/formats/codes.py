@@ -30,7 +30,7 @@ def codes_type(codebook_size: int) -> type[np.int16] | type[np.int32]:
 
 
 class ArrayLine(msgspec.Struct, frozen=True):
-    """lhotse's Array, as a manifest of an array whose bytes are in the tar."""
+    """The manifest of an array, as lhotse's Array; the bytes of the array are in the tar."""
 
     shape: tuple[int, ...]
     storage_type: str = "shar"

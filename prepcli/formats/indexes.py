@@ -91,7 +91,7 @@ def member_name_stem(name: str) -> str:
 
 
 def _stems(names: list[str]) -> list[str]:
-    """`member_name_stem` of each name; usual names need only one check of all names together."""
+    """`member_name_stem` of each name. If all names are usual, one check of all of them together is enough."""
     joined = "\0".join(["", *names, ""])
     if "/" in joined or "\0." in joined or ".\0" in joined:
         return list(map(member_name_stem, names))
@@ -261,7 +261,8 @@ def index_problem(path: AnyPath, kind: IndexKind, index: bytes) -> str | None:
 def is_current(index: AnyPath, data: os.stat_result) -> bool:
     """Whether an index may belong to a data file, whose stat result is `data`; reads only 8 bytes.
 
-    The length of the index must be a multiple of 8, its last value the size of the data file, and it must not be older.
+    The length of the index must be a multiple of 8, and its last value must be the size of the data file. The index
+    must not be older than the data file.
     """
     try:
         with index.open("rb", buffering=0) as file:

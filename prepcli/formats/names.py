@@ -25,7 +25,7 @@ _TAG_CHARS = 12
 _MARK = rf"-(?:shard[0-9]+|[0-9a-f]{{{_TAG_CHARS}}})"
 _MARKS = re.compile(f"(?:{_MARK})+$")
 SLICE_SUFFIX = re.compile(r"_(\d+_\d+)_\d+_\d+$")
-"""The end of the stem of a slice (`segment_suffix`); the group is its offset, as `decimal` writes it."""
+"""Matches `segment_suffix` at the end of a member's stem; the group is the segment's offset, as `decimal` writes it."""
 _MAX_TAIL = MAX_STEM_BYTES - _TAG_CHARS - 1
 _MAX_PATH_BYTES = 1000
 _FILE_SUFFIXES = AUDIO_SUFFIXES | {".json"}
@@ -65,7 +65,7 @@ def path_in(folder: str, audio_filepath: str) -> str:
 
 
 def absolute_folder(folder: str) -> str:
-    """The folder as an absolute path. `..` is resolved only if no symbolic link precedes it."""
+    """The folder as an absolute path. `..` is removed if the path still names the same folder; an address stays one."""
     if is_address(folder):
         return str(parse_address(folder))
     path = normal_path(os.path.join(os.getcwd(), folder))
@@ -121,7 +121,7 @@ def _folder_name(name: str) -> str:
 
 
 def _short(name: str) -> str:
-    """The name, or a digest and the end of a long one."""
+    """The name, if it has at most `MAX_STEM_BYTES`; else a digest of the name, followed by the name's end."""
     encoded = name.encode("utf-8", errors="replace")
     if len(encoded) <= MAX_STEM_BYTES:
         return name
@@ -129,9 +129,9 @@ def _short(name: str) -> str:
 
 
 def marked_root(audio_filepath: str) -> str:
-    """The file's stem without the suffixes of `tagged` and `in_shard`; "" if it has none.
+    """The member stem of a file without the suffixes of `tagged` and `in_shard`; "" if the stem has none of them.
 
-    `x-shard1.wav` -> `x`: its member could get the same name as a copy of `x.wav` in shard 1.
+    `x-shard1.wav` -> `x`. The stem `x-shard1` could also be given to a copy of `x.wav` in shard 1.
     """
     # Nearly all paths have no `-`; computing their stems would take ten times as long.
     at = audio_filepath.rfind("-")

@@ -44,7 +44,7 @@ def check_folder(folder: str) -> None:
 
 
 def read_list(path: AnyPath) -> list[ShardLine]:
-    """The lines of OmniVoice's list; raises `ValueError` for a line that its reader refuses."""
+    """The lines of OmniVoice's list; raises `ValueError` for a line that OmniVoice's reader refuses."""
     found = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         words = line.split()

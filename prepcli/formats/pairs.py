@@ -17,7 +17,7 @@ class UnpairedError(tarfile.TarError):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An item: the member name of the data, the data, and the text of the manifest."""
+    """A data member of a Shar tar, with its name, and the JSON text of the manifest that follows it."""
 
     name: str
     data: bytes

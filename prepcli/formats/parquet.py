@@ -104,7 +104,7 @@ def python_values(data: "pyarrow.Table | pyarrow.ChunkedArray") -> list[Any]:
 
 
 class _ArrowSink:
-    """The methods that pyarrow needs of a file that is only appended to."""
+    """Presents a `Sink` to pyarrow as a file that is only appended to."""
 
     closed = False
 
@@ -181,7 +181,7 @@ class ParquetFile:
         audio: the column with the audio.
         encoded: the path of its bytes in the schema. Parquet does not compress these bytes, because audio is compressed
             already or should be read fast.
-        dictionaries: paths in the schema, besides the plain columns, whose values get a dictionary.
+        dictionaries: paths in the schema of columns, in addition to the plain ones, that are dictionary-encoded.
         max_group_bytes: maximum bytes of audio per row group.
     """
 

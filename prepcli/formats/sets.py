@@ -48,13 +48,13 @@ class StoredSet(ABC):
     Attributes:
         kind: tarred, shar, codes, wenet, mels, parquet, omnilingual, omnivoice or qwen3-tts.
         folder: the folder.
-        listed: the names in the folder when the set was found.
+        listed: the names in the folder when the set was found, or only those that belong to the set.
     """
 
     kind: ClassVar[str]
 
     def __init__(self, folder: AnyPath, listed: Listing | None = None) -> None:
-        """`listed`: the names in the folder, if they are known, or those that belong to the set."""
+        """`listed`: the names in the folder, or only those that belong to the set; None lists the folder."""
         self.folder = folder
         self.listed = listing(folder) if listed is None else listed
 
@@ -84,7 +84,7 @@ class StoredSet(ABC):
 
 
 class TarredSet(StoredSet):
-    """NeMo's tarred set at its newest version; a set with static buckets has a set in each of its `parts`."""
+    """NeMo's tarred set at its newest version. With static buckets, each bucket is a tarred set too: one of `parts`."""
 
     kind = "tarred"
 
@@ -145,7 +145,7 @@ class TarredSet(StoredSet):
         return self.folder / manifest_name(self.version)
 
     def _of_newest(self, found: Shards) -> Shards:
-        """The files in `found` without the files of an addition that is not complete."""
+        """The files in `found` without those of an addition that has not ended, or has only been removed in part."""
         if not found or isinstance(self.folder, StorePath) or not is_changing(self.folder):
             return found
         try:
@@ -477,7 +477,10 @@ def open_set(folder: AnyPath) -> StoredSet | None:
 
 
 def refusal_of_tarred(folder: AnyPath) -> str | None:
-    """The reason why a tarred set, or the folder `sharded_manifests` in it, is not an input; None for other folders."""
+    """The message that the audio of `folder` is in tars, with advice; None if the set has no tars.
+
+    `folder` may also be the folder `sharded_manifests` in the set.
+    """
     one = TarredSet(folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder)
     if not any(part.has_tars for part in (one, *one.parts.values())):
         return None

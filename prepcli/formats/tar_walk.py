@@ -228,7 +228,7 @@ class _Members:
 
 
 def _size(head: bytes) -> int:
-    """The size in a header, from octal digits; raises `_UncommonError` for another form, as GNU's base-256 number."""
+    """The size in a header, from octal digits; raises `_UncommonError` for another form, such as GNU's base-256."""
     try:
         size = int(head[124:136].rstrip(b"\0 ") or b"0", 8)
     except ValueError:
@@ -239,7 +239,7 @@ def _size(head: bytes) -> int:
 
 
 def _names(heads: list[bytes], blocks: NDArray[np.uint8], long_names: Mapping[int, bytes]) -> list[str]:
-    """The names in the headers; a name in `long_names`, by the number of a header, replaces the one in that header."""
+    """The names in the headers. `long_names`: names that replace those in headers, by the header's index in `heads`."""
     names: list[bytes] = np.ascontiguousarray(blocks[:, :100]).view("S100")[:, 0].tolist()
     for number in np.flatnonzero(blocks[:, 345]).tolist():
         names[number] = _name(heads[number])

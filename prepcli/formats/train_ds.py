@@ -14,7 +14,9 @@ from prepcli.storage.paths import AnyPath, absolute
 
 FILE_NAME = "train_ds.yaml"
 _BEFORE = "train_ds_before.yaml"
-"""A copy, in the folder of a version, of `main_file` before `name_version` changed it; empty if there was no file."""
+"""A copy of `main_file`, made before `name_version` changes that file; empty if there was no file. It is in the
+folder of the version.
+"""
 _HEAD = (
     "# Made by prepcli {command}: paste this section into the config of a NeMo model (model.train_ds).\n"
     "# Add what depends on the model and the GPU: sample_rate, and batch_duration (seconds) or batch_size.\n"
@@ -117,7 +119,7 @@ def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str,
 
 
 def _files(pattern: str, shards: str) -> str:
-    """A Python expression for the paths of the shards. In a store it counts up the numbers, because `glob` is local."""
+    """A Python expression for the paths of the shards; `glob` for local files, a list over the numbers in a store."""
     if not is_address(pattern):
         return f"sorted(glob({pattern!r}))"
     numbers = re.findall(r"\d+", shards)

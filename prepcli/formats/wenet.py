@@ -99,7 +99,7 @@ def seconds_at(sample: int, rate: int) -> float:
 
 
 def shards_in(folder: AnyPath) -> dict[str, list[int]]:
-    """For each prefix of shards in a folder, their numbers, sorted."""
+    """The sorted numbers of the shards in a folder, by the prefix of the shards' names."""
     found: dict[str, list[int]] = {}
     for name in listing(folder).files:
         if match := SHARD_FILE.match(name):

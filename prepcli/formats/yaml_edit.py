@@ -77,7 +77,7 @@ class EditableYaml:
 
 
 def _unshared(value: Any) -> Any:
-    """A copy of the value without shared objects, as aliases make them: a change of one must not change another."""
+    """A copy of the value without shared lists and mappings (aliases share them), so that changes stay in one place."""
     if isinstance(value, dict):
         return {key: _unshared(item) for key, item in value.items()}
     return [_unshared(item) for item in value] if isinstance(value, list) else value
@@ -124,7 +124,11 @@ def _edited_block(text: str, node: "MappingNode", changed: Mapping[str, Any], re
 
 
 def _replaced(text: str, key: "Node", value: "Node", new: str) -> tuple[int, int, str]:
-    """The start and end of the text to replace, and the new text: on the key's line, unless a comment follows there."""
+    """The start and end of the text to replace, and the text that replaces it, to give a key the value `new`.
+
+    The new value is written on the key's line. If a comment stands between key and value, it takes the old value's
+    place below the comment.
+    """
     start, end = value.start_mark.index, _end(text, value)
     after_key = text.find(":", key.end_mark.index) + 1
     return (start, end, new) if "#" in text[after_key:start] else (after_key, max(end, after_key), f" {new}")

@@ -53,7 +53,7 @@ class _Helper:
 
     @contextlib.contextmanager
     def _for_sure(self) -> Iterator[None]:
-        """On an error, end the helper: its answer may still come, and the next call would take it for its own."""
+        """On an error while a call waits, kill the helper; otherwise the next call could receive this call's answer."""
         try:
             yield
         except BaseException as error:

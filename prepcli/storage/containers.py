@@ -13,9 +13,9 @@ ONE_PASS_SUFFIXES = (".tar.gz", ".tgz")
 UNUSABLE = "_unusable"
 """The field of a line of a catalogue that says why its record cannot be used, as `reason: detail`."""
 BEGINNING = "_beginning"
-"""The field of a line of a catalogue with a checksum of the first bytes of the audio. No output gets this field.
+"""The field of a line of a catalogue with a checksum of the record's audio. No output gets this field.
 
-By this field, the hash of the lines, which identifies an input, depends on the bytes of each member.
+An input is identified by the hash of its lines. The field makes this hash depend on the audio.
 """
 SHARD, MEMBER, ROW = ("shard", "member", "row")
 """The fields of a reject that say where its record lies: a container, and a member or a row in it."""
@@ -58,7 +58,7 @@ def place_of(path: str) -> Place | None:
 
 
 def own_name(path: str) -> str:
-    """The name of a record without its container, from which names in an output are made; other paths as they are."""
+    """The text that names in an output are made from: `Place.stem` for a record in a container, else the path."""
     if SEPARATOR not in path:
         return path
     place = place_of(path)
@@ -71,7 +71,7 @@ def name_in(path: str, member: str | int) -> str:
 
 
 class Catalogue(str):
-    """The path of a container whose records are read as lines of a manifest; the lines are its uncompressed content.
+    """The path of a container whose records are read as lines of a manifest, in place of the bytes of the file.
 
     Attributes:
         read: returns the lines with their line ends; a function that can be pickled.

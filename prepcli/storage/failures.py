@@ -125,7 +125,7 @@ def translated(error: Exception, address: Address, endpoint: str) -> Exception:
 
 
 def _advice(scheme: str) -> str:
-    """Advice after access was denied. Keys are set, or AWS_SKIP_SIGNATURE is: `check_keys` refuses all other calls."""
+    """Advice after access was denied. For S3, keys or AWS_SKIP_SIGNATURE are in use, else `check_keys` has failed."""
     if scheme == "ais":
         return "check AIS_AUTHN_TOKEN, and what it allows in the bucket"
     if is_true("AWS_SKIP_SIGNATURE"):

@@ -93,8 +93,8 @@ def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[Object
 def _remembered(address: Address, path: str, num_bytes: int, etag: str) -> ObjectInfo:
     """The properties of the file `path` in the data set of an address; remembered if the address names a commit.
 
-    The ETag is then the commit, which does not change, else `etag`, the hash that the hub states. The time of the last
-    change is unknown, so it is 0.
+    If the address names a commit, the ETag is that commit; else it is `etag`, the hash that the hub states. The time of
+    the last change is unknown, so it is 0.
     """
     file, commit = address._replace(key=path), _revision(address)
     if not _COMMIT.fullmatch(commit):

@@ -37,7 +37,7 @@ class RangeFile(io.RawIOBase):
 
     @property
     def held(self) -> bytes:
-        """The bytes from the start of the object that are in memory; empty if a later range is."""
+        """The bytes from the start of the object that are in memory; empty if memory holds a later range instead."""
         return b"" if self._start else self._data
 
     def readable(self) -> bool:
@@ -75,7 +75,7 @@ class RangeFile(io.RawIOBase):
         return call(client.read_range, self.info.address, offset, length, self.info.etag)
 
     def read_near(self, length: int, offset: int) -> bytes:
-        """Read up to `length` bytes from byte `offset` on; a request fetches more of them, for the next calls."""
+        """Read up to `length` bytes from byte `offset` on. Requests may fetch more bytes and keep them for later."""
         self._at = offset
         parts: list[bytes] = []
         while length > 0 and (data := self._available(length)):
