@@ -47,7 +47,7 @@ SEVERAL_CHANNELS = "several_channels"
 
 
 def channels_note(count: float, what: str) -> dict[str, str]:
-    """Return a line for the summary, by its key: `count` items have several channels; empty if `count` is 0.
+    """Return {key: text} for the summary: `count` items have several channels; an empty dict if `count` is 0.
 
     `what` is the noun for the items, such as "records".
     """

@@ -100,7 +100,7 @@ def format_of(head: bytes, source: Source) -> Format | None:
 
 
 def is_needed(found: Format) -> bool:
-    """Return whether to read the format with ffmpeg: False only for AMR without ffmpeg, which sox may read."""
+    """Whether to read the format with ffmpeg. False only for AMR if ffmpeg is not installed: sox may read AMR."""
     return found.name != "AMR" or shutil.which("ffmpeg") is not None
 
 

@@ -22,7 +22,7 @@ class Mean:
     dtype = np.dtype(np.float32)
 
     def __init__(self, samples: NDArray[Any]) -> None:
-        """`samples` has the shape (n, channels), in a type of `read_segment`."""
+        """`samples`: int16, int32 or float32, of shape (n, channels)."""
         self._samples = samples
         self.shape = samples.shape[:1]
 
@@ -54,7 +54,7 @@ _SNR_MIN_SECONDS, _SNR_MIN_FRAMES = 0.5, 5
 
 
 class Levels(NamedTuple):
-    """The largest absolute sample (dB of full scale; None: all are 0), the mean, and the share of clipped samples."""
+    """The largest absolute sample (dB of full scale; None: all are 0), mean sample, and share of clipped samples."""
 
     peak_db: float | None
     dc: float
@@ -78,7 +78,7 @@ class Frames(NamedTuple):
 
 
 def levels(samples: NDArray[Any], subtype: str) -> Levels:
-    """Return the levels over all channels of samples (n, channels), n > 0, in a type of `read_segment`.
+    """Return the levels over all channels of samples (n, channels), n > 0; int16, int32 or float32.
 
     A sample is clipped if it is one of at least three successive samples of its channel that reach 99.9 % of the
     largest value of the encoding. `subtype` names the encoding, as in `AudioInfo`.

@@ -79,7 +79,7 @@ def scan(data: bytes) -> Scan | None:
 
 
 def with_length(data: bytes, found: Scan) -> bytes:
-    """Return a copy of an MP3 file, with a Xing header before its first frame that has the number of its frames."""
+    """Return a copy of an MP3 file; a Xing header with the number of frames is inserted before the first frame."""
     first = bytearray(data[found.start : found.start + 4])
     first[1] |= 1  # no checksum
     first[2] = first[2] & 0x0D | _HIGHEST_BIT_RATE << 4  # long enough for the header in every version; without padding

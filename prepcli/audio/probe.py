@@ -29,12 +29,12 @@ _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
 def probe(source: AudioSource, name: str = "") -> AudioInfo:
     """Return the properties of a source; `name` is for messages.
 
-    Only the header and the last frame of WAV and FLAC are read. The source is noted (`take_in_hand`), in case it
+    Of WAV only the header is read, of FLAC also the last frame. The source is noted (`take_in_hand`), in case it
     crashes the decoder.
 
     Raises:
         RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
-            truncated.
+            truncated, CRASHED_DECODER if it has crashed earlier processes.
     """
     name = name or name_of(source)
     take_in_hand(name)

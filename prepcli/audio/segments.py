@@ -70,8 +70,8 @@ class Policy(NamedTuple):
         again: the format of audio that is encoded again.
         why: the needs of the programs that read the output, for the documentation.
         formats: the formats that those programs can read; None: all formats that libsndfile reads.
-        chosen: the value of `--channel`: with a number, a record's own channel is taken, and this channel if it has
-            none; with `mix`, the mean is taken of all files with several channels, whatever their records name.
+        chosen: the value of `--channel`. A number is the channel of records that do not name one. `mix` is the mean of
+            all channels, whatever a record names.
     """
 
     writer: str
@@ -237,7 +237,7 @@ class EncodedAudio:
 
 
 class Segment(NamedTuple):
-    """A range of samples of a source, which ends at most at the length in the header. Equal segments are equal audio.
+    """A range of samples of a source, within the length that its header gives. Equal segments are equal audio.
 
     Attributes:
         source: the audio that is decoded.
@@ -335,10 +335,11 @@ def _channel(info: AudioInfo, named: object, policy: Policy, name: str) -> Chann
 
 
 def decode(segment: Segment) -> "NDArray[Any]":
-    """Return the samples of a segment, of shape (num_samples, channels), in a type of `read_segment`.
+    """Return the samples of a segment as int16, int32 or float32, of shape (num_samples, channels).
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO if the source cannot be decoded; MISSING_AUDIO if it is gone.
+        RecordRejected: UNREADABLE_AUDIO if the source cannot be decoded; MISSING_AUDIO if it is gone; CRASHED_DECODER
+            if it has crashed earlier processes.
     """
     source, info, start, num_samples, channel, name = segment
     take_in_hand(name, start, num_samples, channel)

@@ -81,7 +81,7 @@ class ByteSource:
 
 
 class Watched(Protocol):
-    """Encoded audio that keeps an error of a read by libsndfile in `failure`, which is None without an error."""
+    """Encoded audio that libsndfile reads. If a read fails, `failure` keeps the error; otherwise it is None."""
 
     size: int
     failure: Exception | None

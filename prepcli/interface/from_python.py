@@ -73,7 +73,7 @@ def argument(options: type, name: str, value: object = None) -> str:
 
 @lru_cache
 def arguments_of(options: type) -> dict[str, tuple[Declared, bool]]:
-    """Return, by option name on the command line, the Python argument and the value that a flag of the name sets."""
+    """For each option name on the command line, return the declaration, and the value that it sets if it is a flag."""
     found: dict[str, tuple[Declared, bool]] = {}
     for one in declared(options):
         for name in one.names if one.option.only != "command line" else ():

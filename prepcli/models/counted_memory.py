@@ -49,7 +49,7 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call the operation, or make its results without computing, and count them."""
+        """Run the operation, or only make results of the right shapes without computing; count the new storages."""
         made = without_arithmetic(func, args, kwargs or {})
         if made is NotImplemented:
             made = func(*args, **(kwargs or {}))
@@ -166,7 +166,7 @@ def _kind_of(func: Any) -> Literal["new", "in place", "computed"]:
 
 
 def _has_large(values: Iterable[Any]) -> bool:
-    """Whether one of the values, or of the values in a list among them, is a large tensor."""
+    """Whether a large tensor is among the values, or in a list among them."""
     return any(
         one.numel() >= NUM_LARGE
         if isinstance(one, torch.Tensor)

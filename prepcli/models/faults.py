@@ -91,7 +91,7 @@ def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteErr
     Args:
         text: PyTorch's message.
         device: the name of the device.
-        otherwise: a further advice, next to using a device that works, such as `--devices cpu`.
+        otherwise: a further way to continue, which the message names, such as `--devices cpu`; may be empty.
     """
     import torch
 

@@ -89,10 +89,10 @@ def hf_identity(name: str) -> str:
 class HfCodec:
     """A codec of transformers, on the CPU until it is moved; see `prepcli.models.protocols.Codec`.
 
-    Audio is zero-padded to whole frames, as in the programs of Mimi and DAC. The layers of EnCodec would mirror the end
-    instead: here the codes of its last frame are those of the zero-padded audio. X-codec, X-codec2, Higgs audio and
-    NeuCodec look at the whole audio, so other programs, which treat an incomplete last frame in other ways, may give
-    other codes for all frames.
+    Audio is zero-padded to whole frames, as in the programs of Mimi and DAC. EnCodec itself would mirror the end of
+    the audio to complete the last frame; here it gets zeros, too. X-codec, X-codec2, Higgs audio and NeuCodec look at
+    the whole audio, so other programs, which treat an incomplete last frame in other ways, may give other codes for all
+    frames.
     """
 
     rows_on_cpu: int | None = 1  # rounding depends neither on batches nor on threads
@@ -188,7 +188,7 @@ def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[An
     """Load the encoder of a larger model, without its decoder, which is of another class.
 
     Returns:
-        The model, and the names of weights that are missing, by `missing_keys`.
+        The model, and a dict in which `missing_keys` has the names of the weights that the file lacks.
     """
     from safetensors.torch import load_file
     from transformers.utils import cached_file

@@ -253,7 +253,7 @@ _ENCODERS: dict[str, Callable[[Any, "Tensor", Rows], "Tensor"]] = {
 MODEL_CLASS = "AudioCodecModel"
 _MAX_FRAMES_TRIED = 64
 _FRAMES_COMPARED = 4
-"""Number of frames beyond the minimum for which the codes are compared with NeMo's when a codec is loaded."""
+"""A loaded codec is compared with NeMo's code on audio of the minimum length plus this number of frames."""
 
 
 class NemoCodec:
@@ -262,7 +262,7 @@ class NemoCodec:
     Attributes:
         mixes_lengths: whether a row keeps its codes in a batch with longer rows; false for encoders that only NeMo's
             own code can run.
-        reach: maximum distance, in samples, of a sample on which a frame depends; None if it is not known.
+        reach: a frame depends on at most this number of samples before and after it; None if it is not known.
     """
 
     rows_on_cpu: int | None = 1  # up to three times as fast as batches (`benchmarks/README.md`)

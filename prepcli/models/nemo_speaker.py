@@ -127,7 +127,7 @@ class NemoSpeakerEncoder:
         self.dim: int = next(int(size) for size in sizes if size)
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """Return the largest lengths that NeMo pads to as many feature frames as `num_samples`; see the protocol."""
+        """For each length, return the greatest that NeMo pads to the same number of frames; see the protocol."""
         frames = num_samples // self._hop + self._more_frames
         padded = -(-frames // self._grid) * self._grid
         return (padded - self._more_frames + 1) * self._hop - 1

@@ -35,7 +35,7 @@ _VALUE = re.compile(r"([A-Za-z][\w.-]*):(.*)", re.DOTALL)
 _FRAMES_TRIED = 4
 _NUMBERS = ("sampling_rate", "samples_per_frame", "num_codebooks", "codebook_size")
 _VALUES_PER_SAMPLE = 64.0
-"""Values of a codec's widest layer for each sample of audio, if they are not known."""
+"""The assumed `values_per_sample`: the layers of codecs of other packages are not measured."""
 
 
 def is_plugin(name: str) -> bool:

@@ -91,7 +91,7 @@ class ResemblyzerEncoder:
             module.eval()
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """Return the largest lengths with as many partial utterances as `num_samples`; see the protocol."""
+        """For each length, return the greatest one with the same number of partial utterances; see the protocol."""
         return num_partials(num_samples) * PARTIAL_STEP * HOP + int(MIN_COVERAGE * PARTIAL_FRAMES * HOP) - 1
 
     def to(self, device: str) -> None:

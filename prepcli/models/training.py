@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NEVER = 10**9
-"""Number of steps between two logs, larger than any run. NeMo 3.0 divides by it, and an idle trainer has 0."""
+"""Number of steps between two logs, larger than any run. An idle trainer has 0, by which NeMo 3.0 would divide."""
 DATA_KEYS = ("train_ds", "validation_ds", "test_ds")
 """The sections of a model's config that describe data."""
 

@@ -37,8 +37,8 @@ class TokenizerSpec:
     """The tokenizers to use: enough to load them in a worker process.
 
     `langs` names the language of each tokenizer if there are several. `by_word`: words may be counted one by one if the
-    model allows it. `prompt_format` and `prompt` (slots, a list of turns in Python's or JSON's notation) put each text
-    into one of NeMo's prompts.
+    model allows it. `prompt_format` names the prompt of NeMo into which each text is put; `prompt` is a list of turns
+    with default slots, in Python's or JSON's notation.
     """
 
     tokenizers: tuple[str, ...]
@@ -172,7 +172,7 @@ class HfCounter:
 
 _MAX_WORDS = 1_000_000
 _MIN_TEXTS = 16
-"""Number of texts below which adding one by one is faster."""
+"""If there are fewer texts, looking up each word in the dictionary is faster than the table with NumPy."""
 _SLOT_BITS = 18
 _BLANK, _LINE_END = b" \n"
 _MAX_WORD_BYTES = 16
@@ -181,11 +181,12 @@ _MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)] + [(1 << 64) - 
 
 
 class WordSums:
-    """Adds up a number of each word over the words of a text, which is split at single spaces (`str.split(" ")`).
+    """Adds up the numbers of the words of each text, which is split at single spaces (`str.split(" ")`).
 
-    `numbers` returns the number of each word in a list; the results are kept. The empty word has the number 0. A table
+    `numbers` takes a list of words and returns their numbers, which are kept. The empty word has the number 0. A table
     with at most one word per slot is read for all words of a block of texts in a few calls of NumPy, in a third of the
-    time of a dictionary. Words of up to 8 bytes are their own keys in the table; longer words are compared by 64 bits.
+    time of a dictionary. Two words of up to 8 bytes never have the same key in the table; the key of a longer word is a
+    hash of 64 bits.
     """
 
     def __init__(self, numbers: Callable[[list[str]], list[int]]) -> None:

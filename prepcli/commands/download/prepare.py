@@ -177,8 +177,9 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
 def ensure_index(data_set: CorpusPart, data_root: Path, folder: Path, replace: bool = True) -> Path:
     """Return the path of the data set's index; for a corpus that is already on disk, the index is made now in `folder`.
 
-    If `replace` is false, the index that an existing plan is based on stays. If the corpus has changed since, the path
-    of a second index next to it is returned, with which the engine refuses to continue.
+    If `replace` is false, an index on which an existing plan is based is never overwritten. If the corpus has changed
+    since, the new index is kept next to it under another name, and its path is returned. The engine then sees that the
+    input is not the one of the plan, and refuses to continue.
     """
     if data_set.archive is not None:
         return workspace_of(data_set.state_name, data_root).root / INDEX_NAME
