@@ -1,7 +1,7 @@
 """External programs for audio that libsndfile cannot decode: ffmpeg and sph2pipe.
 
-A program gets the open file as its standard input, and the name /dev/stdin. So it cannot mistake a file name for an
-option, a pattern or a playlist, and it judges the file by content, not by extension.
+A program gets the open file as its standard input, named /dev/stdin or pipe:0. So it cannot mistake a file name
+for an option, a pattern or a playlist, nor judge the file by its extension.
 """
 
 import os

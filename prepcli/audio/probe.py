@@ -29,8 +29,8 @@ _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
 def probe(source: AudioSource, name: str = "") -> AudioInfo:
     """Return the properties of a source; `name` is for messages.
 
-    Of WAV only the header is read, of FLAC also the last frame. The source is noted (`take_in_hand`), in case it
-    crashes the decoder.
+    It reads only the header of WAV, and the header and last frame of FLAC. The source is noted
+    (`take_in_hand`), in case it crashes the decoder.
 
     Raises:
         RecordRejected: MISSING_AUDIO if the source does not exist, UNREADABLE_AUDIO if it cannot be read or is
