@@ -100,7 +100,8 @@ class EmbeddingWork(UnitWork[int, Computed]):
             records: all records of the job.
             encoder: the model.
             max_samples: maximum number of samples per batch.
-            is_known: for each record, whether `known` has its embedding, so that it is not decoded; None: no embedding.
+            is_known: for each of `numbers`, whether `known` has the embedding, so that the record is not decoded; None:
+                `known` has none.
         """
         self.numbers = numbers
         self.durations: NDArray[np.float64] = records.index.duration[numbers]

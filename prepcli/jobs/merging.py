@@ -1,4 +1,4 @@
-"""Merges the lines that units have written out of the order of the input: each unit writes a part and an index."""
+"""Brings the lines of all units into the order of the input: each unit writes a part and an index of its lines."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

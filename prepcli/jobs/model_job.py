@@ -68,7 +68,7 @@ class UnitWork(ABC, Generic[Item, Computed]):
 
 
 Tick = Callable[[], None]
-"""Called during waiting."""
+"""A function that is called again and again during a wait."""
 Begin = Callable[[Tick], UnitWork[Any, Any]]
 """Waits for data that are read ahead, and returns the work of the unit."""
 
@@ -86,7 +86,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit.
 
     PyTorch computes in full float32, with the same algorithms in every run; a model may choose another precision.
-    A unit begins, and is claimed, when its first batches are made, some batches before these are computed.
+    A unit is claimed when its first batches are made; the model computes them later, after other batches.
     """
 
     claims_units = True
@@ -116,7 +116,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     def read_ahead(self, contents: Contents, unit: UnitT, workers: DecodingPool[Any]) -> Begin:
         """Let `workers` read data that are needed before a unit begins; returns a function that begins the unit.
 
-        It may be called `UNITS_AHEAD` units later, or never: other ranks may take the unit meanwhile.
+        This function may be called `UNITS_AHEAD` units later, or never: other ranks may take the unit meanwhile.
         """
 
     @cached_property

@@ -42,7 +42,7 @@ class Batch(Generic[Item]):
 
     @property
     def num_values(self) -> int:
-        """Samples of all rows."""
+        """The number of samples of all rows, with padding."""
         return len(self.items) * self.num_samples
 
 
@@ -55,8 +55,8 @@ class Decoded:
             rows are rejected.
         lengths: (B,), samples of each row that are audio.
         rejects: why rows were rejected, by the number of the row.
-        keys: short names of the items, under which a crash of the model is noted (`prepcli.engine.run.crashes`); empty
-            if segments in the model are not noted.
+        keys: short names of the items. The model's process notes them while it computes the batch, so that after a
+            crash these items are known (`prepcli.engine.run.crashes`). Empty: nothing is noted.
         notes: notes of the worker, for the summary of the run.
     """
 

@@ -101,8 +101,8 @@ class OverRecords(Job[UnitT, ContentsT]):
 
     Attributes:
         manifests: their paths.
-        options: the dataclass of options that shape the output, with `audio_base_dir`; None if `own_settings` and
-            `audio_base_dir` do not use it.
+        options: the dataclass of options that shape the output, with `audio_base_dir`; None only if a subclass
+            overrides the methods that read it.
         num_workers: number of processes for planning.
     """
 
@@ -192,8 +192,8 @@ def open_run(options: Any) -> tuple[list[str], Workspace, RunOptions]:
     """The manifests that a command reads, its workspace, and the options of the engine.
 
     Args:
-        options: those of a command that makes OUT of MANIFEST: `SetInput` and `JobOptions` with the fields `manifest`,
-            `out` and, if OUT may be in an object store, `work_dir`.
+        options: the options of a command that reads MANIFEST and writes OUT. Their class extends `SetInput` and
+            `JobOptions`, and has the fields `manifest`, `out` and, if OUT may be in an object store, `work_dir`.
 
     Raises:
         UsageError: MANIFEST and OUT are swapped, or a manifest cannot be found.

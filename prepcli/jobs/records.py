@@ -44,7 +44,7 @@ LeftOut = Sequence[tuple[RejectReason, Indices]]
 AUDIO_BASE_DIRS = "audio folders"
 """The name of the setting that holds the folders from which relative audio paths start."""
 OWN_AUDIO = "audio in OUT"
-"""The name of the setting of a run that has written audio, which its manifest names by paths relative to OUT."""
+"""The name of a setting: whether the run writes audio to OUT, and its manifest names it by paths relative to OUT."""
 
 _DETAILS = {
     RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record",
@@ -169,7 +169,7 @@ class Records:
         return path if self._one_base or is_absolute(path) else self.audio_path(record, path)
 
     def merged_changes(self, record: int, entry: Record) -> dict[str, Value]:
-        """The fields of a record that must change in a merged manifest, with their new values: its relative paths.
+        """The fields of a record that must change in a merged manifest: relative paths, each with the absolute path.
 
         Empty if all manifests have the same base folder.
         """
@@ -214,8 +214,8 @@ class Records:
     def layout(self, what: object, make: Callable[[Scratch], Values]) -> Values:
         """Return the values of a job's plan over these records.
 
-        One rank calls `make` for all ranks (see `prepcli.planning.arrays.plan_once`). `what` must name the job, and
-        everything besides the records that shapes the plan.
+        One rank calls `make` for all ranks (see `prepcli.planning.arrays.plan_once`). `what` must name the job,
+        its settings, and all else that shapes the plan, except the records.
         """
         if self._workspace is None:
             return make(Scratch())

@@ -263,7 +263,10 @@ class HeldParts:
         self._count = 0
 
     def add(self, source: int, part: Part, **columns: npt.ArrayLike) -> None:
-        """Add a part of a manifest, without its problems, which the index has, and the values of its columns."""
+        """Add a part of a manifest, and its values for the columns.
+
+        The problems and gaps of the part are not kept, because the index has them.
+        """
         for name, values in columns.items():
             self._columns[name].append(values)
         pickle.dump((source, replace(part, problems=[], gaps=[])), self._file, pickle.HIGHEST_PROTOCOL)
@@ -446,11 +449,11 @@ class Lines:
         return len(self.bounds) - 1
 
     def at(self, line: int) -> bytes:
-        """A line without its end."""
+        """The line with this number (from 0), without the line break at its end."""
         return self.data[self.bounds[line] : self.bounds[line + 1] - 1]
 
     def joined(self, which: NDArray[np.bool_], changed: Mapping[int, bytes]) -> bytes:
-        """The lines that `which` selects, with their ends; `changed` has the new content of some of them."""
+        """The lines that `which` selects, each with a line break; `changed` has new content by line number."""
         if changed:
             lines = np.flatnonzero(which).tolist()
             return b"".join([(changed[line] if line in changed else self.at(line)) + b"\n" for line in lines])
@@ -460,9 +463,10 @@ class Lines:
 
 
 def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
-    """`num_lines` lines of records as they are written: without the fields that `rejects.jsonl` adds.
+    """Return `data`, which has `num_lines` lines of records, as it is written to an output.
 
-    Relative paths become absolute, from `base_dir`; they stay relative if `base_dir` is empty.
+    Fields that `rejects.jsonl` has added are left out, and old names of `audio_filepath` are replaced. Relative paths
+    become absolute, from `base_dir`; they stay relative if `base_dir` is empty.
     """
     if b'"reject_reason"' not in data and (data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None):
         if not base_dir:
@@ -474,7 +478,7 @@ def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
 
 
 def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
-    """The line of a record as `_based` writes it, with `changes` of other fields; the same line if nothing differs."""
+    """The line of a record as in `_based`, and with the new values in `changes`; the same line if nothing differs."""
     fields = parse_fields(line)
     named = {name: decode_value(fields[name]) for name in PATHS if name in fields} if base_dir else {}
     paths = {

@@ -23,7 +23,7 @@ _OWN_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(Ne
 class _Values(NamedTuple):
     """The values of one or more lines: lists with one item per line. Lists that are not needed are empty.
 
-    `texts`: for each of `Columns.field_keys`, the list with the results of its function. `number`: the results of
+    `texts`: for each of `Columns.field_keys`, a list with the key of each line. `number`: the results of
     `Columns.numbers`. Cuts have neither `offset` nor `paths` nor `texts`.
     """
 
@@ -106,7 +106,7 @@ class LineBlocks:
         )
 
     def _read_fast(self, data: bytes, chars: Chars, ends: Ints) -> _Values | None:
-        """The values of lines that are certainly usable, else None (then `read_line` decides)."""
+        """The values of whole lines if all of them are certainly usable; else None, and `add` reads them slowly."""
         if self._never_fast:
             return None
         records = decode_lines(data, chars, ends, self._decoder)
@@ -177,9 +177,9 @@ def _nemo_decoder_with(
 ) -> msgspec.json.Decoder[Any]:
     """The decoder of a NeMo line that also keeps further fields, under new names.
 
-    `fields` become `field_0`, ...: text or integers that every line must have, except fields that are also in
-    `optional`. `texts` become `text_0`, ...: text, or None if the field is missing. `values` become `value_0`, ... and,
-    like optional fields, may have any value; None if the field is missing.
+    `fields` become `field_0`, ...: text that is not empty, or integers. Every line must have them, unless a field is
+    also in `optional`: it may have any value, and is None if it is missing. `texts` become `text_0`, ...: text, or None
+    if the field is missing. `values` become `value_0`, ...: any value, or None if the field is missing.
     """
     if set(fields) <= {"audio_filepath"} and not texts and not values:
         return msgspec.json.Decoder(NemoLine)

@@ -25,7 +25,7 @@ class Durations:
 
     seconds: Floats = field(default_factory=lambda: np.empty(0))
     numbers: Counts = field(default_factory=lambda: np.empty(0, np.int32))
-    """A number for each used example, if requested; else empty."""
+    """For each used example, the number that `numbers` of `read_input` computes (of tokens); empty without it."""
     num_discarded: int = 0
     """Number of usable examples outside of the duration limits."""
     num_skipped: int = 0
@@ -79,8 +79,8 @@ def read_input(
         max_duration: seconds; longer examples are only counted.
         num_examples: if above 0, only the first examples are used that a training run would draw (see
             `prepcli.manifest.mixing`), at most this number.
-        numbers: returns for a data set the `Numbers` that compute a number for each line. For data sets whose numbers
-            are computed in the same way, the results must compare equal.
+        numbers: returns for a data set the `Numbers` that compute a number for each line. It must return equal
+            `Numbers` for data sets whose lines are computed in the same way: these sets share a pool of workers.
         seconds_of: measures audio (see `Columns.seconds_of`).
         selection: if given, only records that it keeps are used, and all others are not even counted. All data sets
             must then be NeMo manifests.

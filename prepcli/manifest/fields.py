@@ -68,7 +68,7 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
 
 
 def _remove_place(fields: dict[str, msgspec.Raw]) -> None:
-    """Remove the fields that only a reject of a record in a container has."""
+    """Remove the fields of a reject that repeat the container and the member (or row) in `audio_filepath`."""
     path = decode_value(fields["audio_filepath"]) if "audio_filepath" in fields else None
     place = place_of(path) if isinstance(path, str) else None
     for name, value in (place.fields() if place else {}).items():

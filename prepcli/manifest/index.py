@@ -101,8 +101,9 @@ def index_manifests(
 ) -> ManifestIndex:
     """Read manifests once and return the positions of their usable records.
 
-    `keys` names functions of `audio_filepath` (module-level ones), or of another field; the 64-bit hashes of their
-    results are kept for each record. `looks_for` gets blocks of whole lines of each range until it returns True.
+    `keys`: names, each with a module-level function of `audio_filepath`, or a `FieldKey`. The 64-bit hashes of their
+    results are kept for each record. `looks_for` gets whole lines, block by block; it gets no more lines of a range
+    (16 MiB) once it has returned True.
     With `spool_dir`, a `.gz` is unpacked there once and read from there; without it, it is streamed. The `sha256` of a
     source is the SHA-256 of the SHA-256 digests of its consecutive 16 MiB pieces, so it depends on the content alone,
     and not on which process read a piece.
@@ -148,7 +149,7 @@ def _read(
     num_workers: int,
     spool_dir: Path | None,
 ) -> None:
-    """Add manifests to an index. The parts of each manifest are added as `through` returns them."""
+    """Add manifests to an index. `through` gets each manifest's number and parts; the parts it returns are added."""
     for path in paths:
         check_file(path)
         if spool_dir and is_copied(path):

@@ -133,7 +133,7 @@ def config_entries(
 
 
 def _section(config: dict[str, Any], seen: tuple[str, ...], notes: Notes, is_outermost: bool) -> tuple[Any, Notes]:
-    """The entries of a mapping that holds an `input_cfg` or is a training config, and the notes with its keys.
+    """The entries of a mapping that names data or is a training config, and `notes` extended by its keys.
 
     In a file that another one includes (not `is_outermost`), NeMo ignores limits and similar keys, so they count as
     unused.
@@ -177,12 +177,12 @@ def _names_no_data(config: dict[str, Any], seen: tuple[str, ...]) -> UsageError:
 
 
 def _data_of(section: dict[str, Any]) -> str | None:
-    """The data of a section as an input on the command line, `KEY=VALUE`; None if no key for data has a text."""
+    """The data of a section as an input on the command line, `KEY=VALUE`; None if none of `DATA_KEYS` has text."""
     return next((f"{key}={section[key]}" for key in DATA_KEYS if isinstance(section.get(key), str)), None)
 
 
 def is_input_of(data: str, section: dict[str, Any]) -> bool:
-    """Whether a section of a training config reads the input `data`, as a user names it."""
+    """Whether a section of a training config reads `data`, an input as users write it on the command line."""
     key, equals, value = data.partition("=")
     named = value.strip("'\"") if equals and key in DATA_KEYS else data
     texts = [section[key] for key in DATA_KEYS if isinstance(section.get(key), str)]

@@ -78,7 +78,7 @@ def files_of(data: DataSet | Mix) -> Iterator[str]:
 
 
 def _is_list(text: str) -> bool:
-    """Whether the text is a list, `[[a],[b]]` or `[a,b]`, within brackets. An existing path is not a list."""
+    """Whether one pair of brackets encloses the text: `[[a],[b]]` or `[a,b]`. An existing path is not a list."""
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")) or os.path.exists(text):
         return False

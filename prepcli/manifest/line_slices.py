@@ -76,7 +76,8 @@ class LineSlices:
 def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes], None] | None = None) -> LineSlices:
     """Read files once and cut them into units; a file that is compressed or in an object store is copied to `spool`.
 
-    Without `spool` there is no copy, and only a sample of its lines can be read. `see` gets all lines, in whole blocks.
+    Without `spool` it is not copied: then read its lines only by `LineSlices.sample`. `see` gets all lines, in whole
+    blocks.
 
     Raises:
         UsageError: a file is missing or damaged.
@@ -99,7 +100,7 @@ def slice_catalog(file: BinaryIO, max_bytes: int, min_units: int) -> LineSlices:
     """Cut the lines of an open file without a name into units; worker processes inherit the file.
 
     A unit has about `max_bytes` bytes. In a small file units are smaller, so that there are `min_units` of them, but
-    not below `MIN_UNIT_BYTES`. The only entry of `inputs` has the file's digest and an empty path.
+    not below `MIN_UNIT_BYTES`. The `inputs` of the result are one entry, with the file's digest and an empty path.
     """
     found = LineSlices(plain=[""], _files={0: file})
     size = file.seek(0, os.SEEK_END)

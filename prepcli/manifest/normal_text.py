@@ -17,6 +17,6 @@ def normal_text(text: str) -> str:
 
 @cache
 def _punctuation() -> re.Pattern[str]:
-    """The pattern of white space and of all characters that Unicode calls punctuation; it has no marks of vowels."""
+    """The pattern of white space and all punctuation, as Unicode defines it. It does not match vowel signs."""
     found = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "P"]
     return re.compile(rf"[\s{re.escape(''.join(found))}]+")

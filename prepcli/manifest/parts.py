@@ -54,8 +54,9 @@ class Numbers(NamedTuple):
     """A function that computes an integer for each usable line: from its bytes, or from fields of a NeMo record.
 
     `function` gets the bytes of a block of whole lines; with `fields`, it gets one list per field instead, with the
-    value of each line, text or None. It is sent to workers, and equal functions must compare equal. If it raises
-    `RecordRejected`, it gets the lines again in smaller blocks, until only the single line at fault is rejected.
+    value of each line, text or None. It is sent to workers. Functions that compute the same must compare equal, so that
+    their data sets share workers. If a function raises `RecordRejected`, it gets the lines again in smaller blocks,
+    until only the single line at fault is rejected.
     """
 
     function: Callable[..., list[int]]
@@ -110,7 +111,7 @@ class Columns(NamedTuple):
     durations."""
     numbers: Numbers | None = None
     collector: Callable[[], Collector] | None = None
-    """A function, sent to workers, that makes a range's collector. Not with `field_keys`, or `numbers` of fields."""
+    """A function, sent to workers, that makes a range's collector. Not with `field_keys` or `Numbers.fields`."""
     looks_for: Callable[[bytes], bool] | None = None
     """A module-level function that gets blocks of whole lines until it has returned True."""
 

@@ -357,7 +357,7 @@ def _find_or_make(
 
 
 def _named(path: str) -> str:
-    """The absolute path of a manifest, and how it is read if it is a container."""
+    """The absolute path of a manifest; for a container, followed by the way in which its records are read."""
     return f"{absolute(path)}\0{path.how}" if isinstance(path, Catalogue) else absolute(path)
 
 

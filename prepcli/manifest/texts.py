@@ -25,7 +25,7 @@ class Turn:
 
 
 def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[list[Turn] | RecordRejected | None]:
-    """Yield the turns of each line of a file, of which the last is the output.
+    """Yield a list of turns for each line of a file; the last turn is the output of the model.
 
     A line to skip gives None, an unusable line gives its reject. `target_path`: for pairs of texts, the file with the
     targets. Raises `UsageError` if the numbers of lines differ.

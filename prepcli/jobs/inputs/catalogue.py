@@ -67,7 +67,7 @@ def line(
     offset: float | None = None,
     beginning: int | None = None,
 ) -> bytes:
-    """A line of a catalogue: `name` is `FILE::MEMBER`, times are in seconds, `beginning` is the audio's `checksum`."""
+    """A line of a catalogue: `name` is `FILE::MEMBER`, times are in seconds, `beginning` is a CRC-32 (`checksum`)."""
     place: dict[str, Any] = {"audio_filepath": encodable(name)}
     if beginning is not None:
         place[BEGINNING] = beginning
@@ -90,7 +90,7 @@ def stated_duration(fields: Mapping[str, Any]) -> float | None:
 
 
 def is_audio_suffix(extension: str) -> bool:
-    """Whether an extension such as `48k.flac` is that of audio; `original` is lhotse's for audio of any format."""
+    """Whether an extension is that of audio: `flac`, `48k.flac`, or `original`, which lhotse writes for any format."""
     return f".{extension.rpartition('.')[2].lower()}" in AUDIO_SUFFIXES or extension.endswith("original")
 
 

@@ -78,7 +78,7 @@ def _labels(schema: "pyarrow.Schema") -> dict[str, list[str]]:
 
 
 def _named(row: Mapping[str, Any], labels: Mapping[str, list[str]]) -> dict[str, Any]:
-    """The values of a row, with the names of classes in place of their numbers, and without values of bytes."""
+    """The values of a row, with the names of classes in place of their numbers; values that hold bytes are left out."""
     found = {}
     for name, value in row.items():
         if isinstance(value, bytes) or (isinstance(value, dict) and "bytes" in value):

@@ -33,7 +33,7 @@ _MAX_TEXT_BYTES = 16 << 20
 
 
 class Member(NamedTuple):
-    """A file in a container: name, size in bytes, and a function that returns its place or its bytes.
+    """A file in a container: name, size in bytes, and a function that returns its `ByteRange` or its content.
 
     The size is None for a file that cannot be read, for which the function raises `RecordRejected`.
     """

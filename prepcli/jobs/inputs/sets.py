@@ -235,7 +235,8 @@ def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list
     """The Parquet files of one split and one configuration.
 
     Raises:
-        UsageError: there are several, or files of the split are missing.
+        UsageError: there are several splits or configurations to choose from, the split of `options` does not exist,
+            or files of the split are missing.
     """
     below = {path: path[len(str(folder)) :].lstrip("/") for path in paths}
     splits = {path: split_of(name) for path, name in below.items()}

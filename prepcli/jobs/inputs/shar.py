@@ -74,10 +74,12 @@ def shar_lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
 
 
 def target_of(fields: Mapping[str, object]) -> str:
-    """The field with the audio of the cuts themselves: `recording`, or `target_audio` of Magpie-TTS.
+    """The field with the audio of the cuts themselves, not of their contexts.
+
+    This is `recording`, else `target_audio` (of Magpie-TTS), else the first of the other fields in alphabetical order.
 
     Raises:
-        UsageError: there is only audio of contexts.
+        UsageError: there is no field but `context_audio`.
     """
     found = next((name for name in ("recording", TARGET, *sorted(fields)) if name in fields and name != CONTEXT), None)
     if found is None:
