@@ -71,7 +71,7 @@ class RecordIds:
     occurrences: Ints
 
     def id_of(self, records: Records, number: int, record: Record) -> str:
-        """The id of a record: `utt`, `utt@0_5_2_25` (offset and duration of a segment), `utt@n2` (a repeated record)."""
+        """The id of a record: `utt`, `utt@0_5_2_25` (offset and duration of a segment), `utt@n2` (repeated record)."""
         if self.given:
             return str(record.get(GIVEN_ID.field))
         path = record.audio_filepath

@@ -33,8 +33,8 @@ class FieldKey(NamedTuple):
     """A key that is computed from one field of a line.
 
     `function` gets the field's text, or its integer as text, and returns the key. It is a module-level function, or a
-    partial of one, and may raise `RecordRejected`. A line without the field, or with another type of value, becomes a
-    `Problem`; with `is_optional`, its key is empty.
+    partial of one, and may raise `RecordRejected`. If the field is missing, empty or of another type, the line is a
+    `Problem`. With `is_optional`, a missing field or another type gives an empty key instead.
     """
 
     field: str
