@@ -233,7 +233,7 @@ def _check(report: BlendReport, out: Path) -> None:
 
 
 _MAX_LINES = 10_000_000
-"""Maximum number of lines of a mixed list: a longer one is a mistake, unless the lists of the sets are that long."""
+"""Maximum number of lines of a mixed list; twice the lines of all sets together are allowed even if that is more."""
 _LINES_AT_ONCE = 1000
 Size = tuple[int, float]
 """Number of utterances, and their duration in seconds."""
@@ -270,7 +270,7 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
 
 
 def _measured(node: Node, num_workers: int) -> Node:
-    """Set the seconds and records of a node without a run's report: reads the headers of all audio in its list."""
+    """Set the seconds and records of a node whose set has no report; reads the headers of all audio in its list."""
     lines = node.entry["lines"]
     if node.entry["type"] == "raw":
         parts = [lines[first : first + _LINES_AT_ONCE] for first in range(0, len(lines), _LINES_AT_ONCE)]
@@ -282,11 +282,11 @@ def _measured(node: Node, num_workers: int) -> Node:
 
 
 def count_lines(root: Node, by: str) -> list[int]:
-    """How many lines each set gets in the mixed list; each line of the set that is repeated least occurs once.
+    """The number of lines of each set in the mixed list; the set that is repeated least has each of its lines once.
 
     In each epoch, WeNet reads each line of its list once (wenet/dataset/datapipes.py), so a set with a larger weight
-    has its lines in the list several times. The shares of the sets are shares of the hours in an epoch; with `by`
-    records, shares of the utterances.
+    has its lines in the list several times. The share of a set is its share of the hours in an epoch or, if `by` is
+    `records`, of the utterances.
 
     Raises:
         UsageError: not all sets are of one `data_type`, or the list would be too long.

@@ -39,7 +39,8 @@ def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
     """Read all data sets, and return the root of the tree of groups and data sets.
 
     Args:
-        sets: arguments `NAME=SET[:WEIGHT]`, and `NAME=:WEIGHT` for a group or for a part of a set.
+        sets: arguments `NAME=SET[:WEIGHT]`, and `NAME=:WEIGHT` for the weight of a group, or of a member of a set,
+            such as an entry of a config.
         read: returns the node of a data set, given its name in its group and its path.
 
     Raises:
@@ -231,7 +232,7 @@ def finished_reports(path: Path) -> list[Report]:
 
 
 def _progress(status: Status) -> str:
-    """Advice on a run that has not ended."""
+    """The end of the message about an unfinished run: the command that waits for it or continues it."""
     if status.state in ("running", "finishing"):
         return f", its run goes on; wait for its end: prepcli status --watch {status.out}"
     command = printable_command(status.continue_with or "")

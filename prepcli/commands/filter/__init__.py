@@ -1,1 +1,1 @@
-"""filter: keeps the records that rules keep, and shows what each rule costs."""
+"""filter: drops records by rules, and shows how many records and hours each rule drops."""

@@ -84,7 +84,7 @@ class Values:
 
     @cached_property
     def has_large(self) -> bool:
-        """Whether the absolute value of a number is at least 2**53: float64 skips integers above that."""
+        """Whether any number has an absolute value of at least 2**53: float64 cannot hold all integers above that."""
         return bool(np.any(np.abs(self.numbers) >= _LARGE))
 
     @cached_property

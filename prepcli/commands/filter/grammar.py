@@ -102,7 +102,7 @@ class IsTrue:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """`not x`. `x or y` is `not (not x and not y)`, which also holds for values that are neither true nor false."""
+    """`not x`. `x or y` is parsed as `not (not x and not y)`: the result is the same, also if a value is missing."""
 
     condition: "Condition"
 

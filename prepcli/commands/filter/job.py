@@ -1,4 +1,4 @@
-"""filter: keeps the records that rules keep, and merges manifests."""
+"""filter: drops records by rules, and writes the others from all manifests to one."""
 
 from collections import Counter
 from collections.abc import Sequence

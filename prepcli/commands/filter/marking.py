@@ -1,9 +1,9 @@
 """Marks records in the manifests of a finished tarred set: `filter SET --skipme`.
 
 A mark is the last field of its line, so removing it restores the line byte by byte. A manifest is written next to the
-old one and renamed. The runs that made the set have recorded the size and the hash of each manifest; these records
-change with it, so that `verify` and later runs of `manifest-to-tarred` still accept the manifest. Each step may be
-repeated: after a kill, the same call continues.
+old one and renamed. The size and the hash of each manifest are in the markers of the runs that made the set. These
+markers are updated too, so that `verify` and later runs of `manifest-to-tarred` still accept the manifest. Each step
+may be repeated: after a kill, the same call continues.
 """
 
 import contextlib
@@ -110,7 +110,7 @@ def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
 
 
 def mark_set(one: TarredSet, reasons: Reasons, facts: Mapping[str, Any]) -> bool:
-    """Write the marks into all manifests of a set, in all its versions; returns whether a manifest has changed.
+    """Write the marks into all manifests of a set, also those of its earlier versions; returns whether one has changed.
 
     `facts`: the records and hours that rules drop; they are kept in OUT.prepcli as long as there are marks.
     """

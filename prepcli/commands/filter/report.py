@@ -14,7 +14,7 @@ from prepcli.engine.run.report import Report
 from prepcli.interface.printing import aligned, as_text, printable
 
 _TOP = 5
-"""Maximum number of languages, and of speakers, in their tables, which list those that lose most hours."""
+"""Maximum number of languages, and of speakers, that a table lists: those that lose the most hours."""
 _MAX_TEXT = 60
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -47,7 +47,7 @@ class RuleTally:
 
     Attributes:
         alone: for each rule the records, and the seconds, that it drops if it is the only one; shape (2, rules).
-        last: the same for the records that all other rules keep.
+        last: for each rule the records, and the seconds, that it drops and all other rules keep; shape (2, rules).
     """
 
     def __init__(self, num_rules: int) -> None:

@@ -195,7 +195,7 @@ def _key(values: tuple[Any, ...]) -> str:
 
 
 class FieldCheck:
-    """Counts the records that have each field; finds fields that no record has, or with values that never compare."""
+    """Counts the records that have each field. Finds fields that no record has, or that a rule cannot compare."""
 
     def __init__(self, rules: Sequence[Rule], unique: Sequence[str]) -> None:
         self._rules, self._unique = rules, unique

@@ -1,4 +1,4 @@
-"""Groups of records with equal keys or with joined pairs, and the lines that are written for these records."""
+"""Groups records that have equal keys, joins pairs of records into sets, and writes the records of groups."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -67,12 +67,12 @@ def equal_keys(keys: NDArray[np.uint64]) -> tuple[Indices, Indices]:
 
 
 def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tuple[Indices, Indices]:
-    """Keep the groups whose records have at least two different values, such as inputs; groups get new numbers.
+    """Keep the groups whose records have at least two different values; the kept groups get new numbers.
 
     Args:
         records: the numbers of records, group by group.
         group_of: the group of each of `records`, ascending.
-        value_of: the value of each record, by its number in the whole input.
+        value_of: for each record of all inputs, its value, such as the number of its input.
 
     Returns:
         The kept `records` and `group_of`.

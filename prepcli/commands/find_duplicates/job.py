@@ -104,8 +104,8 @@ class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
 class _Keys(RecordWriter):
     """Computes the keys of a unit's records. A key is zero if its value is missing, or the record is rejected.
 
-    The words of fingerprints are written at once, to a separate file, because a unit may have hundreds of long
-    recordings.
+    The words of a fingerprint are written as soon as they are computed, to a separate file, because a unit may have
+    hundreds of long recordings.
     """
 
     def __init__(

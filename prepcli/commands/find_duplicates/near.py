@@ -49,7 +49,7 @@ _BITS = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
 
 
 class Fingerprints:
-    """Collects the fingerprint words of all records in a file without a name, and finds records with similar words."""
+    """Collects the fingerprint words of all records in a temporary file, and finds records with similar words."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -38,7 +38,7 @@ UTTERANCES = 20
 MIN_SECONDS = 2.0
 """Utterances of fewer seconds are embedded only if a speaker has too few longer ones: their embeddings vary more."""
 _UNIT_UTTERANCES, _NUM_UNITS = 500, 16
-"""Maximum number of utterances per unit; with fewer than `_NUM_UNITS` units, units get fewer utterances."""
+"""About this number of utterances is embedded per unit; in a small input fewer, for about `_NUM_UNITS` units."""
 _NAME = "parts/{}.voices"
 _PAIRS_SHOWN = 20
 _VALUES_AT_ONCE = 1 << 24

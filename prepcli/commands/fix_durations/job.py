@@ -44,7 +44,10 @@ class _Place(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class DurationsContents(LineContents):
-    """The lines, the base folder of each manifest, and the sorted numbers (`_key`) of files that have segments."""
+    """The lines, and the base folder of each manifest.
+
+    `segmented`: the sorted numbers (`_key`) of the files of which a record is a segment with an offset other than 0.
+    """
 
     base_dirs: list[str]
     segmented: NDArray[np.int64]
@@ -124,7 +127,7 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
 
 
 class _Corrected(SliceWriter):
-    """Makes the corrected lines of a slice, and collects by how many seconds durations differed if by more than 20 ms.
+    """Makes the corrected lines of a slice, and collects the corrections of durations by more than 20 ms, in seconds.
 
     Consecutive records of one file are measured once.
     """
@@ -186,7 +189,7 @@ _place_decoder = msgspec.json.Decoder(_Place)
 
 
 def _key(path: str) -> int:
-    """A number for a file, equal for paths through links to its folder and in all forks of this process."""
+    """A number that identifies a file by its real folder and its name; valid in this process and its forks."""
     folder, slash, name = path.rpartition("/")
     return hash(_real_folder(folder + slash) + name)
 

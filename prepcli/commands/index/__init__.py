@@ -1,1 +1,1 @@
-"""`index`: writes indexes for existing data sets, with which training resumes in the middle of an epoch."""
+"""`index`: writes indexes for existing data sets, so that training can resume in the middle of an epoch."""

@@ -421,7 +421,10 @@ def _shar_fields(entry: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _write_routes(manifests: Sequence[str], tars: Sequence[str], folder: Path) -> list[Path]:
-    """Write a file (uint32) per manifest: for each row, the number of its sample in the tar, as lhotse 2 packs it."""
+    """Write a file per manifest, with the number (uint32) of the sample in the tar for each line; returns the files.
+
+    lhotse 2 puts these numbers into the pack. A line with the field `_skipme` gets `_SKIPPED`.
+    """
     if len(manifests) != len(tars):
         raise UsageError(
             f"{option('--pack')} needs a manifest for each tar, but there are {len(manifests)} manifests and "

@@ -109,10 +109,12 @@ def refuse_while_undone(folder: Path) -> None:
 
 
 def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, retry_rejects: bool) -> None:
-    """Refuse options that would change shards which the manifest of a later version of the set in `folder` names.
+    """Refuse `overwrite` and `retry_rejects` for a version of the set in `folder`, because a later version exists.
+
+    These options would remove or change shards that the manifest of the later version names.
 
     Raises:
-        UsageError: an option would change the shards.
+        UsageError: one of the options is given.
     """
     if overwrite:
         raise UsageError(
@@ -133,7 +135,8 @@ def _refuse_known(manifests: Sequence[str], folder: Path, newest: int) -> None:
     `newest`: the newest version of the set. Equal records in other manifests are found later, in the plan.
 
     Raises:
-        UsageError: all manifests of a version are given again, or one that has changed since; the message names it.
+        UsageError: all manifests of a version are given again, or a manifest of a version is given that has changed
+            since; the message names the manifest.
     """
     names = {real_path(path): path for path in manifests}
     workspaces = [version_workspace(folder, version) for version in range(newest + 1)]

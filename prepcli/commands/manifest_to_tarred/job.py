@@ -331,7 +331,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
 
 
 class _Shard(RecordWriter):
-    """Writes a shard: its tar, its manifest, and the indexes of both last."""
+    """Writes a shard: its tar and its manifest first, then the indexes of both."""
 
     def __init__(self, contents: TarredContents, unit: TarShard, writer: UnitWriter, options: TarredOptions) -> None:
         self._contents = contents

@@ -87,7 +87,8 @@ def shard_counts(
 
     Args:
         layout: the planned sets.
-        base: the set to which records are added; each of its shards counts with the usual number of its metadata.
+        base: the set to which records are added, if any. Each of its shards counts as `num_samples_per_shard` records
+            (from its metadata) or, if this is not known, as many as the first new shard.
         markers: the markers of all units, in order.
     """
     planned = [count for one in layout.sets for count in np.diff(one.bounds).tolist()]

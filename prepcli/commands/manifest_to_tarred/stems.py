@@ -100,8 +100,8 @@ def _of_all(bits: NDArray[np.bool_], kept: Indices, num_records: int, scratch: S
 def _like_chosen(stems: Hashes, roots: Hashes, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """For each record, whether its stem may equal a name that is made for one of the `chosen` records.
 
-    A made name is the stem of the chosen record with suffixes (`x-shard1`). So the root of a stem that equals it is the
-    stem of the chosen record, or the root of that stem.
+    A made name is the stem of a chosen record with a suffix, such as `x-shard1`. The stem of another record can equal
+    it only if both are the same without their suffixes. `roots`: the stems without suffixes, 0 if a stem has none.
     """
     rows = np.flatnonzero(roots)
     families = np.where(roots[chosen] != 0, roots[chosen], stems[chosen])

@@ -30,7 +30,7 @@ from prepcli.planning.split import by_seconds
 from prepcli.storage.containers import Catalogue
 
 _UNIT_SECONDS, _UNIT_RECORDS = 3600.0, 250
-"""Maximum seconds of audio and maximum number of records in an average unit, which take a few seconds of work."""
+"""A unit has about this many seconds of audio or about this many records, whichever is less: a few seconds of work."""
 _PACKAGES = {
     "basic": ("scipy", "pyloudnorm"),
     "bandwidth_sdp": ("scipy",),

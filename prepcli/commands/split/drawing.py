@@ -23,7 +23,7 @@ class Groups:
         keys: a hash of the value that the records of the group share, such as the speaker.
         seconds: seconds of audio.
         records: number of records.
-        stratum: the number of the combination of balanced values with most seconds in the group; 0 without balancing.
+        stratum: the number of the combination of `--balance` values with the most seconds; 0 without `--balance`.
         kept: the number of its part in an earlier split, or `NO_PART`.
         name: the word for a group in messages, such as `speaker`.
     """

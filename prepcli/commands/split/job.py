@@ -50,7 +50,7 @@ _LEFT_OUT = ("in no part", "its text is in a smaller part", "a duplicate of it i
 
 
 class KeyCollector:
-    """Collects hashes of the group, of the values to balance and of the text of each record; 0 if they are missing.
+    """Collects hashes of the group, of the values to balance and of the text of each record; 0 for no group or text.
 
     The result has the names of the balanced fields that at least one record has, and the hashes by name.
     """
@@ -222,7 +222,7 @@ class SplitJob(SelectionJob):
         )
 
     def _leave_out(self, codes: NDArray[np.uint8], duration: NDArray[np.float64], pairs: KeyPairs, code: int) -> None:
-        """Give `code` to all records that share a key with a record in a smaller part, which leaves them out."""
+        """Leave out each record that shares a key with a record in a smaller part: its code becomes `code`."""
         seconds = [float(duration[codes == number].sum()) for number in range(len(self.parts))]
         seen = np.empty(0, np.uint64)
         for number in sorted(range(len(self.parts)), key=lambda number: seconds[number]):
@@ -256,7 +256,7 @@ class SplitJob(SelectionJob):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The hashes of all records (0: missing), and their durations in seconds; arrays of shape (records,), or empty.
+    """The hashes of all records (0: no group or text), and their durations in seconds; of shape (records,), or empty.
 
     `group`: the value of the field of `--by`; `stratum`: the values to balance; `text`: the text without case and
     punctuation; `segment`: path, offset and duration.

@@ -169,7 +169,7 @@ def coded_set(out: AnyPath, work_dir: Path | None) -> SharSet:
 
 @dataclass
 class _Verification:
-    """The sets of `out` while they are checked.
+    """The state of one check of `out`, which the checks of all its sets share.
 
     Attributes:
         out: the folder.
@@ -371,7 +371,7 @@ def _add_manifest(
 
 
 def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Iterator[str]:
-    """Yield a problem for each file whose content is not as published; for files that no other check has read."""
+    """Yield a problem for each existing file in `published` (SHA-256 by name) with other or unreadable content."""
     names = [name for name in published if (out / name).is_file()]
     digests = map_in_order(_digest, [out / name for name in names], num_workers)
     for name, digest in zip(names, digests, strict=True):

@@ -116,7 +116,7 @@ class Voices:
                     self._voices[_number(record, self.base_dirs[index.source_of(number)])] = hash(name)
 
     def check(self, record: Record, base_dir: str) -> str | None:
-        """Check that the context of a record is of its voice; returns the problem, or None.
+        """Check that the context of a record has the same voice as the record; returns the problem, or None.
 
         Raises:
             RecordRejected: the context is invalid.

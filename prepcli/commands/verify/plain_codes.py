@@ -18,7 +18,7 @@ from prepcli.interface.printing import first_line
 from prepcli.manifest.record import Record
 
 TOLERANCE = 0.025
-"""Seconds by which the length of codes may differ from the duration in a line, which may be slightly too long."""
+"""Seconds by which the length of codes may differ from the duration in a line; the duration may be a bit too long."""
 _FILES_REMEMBERED = 4096
 
 

@@ -1,4 +1,4 @@
-"""The parts that all checks share: the result for a part of a set, decoded audio, repeated ids."""
+"""Types and functions that all checks share: the result for a part of a set, decoding of audio, repeated ids."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
