@@ -162,7 +162,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         self.child.tick = lambda: None
 
     def _settle(self, bound: Bound, found: Found, start: int, limit: int) -> tuple[int, int]:
-        """Repeat NeMo's search for a bucket from `start`, and make the steps that are missing.
+        """Repeat NeMo's search for a bucket from batch size `start`; steps whose result is not in `found` are made.
 
         Returns:
             The largest batch size that fits (0 if no example fits), and the number of NeMo's steps.
@@ -198,8 +198,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     def _settle_all(self, bounds: list[Bound], found: Sequence[Found], limit: int) -> int:
         """Set NeMo's batch size for each bucket, from the longest to the shortest; returns NeMo's number of steps.
 
-        NeMo begins a bucket with twice the batch size of the next longer one. A rank may not have known this size, so a
-        step or two may be missing, and are made here.
+        NeMo begins a bucket with twice the batch size of the next longer one. A rank may have begun with another size.
+        A few steps of the search are then made only here.
         """
         start, nemo_steps = self.options.start_batch_size, 0
         for bound, one in zip(reversed(bounds), reversed(found), strict=True):
@@ -359,10 +359,10 @@ def _plan(options: EstimateBatchSizes) -> dict[str, Any]:
 
 
 def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport) -> None:
-    """Make a step of the largest bucket, one of the smallest, and one of each in mixed order, in one process.
+    """Make a step of the largest bucket, one of the smallest, and then one of every bucket in random order.
 
-    A larger batch after smaller ones may fail because memory is fragmented. On a GPU the process is a new one, whose
-    memory is empty.
+    All are made in one process: a larger batch after smaller ones may fail because memory is fragmented. On a GPU the
+    process is a new one, whose memory is empty.
 
     Raises:
         PrepcliError: a batch does not fit.

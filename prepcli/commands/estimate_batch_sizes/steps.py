@@ -83,7 +83,10 @@ class ModelTrainer:
         return torch.cuda.max_memory_allocated(self._device)
 
     def _counted(self, size: int, lengths: tuple[int, int]) -> list[int]:
-        """The bytes in use at the start of a step and after each new storage; the optimizer's state is made before."""
+        """The bytes in use at the start of a step, and after each allocation of a tensor.
+
+        The optimizer's state exists already, as in all but the first step of a training run.
+        """
         import torch
 
         from prepcli.models.counted_memory import MemoryCounter

@@ -137,7 +137,7 @@ def _conclude(
 ) -> None:
     """Write the config if one was asked for, and check the number of rejects.
 
-    `limits`: the keys of `config` that leave out examples, each with the limit that the user gave, or None.
+    `limits`: the keys of `config` that leave out examples, with the limits that the user gave (None if not given).
 
     Raises:
         TooManyRejectsError: more records were rejected than allowed; the error has the report.
@@ -261,6 +261,6 @@ def draw_nested(
 
 
 def _end(values: npt.NDArray[Any], last_edge: float) -> float:
-    """The end of an axis: the largest value; if it is more than twice the 99th percentile, a value near that."""
+    """The end of an axis: the largest value or edge; 1.2 times the 99th percentile if a value is twice as large."""
     largest, ordinary = float(values.max()), float(np.percentile(values, 99))
     return max(largest, last_edge) if largest <= 2 * ordinary or not ordinary else 1.2 * ordinary

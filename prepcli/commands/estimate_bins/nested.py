@@ -38,11 +38,11 @@ def nested_bins(
 
     The results are bit-identical to those of NeMo's current scripts/speech_recognition/estimate_duration_bins_2d.py.
     The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision of `sizes`; each
-    edge is rounded to `decimals`, and the running sum restarts from the rounded edge. Equal neighbouring edges, and a
-    last edge that equals the largest size, become one bucket with `sub_buckets` times the number of merged buckets. In
-    each bucket, examples whose tokens per size are more than `outlier_threshold` standard deviations above the mean are
-    left out, and the others are divided by tokens. The last pair of a bucket has the maximum number of tokens that was
-    kept. If all examples have the same ratio, NeMo's script fails; here none is an outlier.
+    edge is rounded to `decimals`, and the running sum restarts from the rounded edge. If n buckets have equal edges,
+    they become one bucket, which is divided into n * `sub_buckets` by tokens. In each bucket, examples whose tokens per
+    size are more than `outlier_threshold` standard deviations above the mean are left out, and the others are divided
+    by tokens. The last pair of a bucket has the maximum number of tokens that was kept. If all examples have the same
+    ratio, NeMo's script fails; here none is an outlier.
 
     `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,).
     `largest`: the last edge, by default the largest size.

@@ -50,8 +50,8 @@ def padding_in_buckets(buckets: Sequence[Floats], batch_duration: float, whole: 
 
     A simulation of lhotse's dynamic samplers with `max_duration=batch_duration` on well shuffled data: in each bucket
     examples are drawn in random order, and a batch ends if one more example as long as its longest one would exceed
-    `batch_duration`. Buckets are weighted by their sums. Large data are simulated by about 2,000 batches (the standard
-    error is below 0.2 percentage points without buckets, and a tenth of that with 150 buckets).
+    `batch_duration`. Buckets are weighted by the sums of their columns. Large data are simulated by about 2,000 batches
+    (the standard error is below 0.2 percentage points without buckets, and a tenth of that with 150 buckets).
 
     `buckets`: shape (examples, columns) each; the first column is the duration, by which batches end. `whole`: these
     are all examples and not a sample, so that the last batch of a bucket counts even if it is not full.

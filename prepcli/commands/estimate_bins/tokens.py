@@ -42,7 +42,7 @@ _BLOCK_LINES = 1000
 
 @dataclass(frozen=True)
 class TextPiece:
-    """A text to count, and whether it belongs to the input or the output; `audio` is its number of tokens of audio."""
+    """A text in the input or output whose tokens are to be counted; or audio that counts as `audio` tokens."""
 
     text: str
     lang: str | None = None
@@ -99,8 +99,8 @@ class FileLengths:
 def count_file(task: FileTask) -> FileLengths:
     """Read a file and count its tokens; counts unusable lines, and names the first.
 
-    Raises `UsageError` if the files of a pair have different numbers of lines, and `WordsDiffer` if the count by words
-    is not exact.
+    Raises `UsageError` if the files of a pair have different numbers of lines, and `WordsDiffer` if a text that
+    was counted word by word has another number of tokens as a whole.
     """
     found = FileLengths()
     lengths: list[Length] = []
@@ -220,7 +220,7 @@ class TokenBinsReport(BinsText):
     tpt_percentiles: dict[str, float]
     batch_tokens: float
     padding: list[float]
-    """Shares of padding, from 0 to 1: in the length that fills batches and, in two dimensions, in the output."""
+    """Shares of padding, from 0 to 1: of the lengths by which batches are filled and, with 2-D bins, of the output."""
     padding_without_buckets: list[float]
     notes: list[str]
     inputs: Ints = field(repr=False)

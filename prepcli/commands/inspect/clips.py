@@ -41,7 +41,7 @@ class _Task(NamedTuple):
 
 
 def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: AnyPath | None) -> list[AudioClip]:
-    """Return a clip for each example, in their order: records of a manifest, a tarred set or a Shar set.
+    """Return one clip per example, in the same order. Examples are records of a manifest, a tarred set or a Shar set.
 
     Raises:
         IncompleteError: a worker process was killed.

@@ -15,13 +15,16 @@ from prepcli.commands.inspect.sample import EvenSample
 
 NUM_SAMPLED = 10
 NUM_EXTREME = 2
-"""Number of records that are kept at each end of each measure."""
+"""Number of records that are kept with the smallest values of a measure, and with its largest values."""
 MIN_RECORDS = 10
 """Minimum number of records for outliers: with fewer records, the sample has all of them."""
 
 
 class Measure(NamedTuple):
-    """A number that records have. `low` and `high` describe the records at its two ends; an empty text hides an end."""
+    """A number that records have, such as the duration.
+
+    `low` describes records with its smallest values, `high` those with its largest; with an empty text none are kept.
+    """
 
     name: str
     unit: str
@@ -66,9 +69,9 @@ class Examples:
     def add(
         self, rows: Sequence[dict[str, Any]], lines: Sequence[int], measured: Mapping[str, Values], lines_before: int
     ) -> None:
-        """Add the next rows of a file, and their measures by name.
+        """Add the rows of a block of lines, and their measures by name.
 
-        `lines` has the line of each row, counted from 1 after the first `lines_before` lines of the file.
+        `lines` has the line number of each row within the block, from 1; `lines_before` lines precede the block.
         """
 
         def row(at: int) -> Example:
@@ -83,13 +86,13 @@ class Examples:
                     self._keep(end, sign, [(float(values[at]), row(int(places[at]))) for at in first])
 
     def _may_keep(self, end: str, sign: int, values: npt.NDArray[np.floating[Any]]) -> bool:
-        """Whether one of the values belongs among the kept ones; most blocks have none, and are not sorted."""
+        """Whether a value is extreme enough to be kept. Most blocks have no such value, and need not be sorted."""
         kept = self.extremes.get(end, [])
         most = values.min() if sign > 0 else values.max()
         return len(kept) < NUM_EXTREME or bool(sign * most < sign * kept[-1][0])
 
     def merge(self, later: "Examples", lines_before: int = 0, file: str = "") -> None:
-        """Add the examples of later lines: of the same file, after `lines_before` lines, or of another file `file`."""
+        """Add the examples of later lines; their line numbers grow by `lines_before`, and their file becomes `file`."""
 
         def placed(one: Example) -> Example:
             return Example([], file or one.file, one.line + lines_before, one.fields)

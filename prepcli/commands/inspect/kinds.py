@@ -166,7 +166,7 @@ def _part_of_set(folder: AnyPath) -> Subject | None:
 
 
 def _made_with_codec(folder: AnyPath, subject: Subject) -> Subject:
-    """Set `out` and `part` of a subject: the run that made OUT/codes_x has its own state, in OUT.prepcli/codes_x."""
+    """Set `out` and `part` of a subject, and return it; OUT/codes_x has its own run, in OUT.prepcli/codes_x."""
     of_one = folder.name.startswith("codes_")
     subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
     return subject

@@ -169,7 +169,7 @@ def _of_pair(tar: AnyPath, at: int, subject: Subject) -> Located:
 
 
 def _of_tarred(path: AnyPath, at: int, fields: dict[str, Any], subject: Subject) -> Located:
-    """The member of a tar that a line names. Members have the order of the lines that first use them."""
+    """Find the tar member that a line names: first at number `at`, then before it (lines may share one), then after."""
     tar = path.parent / f"audio_{fields['shard_id']}.tar"
     if not tar.exists():
         tar = path.parent.parent / tar.name

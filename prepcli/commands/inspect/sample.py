@@ -9,9 +9,10 @@ Item = TypeVar("Item")
 
 @dataclass
 class EvenSample(Generic[Item]):
-    """Every item whose number is a multiple of `stride`, a power of two; at most `2 * wanted` of them.
+    """Keeps about every `stride`-th item of a stream, and at most `2 * wanted` items.
 
-    The result depends only on the items and on how the stream was divided into parts.
+    Beyond this maximum, every second item is dropped, and `stride` doubles. The result depends only on the items and on
+    how the stream was divided into parts.
     """
 
     wanted: int

@@ -1,4 +1,4 @@
-"""Counts over all lines: memory grows with a few numbers per record, and with the number of speakers."""
+"""Counts over all lines: memory holds a few numbers per record, and counts per speaker."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,8 +51,8 @@ class Share:
 class Tally:
     """Counts over some lines of one `kind`, and a sample of `wanted` of their audio files.
 
-    `columns` maps each measure to arrays, which together have one number per record that has the measure. Fields with
-    names of `Inspection` have the same meaning there.
+    `columns` maps each measure to arrays, which together have one number per record that has the measure. Fields that
+    `Inspection` has too mean the same in both.
     """
 
     kind: LineKind
@@ -133,7 +133,7 @@ class Tally:
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
-        """Add the counts of later lines; the line numbers of their examples and problems go on as in the same file."""
+        """Add the counts of later lines. Their line numbers grow by `lines`, as if all lines were in one file."""
         self.examples.merge(other.examples, self.lines)
         if self.first_problem is None and other.first_problem is not None:
             self.first_problem = (self.lines + other.first_problem[0], other.first_problem[1])

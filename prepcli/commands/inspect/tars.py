@@ -16,7 +16,7 @@ from prepcli.storage.paths import AnyPath
 MAX_TARS = 8
 """Maximum number of tars of a set that are opened, evenly spread."""
 _MAX_AUDIO_BYTES = 256 << 20
-"""Maximum number of bytes that the audio members read from all tars have together; the first is always read."""
+"""Maximum total bytes of the audio members that are read from the tars of a set; the first is read in any case."""
 _NO_AUDIO = (".json", ".npy", ".nodata", ".nometa", ".txt", ".llc")
 
 

@@ -28,11 +28,11 @@ METADATA = ("metadata.csv", "metadata.jsonl")
 
 
 _Roles = tuple[str, dict[str, str]]
-"""The column with the audio; and for the columns with text, speaker and language the field that each becomes."""
+"""The name of the column with the audio; and a map from the columns of text, speaker and language to their fields."""
 
 
 def rows_of_csv(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
-    """The rows of a table with a header; audio paths begin with `folder`.
+    """The rows of a table with a header; relative audio paths are below `folder`.
 
     TSV has no quotes, as in Common Voice: quotation marks are ordinary characters.
 

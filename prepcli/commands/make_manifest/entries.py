@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # the import takes a tenth of the time of 100,000 files
     from numpy.typing import NDArray
 
 MAX_SLOW_BYTES, MIN_SLOW_UNITS = 64 << 10, 64
-"""Maximum bytes of entries per unit, and minimum number of units unless the source is small, for audio that takes time
-to measure: enough units for a few ranks, and little work is lost when a run stops."""
+"""Maximum bytes of entries per unit, and minimum number of units (a small source has fewer), for audio that takes time
+to measure. With units of this size a few ranks have enough work, and little work is lost when a run stops."""
 MAX_QUICK_BYTES, MIN_QUICK_UNITS = 1 << 20, 16
 """As `MAX_SLOW_BYTES` and `MIN_SLOW_UNITS`, for WAV and FLAC, whose headers hold the durations: a small unit would take
 longer to flush to disk than to measure."""
@@ -31,9 +31,9 @@ _BATCH = 4096
 class SourceEntry(msgspec.Struct, array_like=True, gc=False):
     """The entry of a record in a source. An entry with a `reason` is rejected.
 
-    `path`: the audio file as the source names it. `line`: the number of its line from 1; if 0, its place in the catalog
-    counts. `key`: the name by which tables of transcripts and speakers know the record. `offset` and `duration`, in
-    seconds, describe a segment of the file; a segment with a duration of 0 extends to the end of the file.
+    `path`: the audio file as the source names it. `line`: its line in the source, from 1; 0 if unknown: rejects then
+    give its place in the catalog. `key`: the name by which tables of transcripts and speakers know the record. `offset`
+    and `duration`, in seconds, describe a segment of the file; a segment with a duration of 0 extends to its end.
 
     A duration without an offset is the length of the file as the source claims it. If the file is longer, the record is
     a segment from its start; if it is shorter, the record is rejected.
@@ -66,7 +66,7 @@ class Catalog:
     """The entries of a source, one per line of a temporary file without a name, which worker processes inherit.
 
     Attributes:
-        slices: the lines of the file, and the units, which depend on the entries alone.
+        slices: the lines of the file, divided into units. The division depends on the entries alone.
         keys: for each entry, the hash of its key; None if keys are not used.
         ambiguous: for each entry, whether another entry has the same key; None if keys are not used.
     """

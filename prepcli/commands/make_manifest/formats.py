@@ -28,7 +28,7 @@ _YIELDED_AT_ONCE = 1024
 _SET_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip", ".parquet")
 _SET_LISTS = ("shards.list", "data.list")
 _CUTS = re.compile(r"cuts$|cuts\.\d+\.jsonl")
-"""The names of the cuts of a Lhotse Shar, or of their folder."""
+"""Matches the name of a file of cuts in a Lhotse Shar, and the name of the folder with these files, `cuts`."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Walk:
     unreadable: list[str] = field(default_factory=list)
 
     def files(self) -> Iterator[str]:
-        """Paths of audio files relative to the root, in the order of their characters.
+        """Paths of audio files relative to the root, sorted as strings.
 
         Leaves out hidden files and folders, and the state of prepcli's runs. Does not follow a link to a folder above
         itself.
@@ -94,13 +94,13 @@ class Walk:
         yield files
 
     def _pass_by(self, folder: str, error: OSError) -> None:
-        """Leave out a folder that cannot be read; raises `error` if it may hold recordings, which would be missing."""
+        """Note a folder in `unreadable`, or raise `error` if the folder may hold recordings, which would be missing."""
         if not folder or (isinstance(error, PermissionError) and os.path.basename(folder[:-1]) != "lost+found"):
             raise error
         self.unreadable.append(folder)
 
     def _names(self, folder: str) -> list[str]:
-        """Sorted names of audio files and of folders; folders end in a slash, so that they sort as the paths below."""
+        """Sorted names of audio files and folders; folders end in a slash, so that the walk is in path order."""
         names: list[str] = []
         try:
             entries = os.scandir(os.path.join(self.root, folder))

@@ -47,7 +47,7 @@ _ODD = re.compile(r"[^\w.-]")
 
 
 def audio_folder(manifest: str) -> str:
-    """The folder next to a manifest for audio from commands: `train.json` -> `train_audio`."""
+    """The folder, next to a manifest, for audio that commands print: `train.json` -> `train_audio`."""
     return f"{os.path.splitext(manifest)[0]}_audio"
 
 
@@ -89,7 +89,7 @@ class Recordings:
         self._base = source.base.rstrip("/") + "/"
 
     def measure(self, entry: SourceEntry) -> tuple[dict[str, Any], float]:
-        """The record's `audio_filepath`, `duration` and, for a segment, `offset`; and the duration in seconds.
+        """Return the fields `audio_filepath`, `duration` and, for a segment, `offset`; and once more the duration (s).
 
         Raises:
             RecordRejected: the audio is missing or unreadable, or does not contain the segment.
@@ -197,7 +197,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
     command: ClassVar[str] = "make-manifest"
 
     def __init__(self, options: MakeManifest, num_workers: int = 1) -> None:
-        """`options` are checked here; the source is checked when it is planned."""
+        """`options` are checked here; the source is checked by `plan`."""
         options.check()
         self.options = options
         self._num_workers = num_workers
@@ -255,13 +255,13 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         return settings_of(self.options) | {"--format": source.kind, "audio is named": f"{base}..."}
 
     def output_patterns(self, plan: MakePlan) -> Sequence[str]:
-        """The name of the manifest; readers find the audio from commands through it."""
+        """The name of the manifest. Audio that commands print needs no pattern: readers find it by the manifest."""
         return (glob.escape(self.options.out.name),)
 
     def files_of_records(self, plan: MakePlan) -> Iterator[str]:
-        """Audio files, the transcripts next to them, and files that commands name.
+        """Yield audio files, the transcripts next to them, and the words of commands, which may be files.
 
-        If a command names the folder in which audio from commands is written, all files in this folder too.
+        If a command contains the name of the output's `audio_folder`, all files in this folder follow.
         """
         source, suffix = plan.contents.source, self.options.text_suffix
         made = self.options.out.with_name(audio_folder(self.options.out.name))

@@ -32,7 +32,7 @@ class _AudioSource(msgspec.Struct, gc=False):
 
 
 class _Recording(msgspec.Struct, gc=False):
-    """A recording, as cuts and the table of recordings have it."""
+    """A recording of lhotse, from a cut or from a file of recordings."""
 
     id: str
     sources: list[_AudioSource]
@@ -53,7 +53,7 @@ class _Supervision(msgspec.Struct, gc=False):
 
 
 class _Line(msgspec.Struct, gc=False):
-    """A recording or a cut; a recording has sources, a cut a type."""
+    """A line with a recording or a cut: only a recording has `sources`, only a cut has a `type`."""
 
     id: str
     type: str = ""
@@ -302,7 +302,7 @@ class _Reader:
 def _segment(
     path: str, number: int, id: str, fields: dict[str, Any], channel: int | None, start: float, duration: float
 ) -> SourceEntry:
-    """The entry of a part of a file. A part from the start may be the whole file: the header of the file decides."""
+    """The entry of a part of a file. A part from 0 s may be the whole file: this is decided later, by its header."""
     if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
         raise RecordRejected(RejectReason.BAD_OFFSET, f"it begins at {start} s and lasts {duration} s")
     if channel is not None:

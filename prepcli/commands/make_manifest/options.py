@@ -98,7 +98,7 @@ class MakeManifest(JobOptions):
         """The fields that all records get, with their values.
 
         Raises:
-            UsageError: `--set` has another form, names a field that is measured, or gives a field two values.
+            UsageError: `--set` is not FIELD=VALUE, names a field that is measured, or gives a field two values.
         """
         found = {} if self.lang is None else {"lang": self.lang}
         for one in self.set:

@@ -31,8 +31,9 @@ class EntrySource:
         base: the absolute folder of relative audio paths.
         entries: reads the source from its start, and yields its entries in order.
         files: the files that hold the entries; empty for a folder of audio.
-        tables: by the name of a field, the table that has the value of the field for the key of an entry.
-        recordings: for segments, the audio by the name of the recording; the `path` of an entry is then this name.
+        tables: for a field such as `text`, the table that finds its value by the `key` of an entry.
+        recordings: None unless entries are segments. Then the `path` of an entry is the name of a recording, and this
+            table finds the audio of the recording.
         has_commands: whether an entry may name a command instead of a file, `command |`.
         needs_unique_keys: whether entries with the same key are ambiguous, and rejected.
         notes: returns notes for the user, once the entries have been read.

@@ -84,7 +84,7 @@ def read_transcripts(path: Path, key_of: Callable[[str], str]) -> dict[str, Tabl
 
     Args:
         path: the file.
-        key_of: returns the key of a record for the id in its line.
+        key_of: converts an id in the file to the key of its record.
 
     Returns:
         A table for each field of the records: `text`, and with three columns `normalized_text`.
@@ -136,11 +136,11 @@ def read_table(path: Path, what: str, split: Split) -> Table:
 
 
 def spool_table(path: str, rows: Iterator[tuple[str, bytes]], split: Split, folder: Path) -> Table:
-    """Index lines that were made from a file by their keys; a temporary file in `folder` holds the lines.
+    """Write lines to a temporary file in `folder`, and index them by their keys.
 
     Args:
-        path: the file, for messages.
-        rows: a key and its line, without line end.
+        path: the file that the lines come from, for messages.
+        rows: pairs of a key and its line, without line end.
         split: returns the key and the value of such a line.
         folder: made if it does not exist.
     """

@@ -55,10 +55,10 @@ class _Written(msgspec.Struct):
 
 
 def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
-    """The path of the first transcript that is not the text of its record in a part of a manifest; None if all are.
+    """The path of the first transcript that differs from the text of its record; None if there is none.
 
     Args:
-        part: JSON lines of a unit.
+        part: the file with the records of a unit, as JSON lines.
         folder: folder of the manifest, the start of relative paths.
         suffix: suffix of the transcripts, which are next to the audio. A missing one is not compared.
     """

@@ -248,7 +248,7 @@ class ClipWriter(RecordWriter):
 _BATCH_SECONDS = 240.0
 _BATCH_CLIPS = 32
 _SLACK_SECONDS = 0.05
-"""A clip may be longer than its record says by this number of seconds (20 ms, and rounding)."""
+"""Seconds added to a record's duration when batches are planned: clips may be up to 20 ms longer, plus rounding."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class FieldColumns:
     Attributes:
         types: the type of each column.
         fields: the manifest field that each column holds.
-        long: the text columns that hold only numbers, among them integers that no column of numbers holds exactly.
+        long: the text columns that hold only numbers. No column of numbers can hold all of these exactly.
     """
 
     types: dict[str, ColumnType]
@@ -137,7 +137,7 @@ def _shapes_of(part: Range) -> Shapes:
 
 
 def _kind(value: Any) -> str:
-    """The name of the type of a value; integers are `int`, `wide` (inexact as a float) or `long` (above 64 bits)."""
+    """The name of the type of a value; integers are `int`, `wide` (inexact as a float) or `long` (beyond int64)."""
     if type(value) is not int or -_MAX_IN_FLOAT <= value <= _MAX_IN_FLOAT:
         return type(value).__name__
     return "wide" if -_MAX_INTEGER <= value < _MAX_INTEGER else "long"
