@@ -48,7 +48,7 @@ CHAPTERS_PER_UNIT = 4
 MAX_DIFFERENCE = 0.1
 """Seconds by which a chapter may differ from its published duration; if it differs more, LibriVox has replaced it.
 
-An utterance may end after its chapter by as much.
+An utterance may also end up to this many seconds after its chapter.
 """
 
 
@@ -97,7 +97,7 @@ class ChapterContents(RecordContents):
 
     Attributes:
         chapter: the number of each record's chapter, from 0; -1 if no chapter has the record.
-        lines: the offset in bytes of each chapter's line in the list of chapters, then the size of the list.
+        lines: for each chapter, the offset of its line in the published list of chapters; then the file's size (bytes).
     """
 
     chapter: NDArray[np.int64]
@@ -135,7 +135,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         return {"corpus": self.name}
 
     def output_patterns(self, plan: _Plan) -> Sequence[str]:
-        """The manifests."""
+        """The names of the manifests."""
         return [self._manifest(one) for one in SETS]
 
     def _manifest(self, one: str) -> str:

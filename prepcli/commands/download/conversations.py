@@ -33,7 +33,8 @@ class TranscriptLine:
     """One line of a transcript.
 
     Attributes:
-        label: the speaker in this conversation, unique in the corpus and valid in file names; a slice has one label.
+        label: names the speaker in this conversation only. It is unique in the corpus and valid in file names. The
+            utterances of a slice have the same label.
         speaker: the field `speaker` of the manifest: the same for all recordings of a person, if the corpus identifies
             persons.
         channel: number of the channel, from 0.
@@ -109,8 +110,8 @@ def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tu
     Links to folders are followed; each folder is visited once.
 
     Returns:
-        For each pattern, the paths of the files whose whole name matches it, by the text of its first group in lower
-        case. If several files have the same text, the first of the sorted paths is used.
+        For each pattern, a dictionary of the files whose whole name matches it. The keys are the texts of its first
+        group, in lower case; the values are the paths. If several files have one key, the first sorted path is used.
     """
     found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
     for path in sorted(_walk(roots)):

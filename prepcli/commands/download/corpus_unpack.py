@@ -131,7 +131,7 @@ def unpack(archive: Path, into: Path) -> None:
 
 
 class _Tail:
-    """Reads a stream, and keeps its last 1,024 bytes in `tail`: other bytes than zeros show that a tar is cut off.
+    """Reads a stream, and keeps its last 1,024 bytes in `tail`. At the end of a complete tar, they are zeros.
 
     Raises:
         UnsafeArchiveError: the stream is longer than `limit` bytes.
@@ -222,7 +222,7 @@ def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
 
     Raises:
         UnsafeArchiveError: the member or the target of a link is outside of the folder, or the member is neither a
-            file, a folder nor a link.
+            file, a folder nor a link, or is a sparse file.
     """
     name = member.name
     target = name
@@ -263,7 +263,7 @@ def _write(content: IO[bytes], target: Path) -> None:
     """Write a member; it replaces an earlier member of the same name, as in other programs.
 
     Raises:
-        FileExistsError: the file system takes the name for that of an earlier member, e.g. because it ignores case.
+        FileExistsError: for the file system, the name equals an earlier member's, e.g. because it ignores case.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and target.name not in os.listdir(target.parent):

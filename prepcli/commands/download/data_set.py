@@ -46,7 +46,7 @@ class Utterance(msgspec.Struct, omit_defaults=True):
         return msgspec.json.encode({"audio_filepath": self.source, **self.fields})
 
     def rejected(self, rejected: RecordRejected | None = None) -> RecordRejected:
-        """Return `rejected`, or else the utterance's own `reason`, with `where` put before the detail."""
+        """Return `rejected` with `where` before its detail; None stands for the own `reason` and `detail`."""
         if rejected is None:
             assert self.reason is not None
             rejected = RecordRejected(self.reason, self.detail)
@@ -68,14 +68,14 @@ class CorpusPart:
         corpus: e.g. `librispeech`.
         name: the name of the part, e.g. `dev_clean`; the same as `corpus` if the corpus is not divided.
         archive: the archive to fetch; None: the corpus is on disk already.
-        copy: the folder of a corpus on disk that is not the data root. Its recordings stay there if they need no
-            conversion, and manifests have their absolute paths.
+        copy: the folder of the user's copy; None if the corpus is, or will be, in the data root. Recordings that need
+            no conversion stay in the copy, and manifests have their absolute paths.
         top: the folder, relative to the data root, in which the archive is unpacked; empty for the data root itself.
         trees: the folders that the archive fills, relative to the data root; empty for a corpus on disk.
         manifests: the manifests to write, relative to the data root.
         read: takes `copy`, or else the folder with the content of the archive, and yields the utterances. The
             utterances of a manifest are consecutive.
-        converted: globs, relative to the data root, of the WAV files that conversion with any settings makes.
+        converted: globs, relative to the data root, of all WAV files that a conversion can make, whatever the options.
         nested: a glob of archives within the archive; each is unpacked in the folder that it is in.
         derive: makes further files from the records; None: there are no such files.
         derived: the names of the files that `derive` makes, relative to the data root.
@@ -146,7 +146,7 @@ def _root_of(folder: Path, tree: str) -> Path | None:
 
 
 def choose(corpus: str, names: str, known: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the names of the data sets in a list such as `dev_clean,dev-other` or `ALL`, each once, in its order.
+    """Return the names in a list of data sets such as `dev_clean,dev-other` or `ALL`, each once, in the list's order.
 
     Args:
         corpus: the name of the corpus, for messages.

@@ -11,7 +11,7 @@ from prepcli.interface.printing import printable
 from prepcli.storage.transfer import FetchError, PartialFile, Progress, download, part_of
 
 MAX_LONGER = 4
-"""Maximum bytes of a download, as a multiple of the published size: the archive of a mirror may be a larger one."""
+"""Maximum size of a download, as a multiple of the published size. A mirror may have a larger file than published."""
 MAX_DAMAGED = 3
 """The number of damaged downloads of an archive after which the command fails."""
 

@@ -73,10 +73,11 @@ def _checked(utterance: Utterance, folder: Path, targets: set[str]) -> Utterance
 
 
 def only_audio_came_back(before: Path, now: Path) -> bool:
-    """Whether two indexes of a corpus differ, but only as they do after missing or unreadable audio was repaired.
+    """Whether two indexes of a corpus differ only because missing or unreadable audio was repaired.
 
-    An utterance may differ if its audio was not usable in `before` and its text is the same. `now` may have further
-    unusable utterances, such as recordings that no transcript names, but must have all utterances of `before`.
+    False if they are equal. `now` must have all utterances of `before`. An utterance may differ only if its audio was
+    not usable in `before`, and its text is the same. Utterances that are new in `now` must be unusable, such as
+    recordings that no transcript names.
     """
     known: dict[tuple[str, str], tuple[bytes, str | None]] = {}
     for raw, line in _raw_lines(before):

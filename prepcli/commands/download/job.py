@@ -95,7 +95,7 @@ class CorpusJob(LineJob[LineRange, LineIndex]):
         return self._data_set.settings
 
     def output_patterns(self, plan: CorpusPlan) -> Sequence[str]:
-        """The manifests and the files derived from them."""
+        """The names of the manifests, and of the files derived from them."""
         return (*self._data_set.manifests, *self._data_set.derived)
 
     def plan(self, workspace: Workspace) -> CorpusPlan:

@@ -35,7 +35,7 @@ from prepcli.processes.signals import stop_on_signals
 
 LOG = "recipe.log"
 _SECONDS_TO_END = 10.0
-"""Seconds that a recipe has to end after a stop signal."""
+"""Maximum seconds to wait for a recipe to end after a stop signal."""
 _RUN = """
 import os, signal, sys, threading
 

@@ -45,7 +45,7 @@ class UnpackedMarker(msgspec.Struct):
 def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
     """Return whether the data set can be converted: it is unpacked completely, and indexed with its settings.
 
-    A corpus that is on disk already is always ready: each process makes the index of it.
+    A corpus that is on disk already is always ready, because each process then makes its index itself.
     """
     workspace = workspace_of(data_set.state_name, data_root)
     marker = _marker(workspace)

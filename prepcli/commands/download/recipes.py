@@ -15,8 +15,8 @@ class Recipe:
         arguments: the names of the arguments of `lhotse prepare` before the output folder.
         needs: options that the recipe cannot do without; empty if there are none.
         remark: a remark on its manifests, such as missing texts or rejected records; empty if there is none.
-        has_absolute_paths: whether the recipe has an option `--absolute-paths`, without which it writes paths that
-            cannot be found again.
+        has_absolute_paths: whether the recipe needs its option `--absolute-paths`: without it, audio paths in its
+            output are relative to a folder that the output does not name.
         refused: why no manifest can be made of the corpus; empty if one can be made.
     """
 

@@ -65,7 +65,7 @@ class RecordingFile:
         """Return samples `start` to `start + num_samples` of one channel, of shape (num_samples,).
 
         Raises:
-            RecordRejected: the samples cannot be read; with the reasons of `read_segment`.
+            RecordRejected: UNREADABLE_AUDIO or MISSING_AUDIO, if the samples cannot be read.
         """
         take_in_hand(self.path, start, num_samples, channel)
         if self.decoded is not None:
@@ -106,7 +106,7 @@ class Surveyed:
         conversation: the conversation.
         num_lines: the number of records, which are lines of the transcript.
         seconds: seconds of speech according to the transcript.
-        transcript: the file of the transcript, with its state.
+        transcript: the file of the transcript, with its digest and its state (to detect changes).
         undecodable: the `sample_coding` of a recording that this machine cannot decode; None if it can.
     """
 
@@ -215,7 +215,7 @@ class SlicingJob(UnitJob[Chunk, None]):
         return [*map(_manifest_name, self.corpus.folders), *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
 
     def settings(self, plan: SlicingPlan) -> dict[str, Any]:
-        """Every option that shapes the output; names have no leading dashes, so that plans of earlier versions fit."""
+        """Every option that shapes the output; names have no leading dashes, as in the plans of earlier versions."""
         return {name.removeprefix("--"): value for name, value in settings_of(self.options).items()}
 
     def plan(self, workspace: Workspace) -> SlicingPlan:

@@ -63,12 +63,12 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the codec runs on a GPU, which also resamples, and whose kernels limit the size of a batch."""
+        """Whether the codec runs on a GPU. Then the GPU also resamples, and its kernels limit the size of a batch."""
         return self.device.startswith("cuda")
 
     @property
     def mixes_lengths(self) -> bool:
-        """Whether a batch may hold segments of several lengths, because other rows do not change a row's codes."""
+        """Whether a batch may hold segments of several lengths: on a GPU, if other rows do not change a row's codes."""
         return self.is_on_gpu and bool(getattr(self.model, "mixes_lengths", False))
 
     def decoder(self, contents: Contents) -> UsedSegmentDecoder:
@@ -77,14 +77,14 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     @property
     def max_batch_samples(self) -> int:
-        """The number of samples of `--batch-duration` at the highest sampling rate that is decoded."""
+        """The number of samples in `--batch-duration` seconds, at the highest sampling rate that a batch may have."""
         rate = self.model.sampling_rate
         return int(self.options.batch_duration * (max(rate, MAX_RATE) if self.is_on_gpu else rate))
 
     def statistics(self, markers: Sequence[Marker]) -> dict[str, Any]:
-        """The figures of the report, from the units' counts: those named by `telemetry`, and notes on unusual audio.
+        """Facts for the report, from the units' counts: hours encoded, speed, and notes on unusual audio.
 
-        With a faster precision than fp32, they include the share of codes that differ from fp32.
+        With a faster precision than fp32, they include the share of compared codes that differ from those of fp32.
         """
         counts = totals(markers)
         wall = max(counts[WALL], 1e-9)

@@ -51,8 +51,8 @@ class BatchShape:
         num_frames: length of the batch; shorter rows are zero-padded.
         num_rows: number of rows of the whole batch; missing rows are filled with silence. A GPU prepares each new shape
             for 25 to 100 ms, so few shapes are used.
-        num_given: number of rows with audio. If a batch with silent rows does not fit into memory, its parts get no
-            silent rows; a single row gets none either.
+        num_given: number of rows with audio. If a batch with silent rows does not fit into memory, it is divided, and
+            no silent rows are added to the divided batches. A batch with a single row gets none either.
         mixes_lengths: whether the rows may have different lengths.
         peak: each row is scaled so that its largest sample is this; 0 to keep its level.
     """
@@ -280,7 +280,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 yield Batch(members, int(self._num_frames[batch].max()) * self._codec.samples_per_frame)
 
     def begin(self, device: str, advance: Advance) -> None:
-        """Count the records whose audio is not decoded."""
+        """Advance the progress by the records whose audio is not decoded, because it is unusable."""
         advance(self.lost_records, self.lost_seconds)
         for number in self._unusable:
             advance(self._records[number], self._seconds[number])

@@ -76,7 +76,7 @@ def _find(use: Use, files: dict[str, _File | RecordRejected]) -> UsedSegment | R
 
 
 def _address_of(path: str) -> str:
-    """`path` if it is the address of an audio file in an object store; empty for a local file or a container's part."""
+    """`path` if it is the address of a file in an object store; empty for local files and members of containers."""
     return path if is_address(path) and place_of(path) is None else ""
 
 

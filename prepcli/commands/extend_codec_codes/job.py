@@ -92,11 +92,11 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return [CODES_NAME.format(glob.escape(self.name), field, NUMBER) for field in CODES_OF.values()]
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The existing indexes of the tar `name`, next to it or in the mirror."""
+        """The existing indexes of the tar `name`, next to it or in the folder of indexes."""
         return indexes_of(found, name)
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
-        """The options, the identity of the codec, the bytes of audio and, for an incomplete set, its finished part."""
+        """The options, the codec's identity, the total bytes of audio and, for an incomplete set, its finished part."""
         settings = self.codec_settings() | {"bytes of audio": audio_bytes(self.folder, plan.contents.shards)}
         # The setting is the same for a complete set with and without the option `--partial`.
         return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
@@ -165,9 +165,9 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return {"cuts": cuts, **audio, **own}
 
     def _indexed(self, plan: CodesPlan, fields: Mapping[str, AnyPath], writer: UnitWriter) -> dict[str, Any]:
-        """The text to paste into a training config for a set with indexes in a mirror; empty for other sets.
+        """The text to paste into a training config, if a separate folder (`MIRROR`) has the set's indexes; else empty.
 
-        If the codes are in another folder than the set, the mirror there gets the indexes of the set's files, too.
+        If the codes are in another folder than the set, the indexes of the set's files are added to `MIRROR` there.
         """
         first, out = plan.contents.shards[0], writer.workspace.out
         name = index_name(self.folder, first.cuts, out, "")

@@ -51,7 +51,7 @@ _ELSEWHERE = np.empty((0, 0), np.int16)
 
 
 class NamedSegments:
-    """The segments that the records of a unit name; worker processes probe their files meanwhile."""
+    """The segments that the records of a unit name; worker processes probe their files in the background."""
 
     def __init__(
         self, records: Records, unit: RecordUnit, workers: DecodingPool[UsedSegment], *, contexts: bool = True
@@ -283,9 +283,9 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
 
 
 def frame_shift_of_units(markers: Sequence[Marker]) -> dict[str, float]:
-    """The seconds per frame, under the key `FRAME_SHIFT`; empty if no unit has counted them.
+    """The seconds per frame of the codec, under the key `FRAME_SHIFT`; empty if no marker has them.
 
-    They are from the counts of the units, because a rank for which others have encoded everything loads no codec.
+    They are read from the markers, because a rank loads no codec if other ranks have encoded everything.
     """
     found = [marker.extra[FRAME_SHIFT] for marker in markers if FRAME_SHIFT in marker.extra]
     return {FRAME_SHIFT: found[0]} if found else {}

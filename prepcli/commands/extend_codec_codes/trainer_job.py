@@ -214,7 +214,7 @@ class OmnivoiceJob(TrainerCodesJob):
         return records.plan(units, TrainerContents(records, ids=RecordIds(**ids)), notes=notes)
 
     def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
-        """Return the codes with the name of their array, and the line with the label of a record."""
+        """Return the codes of a record, their name in the tar, and the line for the file of labels."""
         assert contents.ids is not None
         id = contents.ids.id_of(contents.records, number, record)
         changes, left_out = self.fields_of(contents, number, record)

@@ -32,10 +32,10 @@ class EmbeddingStore:
     """The kept embeddings of one model: in this output and, if the user names one, in the output of another run."""
 
     def __init__(self, model: str, device: str, base_dirs: Sequence[str], reused: Path | None = None) -> None:
-        """Name the store of a model on a kind of device, for relative paths below `base_dirs`.
+        """Name the store's folder by a hash of the model, the kind of device, and the base folders of relative paths.
 
-        The kinds are cpu and cuda, whose embeddings differ by rounding. `reused` is the output directory of another
-        run.
+        The kind of device is cpu or cuda, because their embeddings differ by rounding. `reused` is the output directory
+        of another run.
 
         Raises:
             UsageError: the other run has no embeddings of the same model, kind of device and `base_dirs`.

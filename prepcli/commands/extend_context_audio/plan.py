@@ -14,7 +14,7 @@ from prepcli.planning.split import Indices, seconds_of
 from prepcli.storage.paths import AnyPath
 
 BUNDLE_SECONDS = 12 * 3600.0
-"""The seconds of audio, about, in a bundle of a large corpus. A batch holds utterances of equal length of one bundle:
+"""Approximate seconds of audio in a bundle of a large corpus. A batch holds utterances of equal length of one bundle:
 with less audio, most batches would be small. A bundle takes seconds on a GPU and a few minutes on a CPU."""
 NUM_BUNDLES = 16
 """Number of bundles of a small corpus: enough for a few ranks, and little work is lost when a run stops."""
@@ -53,7 +53,8 @@ class ContextLayout:
 def plan_bundles(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scratch | None = None) -> ContextLayout:
     """Pack whole groups, in order of appearance, into bundles of about equal seconds.
 
-    `index.keys` must hold `path` (normal_path) and `group` (`group_key`). The bundles follow from the records alone.
+    `index` must have the keys `path`, from `normal_path`, and `group`, from `group_key`. The bundles depend only on the
+    records.
     """
     groups = index.keys["group"]
     files = file_identity(index, audio_base_dir, scratch)

@@ -114,7 +114,7 @@ class NewCut:
 
 
 def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> NewCut:
-    """Give the cut in a line a text as its context; other custom fields than `emotion` and `kept` are left out.
+    """Return the cut of a line with a text context. Only `emotion` and `kept` stay of its custom fields.
 
     Raises:
         ValueError: the line is not a cut (`msgspec.DecodeError` is a ValueError).
@@ -211,7 +211,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
         return (cuts, f"{cuts}.gz")
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The existing indexes of the file of cuts `name`, next to it or in the mirror."""
+        """The existing indexes of the file of cuts `name`, next to it or in the folder of indexes."""
         return indexes_of(found, name)
 
     def process(self, plan: TextContextPlan, unit: CutsShard, writer: UnitWriter, advance: Advance) -> None:

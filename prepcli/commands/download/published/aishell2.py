@@ -19,7 +19,7 @@ _FOLDERS = {
 
 
 def data_set(audio_folder: Path) -> CorpusPart:
-    """The parts that `audio_folder` holds, of train, dev and test.
+    """The parts (train, dev, test) that are in `audio_folder`.
 
     Recordings are not copied; manifests have absolute paths.
 
@@ -51,7 +51,7 @@ def data_set(audio_folder: Path) -> CorpusPart:
 
 
 def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:
-    """Yield the utterances of each part's `trans.txt`, which has lines `ID0012W0030 TEXT`, in upper case.
+    """Yield the utterances of each part's `trans.txt`, which has lines `ID0012W0030 text`; texts become upper case.
 
     `folders` has the folder of `trans.txt` for each part.
     """

@@ -76,7 +76,7 @@ def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
 
 
 def _place(id: str, seed: int) -> bytes:
-    """The key that shuffles ids: the same on every machine, and nearly independent of which other ids exist."""
+    """The sort key that shuffles ids: a hash of the seed and the id, so the order is the same on every machine."""
     return hashlib.sha256(f"{seed}:{id}".encode()).digest()
 
 

@@ -43,8 +43,8 @@ def data_set(language: str, archive_format: str) -> CorpusPart:
 def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
     """Yield the utterances of `train/transcripts.txt` and the other transcripts, which have lines `id	text`.
 
-    The small training parts follow train; they are lists of ids of it. Recordings that no transcript names are left
-    out: finding them would list millions of files.
+    The small training parts follow train; each is published as a list of ids of utterances in train. Recordings that no
+    transcript names are left out: to find them, millions of files would have to be listed.
     """
     genders = dict(_genders(root / tree / "metainfo.txt"))
     listed = [
