@@ -64,19 +64,18 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
     if moving.is_dir() and not dry_run:
         _move_in(moving, mirror / own)
     old = old_places(mirror, folder)
-    if dry_run:
-        return len(found.files) if old else 0, old
     if len(old) > 1:
         raise UsageError(
             f"{mirror} holds indexes for {' and '.join('/' + place for place in old)}; remove those that are not of "
             f"this set, or write all of them again with {option('--overwrite')}"
         )
-    for place in old:
-        _check_sizes(found, mirror / place, mirror / own)
-        os.rename(mirror / place, moving)  # moved aside first: the new place may be below the old one
-        _move_in(moving, mirror / own)
-        _remove_empty((mirror / place).parent, mirror)
-    _rename_in_records(folder, own)
+    if not dry_run:
+        for place in old:
+            _check_sizes(found, mirror / place, mirror / own)
+            os.rename(mirror / place, moving)  # moved aside first: the new place may be below the old one
+            _move_in(moving, mirror / own)
+            _remove_empty((mirror / place).parent, mirror)
+        _rename_in_records(folder, own)
     return (len(found.files) if old else 0), ["/" + place for place in old]
 
 
