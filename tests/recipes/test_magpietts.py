@@ -39,7 +39,7 @@ def write_config(folder: Path, *download: object) -> Path:
     config = yaml.safe_load((RECIPE / "config.yaml").read_text())
     toys = {"codec_model": "toy", "codec_name": "random", "speaker_model": "toy", "shard_size": 8}
     where = {"output": str(folder / "out"), "corpora": str(folder / "corpora")}
-    config["defaults"] |= toys | where | {"context_min_duration": 0.5, "context_min_ssim": -1.0}
+    config["defaults"] |= toys | where | {"context_min_duration": 0.05, "context_min_ssim": -1.0}
     mine = config["data_sets"].pop()
     config["data_sets"] = [one for one in config["data_sets"] if one["name"] in CORPORA]
     for one in config["data_sets"]:

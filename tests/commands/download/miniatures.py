@@ -1,4 +1,4 @@
-"""Miniature corpora in exactly the layouts in which the real ones are published, made from the mini corpus."""
+"""Miniature corpora in exactly the layouts in which the real ones are published, made from the short corpus."""
 
 import bz2
 import gzip
@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 from tests.support import sphere_files
 
-MINI_CORPUS = Path(__file__).parents[2] / "data/mini_corpus"
+SHORT_CORPUS = Path(__file__).parents[2] / "data/short_corpus"
 Files = dict[str, bytes]
-SPEAKERS = sorted(folder.name for folder in MINI_CORPUS.glob("s0*"))
-RECORDS = [json.loads(line) for line in (MINI_CORPUS / "manifest.json").read_text(encoding="utf-8").splitlines()]
+SPEAKERS = sorted(folder.name for folder in SHORT_CORPUS.glob("s0*"))
+RECORDS = [json.loads(line) for line in (SHORT_CORPUS / "manifest.json").read_text(encoding="utf-8").splitlines()]
 
 
 def utterances(speaker: str) -> list[tuple[Path, str]]:
-    """Recording and text of each utterance of a speaker of the mini corpus."""
+    """Recording and text of each utterance of a speaker of the short corpus."""
     mine = [record for record in RECORDS if record["audio_filepath"].startswith(f"{speaker}/")]
-    return [(MINI_CORPUS / record["audio_filepath"], record["text"]) for record in mine]
+    return [(SHORT_CORPUS / record["audio_filepath"], record["text"]) for record in mine]
 
 
 def tar(files: Files) -> bytes:

@@ -20,7 +20,7 @@ from tests.commands.download.miniatures import (
     write_files,
 )
 from tests.commands.download.server import Site
-from tests.conftest import read_lines, tree
+from tests.conftest import MINI_CORPUS, read_lines, tree
 from tests.support.running import Outcome, prepcli, run_process
 
 
@@ -286,8 +286,8 @@ def broken_librispeech() -> Files:
     second = "LibriSpeech/dev-clean-2/102/1021/102-1021"
     whole = files[f"{second}-0000.flac"]
     files[f"{second}-0000.flac"] = whole[: len(whole) // 2]
-    middle = len(files[f"{second}-0001.flac"]) // 2
-    data = files[f"{second}-0001.flac"]
+    data = (MINI_CORPUS / "s02/s02_u2.flac").read_bytes()  # has several frames: the damaged one is not the last
+    middle = len(data) // 2
     files[f"{second}-0001.flac"] = data[:middle] + bytes(200) + data[middle + 200 :]
     files[f"{second}.trans.txt"] += b"102-1021-0003 AGAIN\n"
     files[f"{second}.trans.txt"] = files[f"{second}.trans.txt"].replace(b"0002 ", b"0002 CAF\xe9 ")

@@ -11,7 +11,7 @@ import soundfile
 from tests.commands.download.conftest import Serve
 from tests.commands.download.miniatures import utterances
 from tests.commands.download.server import Site
-from tests.conftest import MINI_CORPUS, read_lines, tree
+from tests.conftest import SHORT_CORPUS, read_lines, tree
 from tests.support.running import Outcome, prepcli
 
 MINI = ["download", "librispeech", "--data-sets", "mini", "--num-workers", 2]
@@ -26,7 +26,7 @@ def test_what_is_written(serve: Serve, checksums: Path, tmp_path: Path) -> None:
     assert len(read_lines(data / "train_clean_5.json")) == 18
     assert records[0] == {
         "audio_filepath": "LibriSpeech/dev-clean-2-processed/101-1011-0000.wav",
-        "duration": 1.06,
+        "duration": 0.1,
         "text": "good morning to you.",
         "speaker": "| Language:en Dataset:LibriSpeech Speaker:101 |",
         "chapter": "1011",
@@ -53,7 +53,7 @@ def test_flac_stays_flac(serve: Serve, checksums: Path, tmp_path: Path) -> None:
     assert mini(data, serve(), checksums, "--audio-format", "flac").code == 0
     records = read_lines(data / "dev_clean_2.json")
     assert records[0]["audio_filepath"] == "LibriSpeech/dev-clean-2/101/1011/101-1011-0000.flac"
-    assert (data / records[0]["audio_filepath"]).read_bytes() == (MINI_CORPUS / "s01/s01_u1.flac").read_bytes()
+    assert (data / records[0]["audio_filepath"]).read_bytes() == (SHORT_CORPUS / "s01/s01_u1.flac").read_bytes()
     assert not list(data.rglob("*.wav"))
 
 
