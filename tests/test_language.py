@@ -1,9 +1,7 @@
 """Phrases that readers stumbled over stay away from all that is read: help, messages, docs, comments, tests."""
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +43,8 @@ RULED_OUT_OF_CODE = {
     r"\bthat of\b[^.;:]*\bthat of\b[^.;:]*\bthat of\b": "name the noun once more",
 }
 """Patterns for docstrings and comments of `prepcli`, which are read without the lines around them."""
+COMMENT = re.compile(r"(?:^|\s)# ?(.+)$")
+"""A comment; also a line of a string that looks like one, which takes a fifth of the time of Python's tokenizer."""
 
 
 def texts() -> Iterator[Path]:
@@ -97,9 +97,9 @@ def comments_and_docstrings() -> Iterator[tuple[str, str]]:
                 if "Example: prepcli" not in text and file.name != "functions.py":
                     paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
                     yield f"{place}:{node.lineno}", "\n".join(paragraphs)
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type == tokenize.COMMENT:
-                yield f"{place}:{token.start[0]}", token.string.lstrip("# ")
+        for number, line in enumerate(source.splitlines(), 1):
+            if comment := COMMENT.search(line):
+                yield f"{place}:{number}", comment[1]
 
 
 @pytest.fixture(scope="module")

@@ -124,6 +124,7 @@ def test_the_site_of_the_docs_is_built_without_warnings(tmp_path: Path) -> None:
     assert re.search(r'class="md-search-result__meta">\s*\d+ matching document', found)
 
 
+@pytest.mark.slow
 def test_a_worker_runs_in_a_page_that_is_opened_as_a_file(tmp_path: Path) -> None:
     """Chromium refuses it without the script that the site has for its search."""
     (tmp_path / "worker.js").write_text("addEventListener('message', (e) => postMessage(e.data + ' and back'));")
@@ -156,6 +157,7 @@ def build(source: Path, kind: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_wheel_of_the_source_distribution_has_every_file_of_the_package(wheel: Path) -> None:
     kept = [path for path in (ROOT / "prepcli").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     with zipfile.ZipFile(wheel) as archive:
@@ -164,6 +166,7 @@ def test_the_wheel_of_the_source_distribution_has_every_file_of_the_package(whee
     assert {"prepcli/py.typed", "prepcli/functions.py"} <= set(packed)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
     folder = f"prepcli-{__version__}.dist-info"

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.running import Outcome, clean_environment, run_process
 
 TESTS = """
@@ -28,6 +30,7 @@ def run(folder: Path, *options: str, ci: bool) -> Outcome:
     return run_process([sys.executable, "-m", "pytest", *options, folder], cwd=folder, env=environ)
 
 
+@pytest.mark.slow
 def test_skips_say_what_to_install(tmp_path: Path) -> None:
     done = run(tmp_path, "-rs", ci=False)
     assert done.code == 0, done.out
@@ -35,6 +38,7 @@ def test_skips_say_what_to_install(tmp_path: Path) -> None:
         assert f"needs {reason}\n" in done.out
 
 
+@pytest.mark.slow
 def test_with_ci_a_missing_program_fails(tmp_path: Path) -> None:
     done = run(tmp_path, ci=True)
     assert (done.code, "2 failed, 1 passed, 1 skipped" in done.out) == (1, True), done.out

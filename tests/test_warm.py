@@ -162,6 +162,7 @@ def test_other_settings_of_python_need_a_new_process() -> None:
         assert ends(process)[0] == 0
 
 
+@pytest.mark.slow
 def test_the_server_ends_with_its_client_and_takes_all_along(tmp_path: Path) -> None:
     (tmp_path / "sleeps.py").write_text("import time; print('here', flush=True); time.sleep(900)")
     code = (

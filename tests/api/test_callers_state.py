@@ -58,6 +58,7 @@ def test_no_thread_of_a_server_is_left_to_the_next_test() -> None:
         assert set(threading.enumerate()) == before  # though the client still has its connection
 
 
+@pytest.mark.slow
 def test_workers_of_a_daemonic_process(tmp_path: Path) -> None:
     """Python lets it start no processes; those of a Pool and of a DataLoader are daemonic."""
     script = tmp_path / "script.py"

@@ -101,12 +101,14 @@ def test_the_example_with_a_toy_in_the_child_process(corpus: Path, monkeypatch: 
     run_example("estimate_batch_sizes")
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_example_with_a_speaker_model(corpus: Path) -> None:
     need_package("resemblyzer")
     run_example("extend_context_audio")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FETCHING.values())
 def test_examples_that_fetch(
     name: str,

@@ -28,6 +28,7 @@ def script(folder: Path, lines: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guard", ["", "if __name__ == '__main__': "])
 def test_a_script_with_and_without_a_guard(guard: str, tmp_path: Path) -> None:
     call = CALL.format(manifest=str(MANIFEST), out=str(tmp_path / "t"), more="")
@@ -35,6 +36,7 @@ def test_a_script_with_and_without_a_guard(guard: str, tmp_path: Path) -> None:
     assert (done.code, done.out, done.err) == (0, "48\n", "")
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_notebook(tmp_path: Path) -> None:
     """There `__main__` has no file, and an event loop runs."""
     call = CALL.format(manifest=str(MANIFEST), out=str(tmp_path / "t"), more="")
@@ -44,6 +46,7 @@ def test_a_cell_of_a_notebook(tmp_path: Path) -> None:
     assert done.out.startswith("Report('manifest-to-tarred', 'done', ")
 
 
+@pytest.mark.slow
 def test_a_run_from_python_that_was_killed_is_continued_by_the_command_of_status(tmp_path: Path) -> None:
     """One that stops by itself is enough: the continuation is what matters, and it does not depend on timing."""
     out = tmp_path / "it's out"

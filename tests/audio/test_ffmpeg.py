@@ -132,6 +132,7 @@ def test_a_playlist_names_a_file(tmp_path: Path, speech: Samples, kind: str) -> 
         probe(playlist)
 
 
+@pytest.mark.slow
 def test_many_segments_of_a_file_are_decoded_once(
     tmp_path: Path, speech: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +154,7 @@ def test_many_segments_of_a_file_are_decoded_once(
     assert probe(path).num_samples < 60_000
 
 
+@pytest.mark.slow
 def test_without_ffmpeg(tmp_path: Path, speech: Samples, request: pytest.FixtureRequest) -> None:
     paths = [encoded(tmp_path, speech[:16_000], name) for name in ("a.m4a", "a.aac", "a.wma", "a.webm", "a.gsm")]
     infos = [probe(path) for path in paths]
@@ -166,6 +168,7 @@ def test_without_ffmpeg(tmp_path: Path, speech: Samples, request: pytest.Fixture
         probe_bytes(b"#!AMR\n" + bytes(32 * 13), "call.amr")  # which sox may read as well
 
 
+@pytest.mark.slow
 def test_shards_of_m4a(tmp_path: Path, speech: Samples) -> None:
     """Durations are those of the decoded audio; shards hold FLAC of its samples; the summary names ffmpeg."""
     folder = tmp_path / "audio"

@@ -51,6 +51,7 @@ def crc16(data: bytes) -> int:
     return crc
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300), st.integers(1, 120_000), st.integers(0, 2**32))
 def test_all_frames_at_once_is_the_checksum_of_each(metadata: bytes, size: int, seed: int) -> None:

@@ -31,6 +31,7 @@ LONG = ["ogg 100 8000 1", "ogg 50 16000 2", "opus 100 8000 1", "mp3 100 8000 1",
 """Formats, seconds, sampling rates and channels."""
 
 
+@pytest.mark.slow
 def test_more_than_the_stack_holds() -> None:
     # 2 MB of stack: Vorbis needed four bytes of it a sample, 3.2 MB for these.
     command = [sys.executable, "-c", CODE, *LONG]

@@ -129,6 +129,7 @@ def test_the_ratio_of_speech_to_noise() -> None:
     assert snr(frames_of(pure, rate), 2) is None  # exact zeros do not count as noise
 
 
+@pytest.mark.slow
 def test_silence_at_the_edges() -> None:
     rate = 16000
     loud = noise(rate, 2.0, 3, level=0.5) + 0.1

@@ -14,6 +14,7 @@ from tests.audio.signals import RATE, flipped, tones
 from tests.audio.test_flac import refuses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["ogg", "opus"])
 def test_ogg_serial_numbers_come_from_the_samples(speech: Samples, format: str) -> None:
     streams = [encode(samples, 16000, format) for samples in (speech, speech[:-1])]
@@ -34,6 +35,7 @@ def test_ogg_checksum_is_that_of_libogg(speech: Samples) -> None:
         assert page_crc(page[:22] + bytes(4) + page[26:]) == int.from_bytes(page[22:26], "little")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["ogg", "opus"])
 def test_ogg_with_a_bit_flipped_anywhere(format: str) -> None:
     data = encode(tones(10), RATE, format)

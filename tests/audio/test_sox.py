@@ -23,6 +23,7 @@ def wavpack(tmp_path: Path, speech: Samples) -> bytes:
     return (tmp_path / "a.wv").read_bytes()
 
 
+@pytest.mark.slow
 def test_wavpack(odd_path: Path, speech: Samples, wavpack: bytes) -> None:
     for name in ("-n", "|echo a", "a.m3u", "*.wv", "line\nbreak.wv", "http:"):
         path = odd_path / name

@@ -96,6 +96,7 @@ def test_damage_within(monkeypatch: pytest.MonkeyPatch, speech: Samples) -> None
     assert outcome() == mine
 
 
+@pytest.mark.slow
 @examples(300, slow=False)
 @given(st.data())
 def test_any_damage(data: st.DataObject) -> None:

@@ -207,6 +207,7 @@ def test_nobody_reads_the_output(tmp_path: Path, words: str, code: int) -> None:
     assert (done.returncode, "prepcli: " in done.stderr) == (code, False), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_nobody_reads_notes_during_the_work(unbuffered: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work is not done, and the exit code says so; the same command continues it."""

@@ -40,6 +40,7 @@ def bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split("rchar: ")[1].split()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_manifest_is_read_once(command: str, manifest: Path, tmp_path: Path) -> None:
     if not Path("/proc/self/io").exists():

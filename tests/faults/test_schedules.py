@@ -62,6 +62,7 @@ def test_rejects_are_tried_again_that_a_file_server_lists_late() -> None:
         world.end()
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_its_schedule() -> None:
     """Call for call, whatever was run before."""
 

@@ -47,12 +47,12 @@ def test_aliases_that_stand_for_billions_of_values(form: str) -> None:
 
 def test_anchors_of_training_configs() -> None:
     common = "common: &c {sample_rate: 16000, tags: &t {lang: en, source: books}}\n"
-    entries = "".join(f"- {{<<: *c, manifest_filepath: m{n}.json, tags: *t}}\n" for n in range(5000))
+    entries = "".join(f"- {{<<: *c, manifest_filepath: m{n}.json, tags: *t}}\n" for n in range(500))
     document = parse_yaml(f"{common}input_cfg:\n{entries}")
-    assert document["input_cfg"][4999] == {
+    assert document["input_cfg"][499] == {
         "sample_rate": 16000,
         "tags": {"lang": "en", "source": "books"},
-        "manifest_filepath": "m4999.json",
+        "manifest_filepath": "m499.json",
     }
     assert parse_yaml("a: &a [1]\nb: [*a, {c: *a}]") == {"a": [1], "b": [[1], {"c": [1]}]}
 

@@ -95,6 +95,7 @@ def test_an_index_is_right_or_not_believed(sets: Path, data: st.DataObject) -> N
         assert all(path.read_bytes() == (sets / path.relative_to(folder)).read_bytes() for path in found)
 
 
+@pytest.mark.slow
 def test_a_mel_of_which_torch_says_nothing(sets: Path, tmp_path: Path) -> None:
     """Found by fuzzing: the error for a file that is cut short has no message."""
     out = copy_set(sets / "mels", tmp_path, records=False)

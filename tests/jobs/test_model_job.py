@@ -210,6 +210,7 @@ def test_units_that_are_computed_when_a_worker_dies_are_kept(
     assert tree(launch.workspace.folder) == launch.undisturbed()
 
 
+@pytest.mark.slow
 def test_without_stealing_each_rank_keeps_to_its_share(launch: Launch) -> None:
     first = launch.run(0, steal=False)
     assert first.status == "incomplete"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from prepcli.manifest.datasets import DataSet
 from prepcli.manifest.durations import read_input
@@ -39,6 +40,7 @@ def test_durations_are_in_the_order_of_the_files(files: Path) -> None:
     assert read_input(DataSet(("b.json", "a.json")), num_workers=2).seconds.tolist() == [3, 1, 2]
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(tmp_path: Path) -> None:
     # Above the size from which workers are used.
     values = np.random.default_rng(0).uniform(0.1, 30, 150_000).round(3).tolist()

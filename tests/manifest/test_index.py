@@ -119,6 +119,7 @@ def test_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(alone.problems) == 2 * len(BAD)
 
 
+@pytest.mark.slow
 def test_the_digest_is_of_the_content_in_pieces_of_16_mib(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     content = GOOD[0][:-1] + b', "pad": "' + b"x" * 70_000 + b'"}\n'
@@ -162,6 +163,7 @@ def test_a_missing_manifest(tmp_path: Path) -> None:
         index_manifests([str(tmp_path / "no.json")])
 
 
+@pytest.mark.slow
 def test_memory_grows_by_the_columns_alone(tmp_path: Path) -> None:
     import subprocess
     import sys

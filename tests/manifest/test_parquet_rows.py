@@ -107,6 +107,7 @@ def test_what_is_not_parquet(tmp_path: Path) -> None:
         assert words in done.error_line
 
 
+@pytest.mark.slow
 def test_blend(ours: Path, tmp_path: Path) -> None:
     """A folder, a file, and an entry of an `input_cfg`."""
     files = sorted(map(str, ours.iterdir()))

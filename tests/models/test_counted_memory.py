@@ -20,6 +20,7 @@ else:
     counted_memory = lazy("prepcli.models.counted_memory")
 
 
+@pytest.mark.slow
 def test_bytes_of_tensors_are_counted() -> None:
     weight = torch.zeros(10, 10, requires_grad=True)
     with counted_memory.MemoryCounter([weight], extra=7) as counter:

@@ -139,6 +139,7 @@ def test_another_tar_that_crashes_when_it_is_read_again(shar: Path, monkeypatch:
     assert run(shar).status == "nothing_to_do"
 
 
+@pytest.mark.slow
 def test_a_killed_worker_accuses_no_segment(shar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_toy_codec(monkeypatch.setattr)
     with monkeypatch.context() as patch:
@@ -182,6 +183,7 @@ def test_a_segment_that_crashes_the_model_is_a_reject_of_the_third_start(
     check_the_one_reject(shar, whole)
 
 
+@pytest.mark.slow
 def test_a_killed_model_accuses_no_segment(shar: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     use_toy_codec(monkeypatch.setattr, lambda _: FatalCodec(shar, signal.SIGKILL))
     for _ in range(3):
@@ -214,6 +216,7 @@ def test_faults_are_shown_on_stderr_again_afterwards(tmp_path: Path) -> None:
     assert crashed_notes(workspace) == []
 
 
+@pytest.mark.slow
 def test_the_second_start_of_the_command_is_the_last(
     shar: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

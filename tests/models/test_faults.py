@@ -94,6 +94,7 @@ def encode(
     return prepcli("extend-codec-codes", shar, *options, "--output-dir", out, "--devices", "cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [messages.ECC, messages.KERNEL["xid 31"]], ids=["ecc", "xid"])
 def test_a_device_that_fails_in_the_middle(
     text: str, shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,6 +132,7 @@ def start_two_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "subprocess", FORKING)
 
 
+@pytest.mark.slow
 def test_the_other_ranks_do_the_work_of_a_broken_card(
     shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def speech(count: int, pause: float) -> NDArray[np.float32]:
     return np.concatenate(pieces)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_probabilities_and_segments_are_those_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silero, "_FRAMES_AT_ONCE", 50)  # the state goes on from call to call

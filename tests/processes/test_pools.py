@@ -63,6 +63,7 @@ def test_errors_of_workers_arrive() -> None:
         list(map_in_order(complain, range(8), 2))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks into /proc")
 def test_workers_do_not_outlive_a_killed_parent() -> None:
     code = (

@@ -5,6 +5,7 @@
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,7 @@ def num_statements(module: Path) -> int:
     return sum(not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)) for one in inner)
 
 
+@cache
 def test_files() -> dict[str, Path | None]:
     """The test file of each module with logic; None if there is none."""
     found: dict[str, Path | None] = {}

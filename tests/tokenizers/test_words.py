@@ -31,6 +31,7 @@ odd = st.sampled_from(
 some_texts = st.lists(st.text(alphabet, max_size=40) | odd, max_size=60)
 
 
+@pytest.mark.slow
 @examples(100, slow=False)
 @given(blocks=st.lists(some_texts, max_size=4), bits=st.sampled_from([1, 4, 18]), most=st.sampled_from([3, 1_000_000]))
 def test_as_a_plain_sum(blocks: list[list[str]], bits: int, most: int) -> None:

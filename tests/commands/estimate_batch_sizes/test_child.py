@@ -21,6 +21,7 @@ BINS = [8.0, 16.0]
 COMMAND = ("estimate-batch-sizes", "--model-class", "toys.Toy", "--config", "toy.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", ["kill", slow("hang"), "cuda_error"])
 def test_a_step_that_ends_the_process_is_a_result(failure: str, toy: Path) -> None:
     more = ("--probe-timeout", 1) if failure == "hang" else ()
@@ -95,6 +96,7 @@ def test_a_counted_step_that_does_not_end_well(failure: str, toy: Path) -> None:
     assert ("--probe-timeout" in done.error_line) == (failure == "hang")
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard(toy: Path) -> None:
     """A spawned process must not run the script again that has called the command."""
     Path("script.py").write_text(

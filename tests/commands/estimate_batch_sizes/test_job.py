@@ -259,6 +259,7 @@ def test_the_chain(toy: Path, mini_corpus: Path) -> None:
     assert config.read_text() == text
 
 
+@pytest.mark.slow
 def test_plot(toy: Path) -> None:
     need_package("matplotlib")
     assert run("--plot", "memory.png").code == 0

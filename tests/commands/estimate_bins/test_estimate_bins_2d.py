@@ -99,6 +99,7 @@ def test_the_config(manifest: Path, bpe: Path) -> None:
     assert "max_tps" not in found  # it was for the bins that are no longer there
 
 
+@pytest.mark.slow
 def test_the_plot(manifest: Path, bpe: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = manifest.parent / "bins.png"

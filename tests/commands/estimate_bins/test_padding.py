@@ -43,6 +43,7 @@ def test_padding_of_a_sample_is_that_of_the_whole() -> None:
         assert small == pytest.approx(large, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("count", "sigma", "num_buckets", "batch_duration"),

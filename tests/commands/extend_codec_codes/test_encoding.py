@@ -104,6 +104,7 @@ def different_codes(one: Path, other: Path) -> tuple[int, int]:
     return different, total
 
 
+@pytest.mark.slow
 def test_mixed_batches_give_each_segment_its_own_codes(
     shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,7 @@ def test_verify_sees_codes_of_other_audio(corpus: Path, tmp_path: Path) -> None:
     assert prepcli("verify", out).code == 1
 
 
+@pytest.mark.slow
 def test_a_data_set_in_folders_of_a_folder(manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As most data sets on the hub have their Parquet files, there and as a copy."""
     need_package("huggingface_hub")

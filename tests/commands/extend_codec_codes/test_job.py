@@ -107,6 +107,7 @@ def check_against_lhotse(folder: Path, codes: Path, codec: ToyCodec, fields: tup
     return count
 
 
+@pytest.mark.slow
 def test_codes_are_those_of_each_segment_alone(shar: Path, extend: Extend, codec: ToyCodec) -> None:
     report = extend(shar)
     assert (report.status, report.records_out, report.rejects) == ("done", 48, 0)
@@ -131,6 +132,7 @@ def test_a_batch_of_mixed_lengths_would_change_codes(codec: ToyCodec) -> None:
     assert (padded[0, :, : frames[0]] != own[0]).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"pool_duration": 1.0}, {"pool_duration": 60.0, "batch_duration": 4.0}])
 def test_pools_and_batches_of_any_size(shar: Path, extend: Extend, codec: ToyCodec, changes: dict[str, float]) -> None:
     report = extend(shar, num_workers=2, **changes)
@@ -138,6 +140,7 @@ def test_pools_and_batches_of_any_size(shar: Path, extend: Extend, codec: ToyCod
     assert check_against_lhotse(shar, shar / "codes_toy", codec) == 96
 
 
+@pytest.mark.slow
 def test_a_second_codec_beside_the_first(shar: Path, extend: Extend) -> None:
     extend(shar)
     before = tree(shar)
@@ -369,6 +372,7 @@ def test_progress_counts_every_cut(tmp_path: Path) -> None:
     assert seconds == pytest.approx(sum((1.0, 2.5, 1.7, 0.9, 0.01, 60.0, 3.3)))
 
 
+@pytest.mark.slow
 def test_faster_precision_says_what_it_costs(shar: Path, extend: Extend) -> None:
     details = extend(shar, precision="bf16").details
     assert 0.001 < details["codes_unlike_fp32"] < 1

@@ -189,6 +189,7 @@ def test_bytes_do_not_depend_on_ranks_and_pools(corpus: Path, extend: Extend) ->
     assert tree(out) == expected
 
 
+@pytest.mark.slow
 def test_codes_are_those_of_a_shar(corpus: Path, extend: Extend, tmp_path: Path) -> None:
     from tests.support.codes_sets import read_codes
 

@@ -172,6 +172,7 @@ def test_references_of_qwen(tmp_path: Path, extend: Extend) -> None:
     assert "has 16000 Hz, and Qwen3-TTS takes 24000 Hz: convert it with" in refused.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["omnivoice", "qwen3-tts"])
 def test_any_input_and_any_number_of_ranks(tmp_path: Path, extend: Extend, form: str) -> None:
     """A Shar set, and a tarred set in one pass of its tars, give the codes of the manifest."""

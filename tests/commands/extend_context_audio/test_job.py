@@ -129,6 +129,7 @@ def test_a_finished_run_is_a_quiet_no_op_and_other_settings_are_refused(whole: t
     assert tree(out) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 5])
 def test_any_number_of_ranks_gives_the_same_bytes(
     whole: tuple[Path, dict[str, Any]], ranks: int, tmp_path: Path

@@ -86,6 +86,7 @@ def test_only_one_is_a_candidate() -> None:
     assert check(unit_rows(20, 8), is_candidate) == [4, 4, 4, 4, -1, *[4] * 15]
 
 
+@pytest.mark.slow
 def test_identical_recordings_are_ties_and_the_first_wins() -> None:
     """Copies under other names have equal embeddings; a product of matrices may round each a little differently."""
     rows = unit_rows(450, 192)

@@ -108,6 +108,7 @@ def altered(name: str, samples: Samples, rate: int, folder: Path) -> tuple[Sampl
     return samples[rate // 2 :], rate
 
 
+@pytest.mark.slow
 def test_altered_copies_are_found(tmp_path: Path) -> None:
     """Of the records, every second one has an altered copy in the other input."""
     names = ("mp3", "resampled", "louder", "quieter", "trimmed")

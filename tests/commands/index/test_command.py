@@ -242,6 +242,7 @@ def test_options_that_exclude_each_other(options: list[str], message: str) -> No
     assert message in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_codes_of_a_set_with_indexes(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_toy_codec(monkeypatch.setattr)

@@ -88,6 +88,7 @@ def test_clips_are_parts_of_files(tmp_path: Path) -> None:
     assert "after the end of the audio" in beyond.note
 
 
+@pytest.mark.slow
 def test_no_audio_is_opened_if_none_is_wanted(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert prepcli("inspect", MINI_CORPUS / "manifest.json", "--num-audio-files", 0, "--html", page).code == 0

@@ -68,6 +68,7 @@ def test_it_refers_to_nothing_outside(page: Path) -> None:
     assert f"missing{escape(EVIL_FILE)} does not exist" in text
 
 
+@pytest.mark.slow
 def test_a_browser_renders_it_and_obeys_no_text(page: Path) -> None:
     document = browse(page, "--dump-dom")
     title = re.search(r"<title>(.*?)</title>", document)
@@ -150,6 +151,7 @@ def test_without_what_the_page_needs(package: str, tmp_path: Path, monkeypatch: 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_page_that_does_not_fit_on_the_disk_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def test_counts_are_those_of_the_records(tmp_path: Path) -> None:
     assert found.first_records == own[:10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_same_for_any_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
     own = records(3000)
@@ -120,6 +121,7 @@ def test_lines_that_cannot_be_used_are_counted_with_the_first_named(tmp_path: Pa
     assert found.first_unusable is not None and found.first_unusable.startswith(f"{path}:4: broken JSON")
 
 
+@pytest.mark.slow
 def test_a_file_of_something_else_ends_early(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     path.write_text(json.dumps(records(1)[0] | {"duration": 0}) + "\n" + '{"a": 1}\n' * 20_000)

@@ -44,6 +44,7 @@ def test_the_mini_corpus(form: str, tmp_path: Path) -> None:
     assert as_set(made, tmp_path) == as_set(records, MINI_CORPUS)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(real_speech() is None, reason="the recordings of real voices are not here")
 def test_five_forms_of_real_speech(tmp_path: Path) -> None:
     audio = real_speech()

@@ -82,6 +82,7 @@ def test_the_fields_are_the_measures_of_the_segment(few: Path) -> None:
         assert line["longest_word"] == max(map(len, words))
 
 
+@pytest.mark.slow
 def test_a_record_alone_has_the_same_line(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_package("silero_vad")
     need_package("py3langid")

@@ -97,6 +97,7 @@ def join(*processes: Any) -> None:
         assert process.exitcode == 0
 
 
+@pytest.mark.slow
 def test_a_rank_that_never_starts(launch: Launch) -> None:
     def wait_for_both(_: Unit) -> None:  # else one may do all before the other begins
         deadline = time.monotonic() + HANG_SECONDS
@@ -108,6 +109,7 @@ def test_a_rank_that_never_starts(launch: Launch) -> None:
     launch.check()
 
 
+@pytest.mark.slow
 def test_ranks_of_even_speed_do_each_unit_once(launch: Launch) -> None:
     join(*(launch.start(number, lambda _: time.sleep(0.05)) for number in range(3)))
     launch.check()
@@ -138,6 +140,7 @@ def test_a_rank_dies_holding_a_claim(launch: Launch) -> None:
     launch.check(twice=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [-3600, slow(3600)])
 def test_a_rank_dies_on_another_machine_whose_clock_differs(
     launch: Launch, shift: int, monkeypatch: pytest.MonkeyPatch

@@ -101,8 +101,8 @@ def test_only_missing_units_are_done_again(tmp_path: Path) -> None:
     assert tree(out) == expected
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 5, 9])
-@pytest.mark.parametrize("launch_id", [None, "today"])
+@pytest.mark.parametrize("world_size", [1, 2, pytest.param(5, marks=pytest.mark.slow), 9])
+@pytest.mark.parametrize("launch_id", [None, pytest.param("today", marks=pytest.mark.slow)])
 def test_any_number_of_ranks_gives_the_same_bytes(tmp_path: Path, world_size: int, launch_id: str | None) -> None:
     out = tmp_path / "out"
     statuses = [

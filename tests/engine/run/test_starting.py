@@ -90,6 +90,7 @@ def test_rejects_of_a_run_do_not_go_back_into_it(options: list[str], tmp_path: P
     assert prepcli("manifest-to-tarred", rejects, tmp_path / "other", *more).code == 0  # all are rejects again
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_context_audio_keeps_its_input(tmp_path: Path) -> None:
     need_package("resemblyzer")

@@ -240,6 +240,7 @@ def test_several_splits_and_several_sets_are_not_mixed(manifest: Path, tmp_path:
     assert done.json["records_out"] == 1
 
 
+@pytest.mark.slow
 def test_a_zip_archive_that_lies_about_its_sizes(manifest: Path, tmp_path: Path) -> None:
     """A bomb is never inflated beyond the size in the directory."""
     path = tmp_path / "a.zip"

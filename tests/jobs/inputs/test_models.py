@@ -18,6 +18,7 @@ def _with(command: str, source: object, out: Path) -> list[dict[str, Any]]:
     return read_lines(next(out.glob("*.json")))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toy_voice", "one_thread")
 def test_contexts(tmp_path: Path) -> None:
     make_set("manifest-to-tarred", MANIFEST, tmp_path / "set", "--num-shards", 2)

@@ -42,6 +42,7 @@ def records_of_lhotse(corpus: Path) -> dict[str, Lines]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.torch  # lhotse imports it
 def test_records_are_those_of_lhotse(serve: Serve, checksums: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"

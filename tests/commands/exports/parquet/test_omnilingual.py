@@ -137,6 +137,7 @@ def test_audio_is_mono_at_16_khz(tmp_path: Path) -> None:
             assert np.array_equal(decoded(found[2]), both[8000:24000, 1])
 
 
+@pytest.mark.slow
 def test_rows_of_files_and_of_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large partition has files of at least so many rows, and row groups of 100; a shuffled one too."""
     monkeypatch.setattr(omnilingual, "MIN_ROWS", 120)

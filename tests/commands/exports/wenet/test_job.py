@@ -218,6 +218,7 @@ def test_the_bounds_of_wenets_filter(bound: tuple[float, int], beyond: tuple[flo
     assert (is_dropped(*bound), is_dropped(*beyond)) == (False, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--shard-size", 9), ("--raw",)])
 def test_the_same_bytes_for_any_number_of_ranks(options: tuple[object, ...], tmp_path: Path) -> None:
     many = write_lines(tmp_path / "many.json", read_lines(MANIFEST) * 45)  # --raw: three units of 1,000 at most
