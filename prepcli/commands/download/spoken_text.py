@@ -45,7 +45,8 @@ _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 
 _TAG = re.compile(r"\[+\s*([a-z][a-z_-]*)\s*\]+|<\s*([a-z][a-z_-]*)\s*>")
 _INITIAL = re.compile(r"\b([a-z])\.(?!')")
-_BETWEEN = re.compile(r"(?<=\w)[-/_](?=\w)|_|/")
+_POINT = re.compile(r"\d[.,:]\d|[^\W_]\.[^\W_]")  # a decimal, a time, an address
+_BETWEEN = re.compile(r"(?<=\w)[-,:;!?\u2026\u2013\u2014]+(?=\w)|_|/")
 _QUOTED = re.compile(r"(?<!\w)'([a-z]+)'(?!\w)")
 # The last ones are an ellipsis, typographic quotes and dashes.
 _SILENT = dict.fromkeys(map(ord, '()*;:"!{},.?-~`\u2026\u201c\u201d\u2013\u2014'))
@@ -55,12 +56,14 @@ _NUMBER = re.compile(r"\b\d{1,2}\b")
 def spoken_text(text: str, noises: Noises) -> str:
     """Return the words of a line of a transcript, separated by single blanks; empty if there are no words.
 
-    Punctuation is removed. A hyphen, slash or underscore between letters becomes a blank (`twenty-one`, `a._b._c.`); a
-    hyphen at the end of an unfinished word is removed. Numbers below 100, and terms such as `401k` that occur in the
-    Fisher transcripts, become words; the reading of other numbers is unknown. `noises` applies to marks in brackets.
+    Punctuation between two words or parts of words becomes a blank (`twenty-one`, `a._b._c.`, `yes,no`); all other
+    punctuation is removed. Numbers below 100, and terms such as `401k` that occur in the Fisher transcripts, become
+    words. `[uh]` and `[um]` become words too; `noises` decides what becomes of other marks, such as `[laughter]` and
+    `<noise>`.
 
     Raises:
-        RecordRejected: BAD_FIELD for other digits, and for symbols that may be spoken, such as `%`.
+        RecordRejected: BAD_FIELD for text whose reading is unknown: other digits, `0.5`, `10:30`, `name.com`, and
+            symbols that may be spoken, such as `%`.
     """
     pieces = []
     at = 0
@@ -86,13 +89,17 @@ def _tag(name: str, written: str, noises: Noises) -> str:
 def _words(text: str) -> str:
     text = text.replace("\u2019", "'").replace("&", " and ")
     text = _READING.sub(lambda found: _READINGS[found[0]], text)
-    text = _BETWEEN.sub(" ", _INITIAL.sub(r"\1 ", text))
+    text = _INITIAL.sub(r"\1 ", text)
+    if point := _POINT.search(text):
+        raise RecordRejected(RejectReason.BAD_FIELD, f"the text holds {point[0]!r}; how it is read is not known")
+    text = _BETWEEN.sub(" ", text)
     text = _NUMBER.sub(lambda found: _number(int(found[0])), text)
     text = _QUOTED.sub(r"\1", text.translate(_SILENT))
     for character in text:
         if not (character.isalpha() or character in "' \t"):
             what = "digits" if character.isdigit() else repr(character)
-            raise RecordRejected(RejectReason.BAD_FIELD, f"the text holds {what}; how they are read is not known")
+            it = "they are" if character.isdigit() else "it is"
+            raise RecordRejected(RejectReason.BAD_FIELD, f"the text holds {what}; how {it} read is not known")
     return " ".join(word for word in text.split() if word.strip("'"))
 
 
