@@ -231,8 +231,9 @@ class Life:
             there = self._folder if self._folder.exists() else self._folder.parent
             self._ahead = clock_of(there) - time.monotonic()
         signs = [] if trace is None else [trace]
-        if owner is not None:  # a worker process makes directories for the rank, whose file has another process's name
-            signs += [self._file(owner), *self._files(f"{owner.rank_id}-")]
+        if owner is not None:
+            # A worker process makes directories for its rank, whose file names another process. In 0.3.0 it names none.
+            signs += [self._file(owner), *self._files(owner.rank_id)]
         return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 
     def others(self, silence: float) -> bool:

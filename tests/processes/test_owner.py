@@ -127,6 +127,11 @@ def test_another_rank_is_at_work(workspace: Workspace) -> None:
         observer.remove_ended()
         with patch.object(owners, "this_place", return_value="another"):
             assert not observer.has_ended(life.owner, REPEAT_SECONDS), "its file is there"
+            sign = sign_of(workspace)
+            sign = sign.rename(sign.with_name(f"rank-{life.owner.rank_id}"))  # as in 0.3.0
+            assert not observer.has_ended(life.owner, REPEAT_SECONDS)
+            sign.unlink()
+            assert observer.has_ended(life.owner, REPEAT_SECONDS)
         assert not life.others(REPEAT_SECONDS)
         life.beat()
         assert not life.others(REPEAT_SECONDS)
