@@ -14,9 +14,9 @@ def duration_bins(durations: npt.ArrayLike, num_buckets: int) -> list[float]:
 
     Bit-identical to lhotse's `estimate_duration_buckets` (lhotse/dataset/sampling/dynamic_bucketing.py, 1.33): go up
     the sorted durations; if the running sum before a duration exceeds sum / num_buckets, emit that duration and start
-    the sum again. At most `num_buckets - 1` values, ascending; a much repeated duration may come twice. `durations`:
-    seconds, any order, shape (examples,). Raises `UsageError` for fewer than 2 buckets and for fewer durations than
-    buckets.
+    the sum again. At most `num_buckets - 1` values, ascending; a duration that many examples have may come twice.
+    `durations`: seconds, any order, shape (examples,). Raises `UsageError` for fewer than 2 buckets and for fewer
+    durations than buckets.
     """
     sizes = ascending(durations)
     if num_buckets < 2:
@@ -36,10 +36,10 @@ def greedy_cut_points(
     guess: int,
     restart: Callable[[Any], Any] = lambda size: size,
 ) -> list[int]:
-    """Indexes in `sizes` before which the running sum exceeds `target`; the sum restarts at each of them.
+    """Indexes at which to cut `sizes` into pieces: a piece ends as soon as the sum of its sizes exceeds `target`.
 
     The sums are rounded to the type of `sizes` after every addition, as a loop over `sizes` would round. The first
-    size after a restart counts as `restart(size)`. `guess`: the approximate number of sizes per sum, which affects the
+    size after a cut counts as `restart(size)`. `guess`: the approximate number of sizes per piece, which affects the
     speed only.
     """
     block = max(256, guess // 4)

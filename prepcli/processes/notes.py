@@ -7,7 +7,10 @@ _notes: dict[str, None] = {}
 
 
 def note(text: str) -> None:
-    """Make a note, unless the same note exists already. `text` must not depend on the order of the work."""
+    """Make a note for the summary of the run, unless this process has just made the same note.
+
+    `text` must not depend on the order in which records and units are done.
+    """
     _notes[text] = None
 
 

@@ -35,7 +35,7 @@ Six times `BEAT_SECONDS`, because network file systems show a change some second
 late.
 """
 DELETE_SECONDS = 3600.0
-"""Seconds without a sign of life after which a rank counts as dead, when a mistake would delete files of the rank.
+"""Seconds without a sign of life after which a rank counts as dead, for decisions to delete files of the rank.
 
 Machines rarely stand still for so long (a virtual machine that is moved, a file server that fails over).
 """
@@ -216,12 +216,12 @@ class Life:
         return b""
 
     def has_ended(self, owner: Owner | None, silence: float, trace: Path | None = None) -> bool:
-        """Whether a process has ended, or its rank seems to; looks once.
+        """Whether a process has ended, or seems to have ended because its rank is silent; looks once, without waiting.
 
         Args:
             owner: the process; None if it is unknown.
             silence: seconds without a sign of life after which the rank seems to have ended: `REPEAT_SECONDS` or
-                `DELETE_SECONDS`. With `DELETE_SECONDS`, a process that can be seen has ended only if it is gone.
+                `DELETE_SECONDS`. With `DELETE_SECONDS`, silence does not count if `Owner.is_gone` knows the answer.
             trace: another file whose last change is a sign of life of the process.
         """
         gone = None if owner is None else owner.is_gone

@@ -91,7 +91,8 @@ class Launcher(NamedTuple):
         """The rank and the world size, in this order; called only if `is_set` is true.
 
         Raises:
-            UsageError: a variable is not a number, or the numbers of a machine contradict each other.
+            UsageError: a variable is not a number, or the rank's number on its machine is not below the number of
+                ranks per machine.
         """
         rank, size = _integer(environ, self.rank) or 0, _integer(environ, self.world_size) or 0
         if self.takes_world_size and world_size is not None:

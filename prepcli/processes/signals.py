@@ -16,7 +16,10 @@ class InterruptedBySignal(IncompleteError):  # noqa: N818 - it is an outcome, no
 
 
 class Interruption(BaseException):
-    """A stop signal outside of a run; not an `Exception`, so that no handler takes it for, say, a failed import."""
+    """Raised when a stop signal arrives outside of a run.
+
+    It is not an `Exception`, so code that handles, say, a failed import does not catch it.
+    """
 
 
 @contextmanager

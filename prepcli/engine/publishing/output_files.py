@@ -99,7 +99,7 @@ class HashedFile:
         self._file.close()
 
     def close(self) -> PublishedFile:
-        """Flush the file to disk and close it; returns its record, also at a second call."""
+        """Flush the file to disk, close it, and return its record; further calls only return the record."""
         if self._published is not None:
             return self._published
         self._write()

@@ -47,7 +47,7 @@ class Owned:
     """
 
     def __init__(self, workspace: Workspace, unit: str | None = None) -> None:
-        """Read all documents, or those of `unit`.
+        """Read all notes and markers, or only those of `unit`.
 
         Notes are read before markers: a note that is renamed during the reading is found in `done/`. Folders are
         listed without caches, because the files of a document that is overlooked would be taken for foreign files.

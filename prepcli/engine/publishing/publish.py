@@ -62,7 +62,7 @@ def totals(markers: Iterable[Marker]) -> Counter[str]:
 
 
 class AccountingError(Exception):
-    """Some records are neither in the output nor in the rejects: a bug."""
+    """The numbers of records do not add up: records in are not records out + rejects. This is a bug."""
 
 
 class UnitWriter:

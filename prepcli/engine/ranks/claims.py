@@ -150,7 +150,7 @@ class Claims:
 
 
 def owners(folder: Path) -> dict[str, tuple[int, Owner]]:
-    """The rank and the process that claimed each work last, from the claims in `folder`, by the name of the work."""
+    """For each piece of work that is claimed in `folder`, by name: the rank and the process that claimed it last."""
     found: dict[str, tuple[int, tuple[int, Owner]]] = {}
     for path in _files(folder):
         name, _, number = path.name.rpartition(".")
@@ -162,7 +162,7 @@ def owners(folder: Path) -> dict[str, tuple[int, Owner]]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files in a folder of claims; none if a rank that has ended the run is removing the folder."""
+    """The files in a folder of claims; empty if another rank, which has finished the run, is removing the folder."""
     with contextlib.suppress(FileNotFoundError):
         return list(folder.glob("*.*"))
     return []

@@ -94,10 +94,13 @@ def _done_file(workspace: Workspace, job_id: str, what: str) -> Path:
 
 
 def check_writable(workspace: Workspace) -> None:
-    """Check without writing whether a workspace can be prepared; called before slow steps, such as loading a model.
+    """Check whether a workspace can be prepared; called before slow steps, such as loading a model.
+
+    Nothing is written, except one small object in a store, which is removed at once.
 
     Raises:
-        UsageError: a directory, or the nearest one above it that exists, is a file or cannot be written.
+        UsageError: OUT or OUT.prepcli cannot be written. If one of them does not exist, the nearest existing folder
+            above it is checked.
     """
     for directory in (workspace.out, workspace.root):
         if isinstance(directory, StorePath):

@@ -252,7 +252,7 @@ def note_late_rank(workspace: Workspace, rank: Rank) -> None:
 
 
 def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | None:
-    """The progress of another living process with the same rank, or None."""
+    """The progress of another process that is running as the same rank; None if there is none."""
     other = read_document(progress_file(workspace, rank.rank), RankProgress)
     if other is None or other.process == workspace.life.owner or not is_running(workspace, other):
         return None

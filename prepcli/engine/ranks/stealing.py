@@ -58,7 +58,7 @@ class Crew:
             self._folder.rmdir()
 
     def disband(self) -> None:
-        """Remove all claims, when the run is finished."""
+        """Remove the claims of all ranks of the launch; called when the run is finished."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

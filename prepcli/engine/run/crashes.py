@@ -40,7 +40,7 @@ from prepcli.processes.pools import Result, Task, WorkerDiedError, map_in_order
 MAX_CRASHES = 20
 """Maximum number of crashes per run that are examined: if there are more, the cause is not single records."""
 DECODING = "decoding"
-"""The name of the notes about crashes, in place of a unit's name, if workers decode batches of several units."""
+"""Replaces the id of a unit in `crashes/<unit>.json` if workers decode batches of several units."""
 FOLDER = "crashes"
 """The folder in OUT.prepcli with the notes about crashes; its subfolder `model` has the notes of ranks."""
 _NOTE = "in_hand"
@@ -155,13 +155,13 @@ def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str =
 def map_refusing_crashes(
     function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int = 1
 ) -> Iterator[Result]:
-    """Do the same as `map_in_order`, always in worker processes, and again after a crash, without the audio at fault.
+    """Call `function` as `map_in_order` does, always in worker processes; after a crash, go on without the bad audio.
 
-    `function` calls `take_in_hand` with each audio before it reads it; for audio that has crashed a worker,
-    `take_in_hand` raises `RecordRejected`.
+    The first crash only turns on notes of the audio in work. `function` calls `take_in_hand` with each audio before it
+    reads it; this raises `RecordRejected` for audio that a note has named after a crash.
 
     Raises:
-        IncompleteError: a worker was killed, or workers crash for a reason that no note shows.
+        IncompleteError: a worker was killed, no note shows why workers crash, or they have crashed `MAX_CRASHES` times.
     """
     done = num_crashes = 0
     crashes = Crashes()
@@ -226,7 +226,7 @@ class InFlight:
         return not self._suspects.isdisjoint(keys)
 
     def reject(self, keys: Sequence[str], rejects: dict[int, RecordRejected]) -> list[int]:
-        """For each row of a batch whose key is refused, add an entry to `rejects`; returns these rows."""
+        """Add an entry to `rejects` for each row of a batch whose key is in `refused`; returns the numbers of the rows."""
         rows = [row for row, key in enumerate(keys) if key in self.refused] if self.refused else []
         rejected = RecordRejected(RejectReason.CRASHED_DECODER, "the model has crashed twice over its audio")
         rejects |= dict.fromkeys(rows, rejected)

@@ -18,7 +18,7 @@ from prepcli.storage.paths import AnyPath
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The engine's options for every job, besides the job's own settings. None of them shapes the output."""
+    """The options of the engine, which are the same for every job. They do not shape the output, as settings do."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1

@@ -71,7 +71,7 @@ class Report(msgspec.Struct):
         return as_text(summary_lines(self, verbose=True))
 
     def document(self) -> Any:
-        """The document for `--json`: all attributes, or the plan of a dry run."""
+        """The document for `--json`: this report; for a dry run, only the plan in its `details`."""
         return self.details if self.status == "dry_run" else self
 
     def __repr__(self) -> str:
@@ -238,9 +238,10 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def reject_rows(rejects: Mapping[str, int], listed_in: str = "") -> list[tuple[str, str]]:
-    """Rows (name, text) of the summary, for rejects and for records that the user's options left out.
+    """Rows (name, text) of the summary: one for records that the user's options left out, and one for other rejects.
 
-    A kind without records has no row. `rejects`: counts by reason; `listed_in`: the path of the file with the rejects.
+    A row is left out if it would count no records. `rejects`: counts by reason; `listed_in`: the path of the file with
+    the rejects.
     """
     rows = []
     for name, words, is_asked_for in (("left out", "by your settings ", True), ("rejects", "", False)):

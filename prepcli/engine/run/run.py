@@ -143,10 +143,10 @@ class Run:
     def load_markers(self, listed: bool = False) -> None:
         """Add to `markers` the markers of units that are done, by this rank or others.
 
-        `listed`: open only the markers that a listing of their folder shows, and trust the sizes of files that
-        `workspace.found` has seen. This is faster if there are many units. A network file system may list a new marker
-        late. Before the work this does no harm, but at its end every rank would take units for missing, and none would
-        finish.
+        `listed`: list the folder of the markers and open only those in the listing; take the sizes of output files from
+        `workspace.found`. This is faster if there are many units, but only for use before the work: a network file
+        system may list a new marker late. At the end of the work, each rank would take units of other ranks for
+        missing, and no rank would finish the run.
         """
         workspace = self.workspace
         sizes = workspace.found if listed else OutputSizes(workspace.out)
@@ -367,7 +367,7 @@ def _describe_failure(error: Exception, workspace: Workspace, rank: Rank) -> str
 def temporary_workspace(out: AnyPath) -> Iterator[Workspace]:
     """A workspace for planning only: nothing is written next to `out`, and compressed manifests are not unpacked.
 
-    An index that an earlier run has left is used.
+    If an earlier run has left an index in OUT.prepcli, planning uses it.
     """
     with tempfile.TemporaryDirectory(prefix="prepcli-") as root:
         workspace = Workspace(out, Path(root), spools=False)

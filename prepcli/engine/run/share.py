@@ -134,7 +134,7 @@ class MissingAudioWatch:
 
         Raises:
             MissingAudioError: more than half of the audio so far is missing, and more than `--max-rejects` allows. The
-                units concerned count as not done, so that the next run does them.
+                units with missing audio then count as not done, so that the next run does them.
         """
         reason = RejectReason.MISSING_AUDIO.value
         self._records += marker.records_out + sum(marker.rejects.values())

@@ -262,7 +262,7 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
 
 HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
 NUM_WORDS = 3
-"""The number of columns of `HEAD`, from the left, that hold words; the others hold numbers."""
+"""The number of columns of `HEAD`, from the left, that hold text; the columns after them hold numbers."""
 
 
 def text_of(found: Sequence[Status]) -> str:

@@ -55,7 +55,8 @@ class Stock:
         ours: the names of the unchanged files that earlier runs have written, and of the index files of these files.
         changed: the names of the files that earlier runs have written and that have changed since.
         mistakable: the names of files not in `ours` that readers would take for a part of the new set.
-        documents: the notes and markers that name files; in a store, only those whose processes have ended.
+        documents: the paths of all notes and markers; if OUT is in a store, notes are left out unless their process
+            has ended.
     """
 
     ours: list[str]
@@ -83,7 +84,7 @@ def take_stock(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> Stock:
 
 
 def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
-    """Check that a new set can begin once the files in `stock.ours` are removed; called before any removal.
+    """Check that a job may remove the files in `stock.ours` and then begin a new set; called before any removal.
 
     Raises:
         UsageError: another command has written the files, or files remain that readers would take for a part of the

@@ -62,7 +62,7 @@ class InputFile:
     digest_of: Callable[[str], str] | None = None
 
     def has_same_content(self) -> bool:
-        """Whether the content of the file is unchanged; reads the file. False if there is no `digest_of`."""
+        """Whether the file still has the content with the digest `sha256`; reads it. False if `digest_of` is None."""
         return self.digest_of is not None and self.digest_of(self.path) == self.sha256
 
 

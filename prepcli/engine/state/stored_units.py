@@ -47,8 +47,8 @@ def find_plan(workspace: Workspace) -> StoredPlan | None:
     """The plan of the run in `workspace`; None if there is none, or only a damaged one.
 
     Raises:
-        UsageError: another version of prepcli made it, or the file with its units is missing. Without the units it is
-            unknown whether the run is finished, and a part of an output would be taken for the whole.
+        UsageError: another version of prepcli made the plan, or the file with its units is missing or damaged. Without
+            the units, nothing shows whether the output is complete.
     """
     plan = read_document(workspace.plan_file, StoredPlan)
     if plan is None:

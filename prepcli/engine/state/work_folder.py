@@ -75,7 +75,7 @@ def _of_store(out: StorePath, work_dir: Path | None) -> Path:
 
 
 def version_roots(root: Path) -> list[Path]:
-    """The folders `version_1` and so on in OUT.prepcli, of runs that added shards, in the order of their numbers."""
+    """The folders `version_1`, `version_2` and so on in OUT.prepcli, sorted by number; each is of a run that added shards."""
     return _numbered(root, "")
 
 

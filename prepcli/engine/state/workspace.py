@@ -179,7 +179,7 @@ class Workspace:
         """Check that the stored plan is still the plan of this run; cheap, called before anything is published.
 
         Raises:
-            PrepcliError: another command has started again in this output directory.
+            PrepcliError: another command has cleared the output, or removed this run's claim in a store.
         """
         if self._store_claim is not None:
             self._store_claim.check()
