@@ -1,4 +1,4 @@
-"""Assign records to shards: permutations and boundaries over arrays, never over lists of records."""
+"""Assigns records to shards with arrays: the order of the records, and the boundaries of the shards in this order."""
 
 from itertools import pairwise
 from typing import Any

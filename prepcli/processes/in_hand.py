@@ -1,4 +1,4 @@
-"""Notes of the audio that a process is about to decode, or a model to process: after a crash, they name this audio.
+"""Notes of the audio that a decoder or a model is about to process: after a crash, they show which audio it was.
 
 Workers note audio only after a decoder has crashed, because each note is a write. A process with a model notes each
 batch (`prepcli.engine.run.crashes.InFlight`).

@@ -29,7 +29,7 @@ from prepcli.processes.workers import no_interruption
 BEAT_SECONDS = 15.0
 """Seconds between two signs of life of a rank."""
 REPEAT_SECONDS = 90.0
-"""Seconds without a sign of life after which a rank counts as dead, when the harm of a mistake is only repeated work.
+"""Seconds without a sign of life after which a rank counts as dead, for decisions that at worst repeat work.
 
 Six times `BEAT_SECONDS`, because network file systems show a change some seconds late, and busy machines wake processes
 late.
@@ -67,7 +67,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Owner | None":
-        """The owner with this text, which is a result of `str`; None if the text has another form."""
+        """The owner from `text`, the result of `str(owner)`; None if the text has another form."""
         parts = text.split("-")
         if len(parts) != 4 or not (parts[2].isdecimal() and parts[3].isdecimal()):
             return None
@@ -237,18 +237,18 @@ class Life:
         return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 
     def others(self, silence: float) -> bool:
-        """Whether another rank is at work in this folder."""
+        """Whether another rank gives signs of life in this folder; `silence` as in `has_ended`."""
         own = self._file(self.owner)
         return any(path != own and not self.has_ended(_owner(path), silence, path) for path in self._files())
 
     def remove_ended(self) -> None:
-        """Remove the files of ranks that were killed."""
+        """Remove the files `rank-<owner>` of ranks that were killed."""
         for path in self._files():
             if self.has_ended(_owner(path), DELETE_SECONDS, path):
                 path.unlink(missing_ok=True)
 
     def _files(self, begin: str = "") -> list[Path]:
-        """The files `rank-<owner>` in the folder whose owner, as text, begins with `begin`."""
+        """The files `rank-<owner>` in the folder; only those for which `str(owner)` begins with `begin`."""
         with contextlib.suppress(FileNotFoundError):  # the last rank that ends removes the folder
             return list(self._folder.glob(f"{_RANK}{begin}*"))
         return []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the import takes a fifth of a small run's time
 Result = TypeVar("Result")
 
 LIFELINE = "PREPCLI_LIFELINE"
-"""Environment variable with a file descriptor that the parent process keeps open while it is alive.
+"""Environment variable with the number of a file descriptor, the end of a pipe that closes when the parent dies.
 
 Only ranks that a command itself has started have it (`spawn_ranks`).
 """
@@ -58,7 +58,7 @@ class _Stop:
 
 
 def interrupt(error: BaseException) -> None:
-    """Raise `error` now or, within `no_interruption`, at the end of it; called by the handlers of stop signals."""
+    """Raise `error`: now, or at the end of a `no_interruption` block. Called by the handlers of stop signals."""
     _Stop.error = error
     if not _Stop.held:
         stop_here()
@@ -145,7 +145,10 @@ def is_worker() -> bool:
 
 
 def begin_worker() -> None:
-    """Prepare a worker process, which leaves signals to its parent and ends with it. Call this first."""
+    """Prepare this worker process, before it does anything else.
+
+    The worker ignores Ctrl-C and SIGUSR1, which its parent handles, and ends if its parent dies.
+    """
     import multiprocessing
 
     _Worker.is_one = True

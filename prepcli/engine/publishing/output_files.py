@@ -54,7 +54,7 @@ def sha256_of(path: AnyPath) -> str:
 class HashedFile:
     """A file being written; SHA-256 and size are computed during writing, so that the file is not read again.
 
-    The file is written at `path`; `publish` renames it to `target`. Until then, nothing of it is visible there.
+    The file is written at `path`; only `publish` changes `target`, by renaming the complete file.
     """
 
     def __init__(self, path: Path, target: Path) -> None:
@@ -153,7 +153,7 @@ class UploadedFile:
         self._waiting, self._num_waiting = [], 0
 
     def close(self) -> PublishedFile:
-        """Send the remaining bytes of a long object, which does not appear yet; returns its record, without an ETag."""
+        """Send the remaining bytes of a long object. Returns the record of the object, which has no ETag yet."""
         if self._upload is not None and self._waiting:
             self._send()
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)

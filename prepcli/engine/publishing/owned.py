@@ -268,9 +268,10 @@ def _read(path: Path) -> Noted:
 
 
 def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
-    """The notes and then the markers of one unit, or of all (None), each with whether its process has ended.
+    """Yield the paths of the notes and then of the markers of `unit` (None: of all units).
 
-    `done/` is listed after the caller has read all notes, because a note may be renamed to a marker before it is read.
+    A flag with each path shows whether the process that wrote the document has ended; for a marker it is always true.
+    `done/` is listed after the caller has read all notes, because a note may be renamed to a marker meanwhile.
     """
     yield from _notes(workspace, unit)
     markers = _json_files(workspace.done) if unit is None else [workspace.done / f"{unit}.json"]
@@ -278,7 +279,7 @@ def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, b
 
 
 def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
-    """The documents in `owned/` of one unit, or of all (None), each with whether its process has ended."""
+    """Yield the paths of the notes of `unit` (None: of all units), each with whether its process has ended."""
     for path in _json_files(workspace.owned):
         if unit is None or path.name.startswith(f"{unit}~"):
             owner = owner_of(path)

@@ -202,7 +202,7 @@ class UnitWriter:
             AccountingError: the unit's records do not add up.
             UsageError: a foreign file is in the way.
             OSError: the disk is full, a rename was refused, ...; no marker is written then.
-            PrepcliError: another command has started again in the output directory.
+            PrepcliError: another command has cleared the output, or the claim on it in a store was removed.
         """
         if self.records_out + self.num_rejects != self.unit.num_records:
             raise AccountingError(

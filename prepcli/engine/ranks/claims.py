@@ -179,10 +179,11 @@ def _holder(content: bytes) -> tuple[int, Owner] | None:
 
 
 class Stage(msgspec.Struct):
-    """The content of `stage.json`: the work that ranks without a plan do together, for example indexing.
+    """The content of `stage.json`: the work that ranks do together before they have a plan, for example indexing.
 
     `doing` is the work in words, and `total` the number of its tasks. `results` is a glob, relative to the folder of
-    `stage.json`, that matches one file per finished task. `run_with` is the command, and `run_in` its current folder.
+    `stage.json`, that matches one file per finished task. `run_with` is the command, and `run_in` the folder in which
+    it was started.
     """
 
     doing: str

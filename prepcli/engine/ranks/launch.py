@@ -40,11 +40,12 @@ def shares(
 ) -> list[list[Unit]]:
     """The share of each rank of this launch, by the number of the rank; it may have units that are done already.
 
-    Ranks may start minutes apart, so a rank must not divide the units that it finds missing itself. With a launch id,
-    the first rank stores the list of missing units, and all ranks of the launch divide this list. Without a launch id,
-    ranks divide all units. Each rank then skips units that are done: no unit is left out or done twice.
+    Ranks may start minutes apart and then find different units missing, but all must divide the same list. With a
+    launch id, the first rank stores its list of missing units, and all ranks of the launch divide this list. Without a
+    launch id, ranks divide all units. In both cases a rank then skips the units of its share that are done.
 
-    `missing` may come from a listing, which lags on a network file system; `is_done` opens the marker of a unit.
+    `missing`: the units without a listed marker; on a network file system, some may be done. `is_done` opens the
+    marker of a unit to find out.
 
     Raises:
         UsageError: the launch id was used before.
@@ -70,7 +71,7 @@ def _agreed_file(workspace: Workspace, rank: Rank) -> Path:
 
 
 def has_agreed(workspace: Workspace, rank: Rank) -> bool:
-    """Whether a rank of this launch has written the shared list of units; False for a single rank."""
+    """Whether a rank of this launch has stored the list of missing units (`shares`); False for a single rank."""
     return rank.world_size > 1 and _agreed_file(workspace, rank).exists()
 
 

@@ -237,7 +237,7 @@ def read_progress(workspace: Workspace) -> list[RankProgress]:
 
 
 def note_late_rank(workspace: Workspace, rank: Rank) -> None:
-    """Add this rank, which came when all was done, to the progress files of its launch.
+    """Add this rank, which started after all units were done, to the progress files of its launch.
 
     Otherwise `status` would show it as a rank that has not started.
     """

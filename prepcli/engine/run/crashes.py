@@ -45,13 +45,13 @@ FOLDER = "crashes"
 """The folder in OUT.prepcli with the notes about crashes; its subfolder `model` has the notes of ranks."""
 _NOTE = "in_hand"
 _KEYS, _CRASHED = ".keys", ".crashed"
-"""Suffixes of the two files of a rank: the keys in flight, and the output of `faulthandler`."""
+"""Suffixes of the two files of a rank: the keys of the segments in its model, and the output of `faulthandler`."""
 
 
 class Crashes(msgspec.Struct):
-    """The content of `crashes/<unit>.json`: the crashes of workers over a unit.
+    """The content of `crashes/<unit>.json`: counts of the crashes of workers that were processing a unit.
 
-    `deaths`: for each audio that notes name, the number of crashes. `unknown`: the number of crashes without notes.
+    `deaths`: the number of crashes for each audio that a note named. `unknown`: the number of crashes without a note.
     """
 
     unknown: int = 0
@@ -61,7 +61,7 @@ class Crashes(msgspec.Struct):
     def refused(self) -> frozenset[str]:
         """The audio that has crashed workers twice.
 
-        A crash without notes counts, once, for the audio that the first note names.
+        Workers take notes only after a first crash; that crash counts for the audio that the first note names.
         """
         names = list(self.deaths)
         counts = {name: count + (name == names[0] and self.unknown > 0) for name, count in self.deaths.items()}
@@ -85,7 +85,10 @@ def _file(workspace: Workspace, unit: str) -> Path:
 
 @contextmanager
 def with_notes(workspace: Workspace, unit: str, folder: Path | None = None) -> Iterator[None]:
-    """Take notes in `folder` (None: a new one) if a worker has crashed over `unit` before; called in a worker."""
+    """Within the context, note each audio before it is decoded, if a worker has crashed over `unit` before.
+
+    Called in a worker. `folder`: the folder for the notes; None: a new temporary directory of the unit.
+    """
     crashes = read_document(_file(workspace, unit), Crashes)
     if crashes is None:
         yield
@@ -191,7 +194,7 @@ def key_of(item: object) -> str:
 
 
 def crashed_notes(workspace: Workspace) -> list[list[str]]:
-    """For each rank of this output that has crashed inside its model: the keys of the segments in flight."""
+    """The keys of the segments that were in a model when it crashed: one list for each rank that has crashed."""
     found = []
     for crashed in sorted(_folder(workspace).glob(f"*{_CRASHED}")):
         with contextlib.suppress(FileNotFoundError):
@@ -222,11 +225,11 @@ class InFlight:
         self._lock = threading.Lock()
 
     def is_suspect(self, keys: Iterable[str]) -> bool:
-        """Whether a segment with one of these keys was in flight when a process crashed, and may be tried again."""
+        """Whether a segment with one of these keys was in the model during a crash, and is not in `refused`."""
         return not self._suspects.isdisjoint(keys)
 
     def reject(self, keys: Sequence[str], rejects: dict[int, RecordRejected]) -> list[int]:
-        """Add an entry to `rejects` for each row of a batch whose key is in `refused`; returns the numbers of the rows."""
+        """Add an entry to `rejects` for each row of a batch whose key is in `refused`; returns the rows' numbers."""
         rows = [row for row, key in enumerate(keys) if key in self.refused] if self.refused else []
         rejected = RecordRejected(RejectReason.CRASHED_DECODER, "the model has crashed twice over its audio")
         rejects |= dict.fromkeys(rows, rejected)
@@ -270,7 +273,7 @@ def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
     """Within the context, note in files which segments the model is working on, and whether the process crashes.
 
     Raises:
-        PrepcliError: so many segments have crashed the model that they are not the cause.
+        PrepcliError: `MAX_CRASHES` segments have crashed the model, so the cause is not the segments.
     """
     folder = _folder(workspace)
     folder.mkdir(parents=True, exist_ok=True)

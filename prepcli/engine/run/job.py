@@ -129,7 +129,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         """
 
     def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
-        """Check that the finished units were made from the current input, if the digest does not cover it.
+        """Check that the finished units were made from the current input, if the plan's digest does not show this.
 
         Raises:
             UsageError: a unit was made from other input.

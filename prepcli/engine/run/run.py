@@ -112,7 +112,7 @@ class Run:
         self.markers: dict[str, Marker] = {}
 
     def execute(self) -> Report:
-        """Do the missing units of this rank's share, and finish if no unit is missing then; returns the report."""
+        """Do the missing units of this rank's share; if all units are done then, finish the run. Returns the report."""
         self._check_sample()
         claim_output(self)
         self.load_markers(listed=True)
@@ -300,7 +300,7 @@ def _names_in(folder: Path) -> set[str]:
 
 
 def _refuse_state(workspace: Workspace) -> None:
-    """Refuse a state folder as output: the completion of a shell offers both OUT and OUT.prepcli."""
+    """Raise `UsageError` if the output is a state folder: tab completion in a shell offers both OUT and OUT.prepcli."""
     out = workspace.named
     if out.suffix == ".prepcli" and (out / "plan.json").is_file():
         raise UsageError(
@@ -309,7 +309,7 @@ def _refuse_state(workspace: Workspace) -> None:
 
 
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:
-    """The error with the command that continues the run, in the message and the document; unchanged if it has one."""
+    """Add the command that continues the run to the message and the document of `error`, unless it has one already."""
     if error.continue_with is not None:
         return error
     continue_with = command_line()
@@ -411,7 +411,7 @@ def dry_run_report(job: AnyJob, out: AnyPath, rank: Rank, budget: Budget | None 
     """The plan as a report, with all of it in `details`; nothing is written.
 
     Raises:
-        UsageError: the inputs or the options cannot work, or audio is missing.
+        UsageError: the inputs or the options are invalid, or audio is missing.
     """
     with temporary_workspace(out) as workspace:
         made = job.plan(workspace)

@@ -1,4 +1,4 @@
-"""Starts a run: claims the output, unless it belongs to another run, or the run would replace or remove an input."""
+"""Starts a run: claims its output. An output of another run is refused, and a run that would replace an input."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping

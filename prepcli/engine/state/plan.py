@@ -53,7 +53,7 @@ class InputFile:
     """An input whose content shapes the output: `sha256` goes into the plan's digest, the path does not.
 
     `state` is the state of the file before it was read; None for a file that the run itself has made. `digest_of`
-    computes the `sha256` of the file at a path again, to find out whether a file with another state has changed.
+    computes the `sha256` for a path again. It is called if the state has changed, to see if the content has changed.
     """
 
     path: str
@@ -82,8 +82,8 @@ class Plan(Generic[UnitT, Contents]):
 
     `records_in` counts the records of the inputs without those that `_skipme` skips (`num_skipped`); `planned_rejects`
     counts, by reason, the records that were found unusable during planning. Worker processes inherit `contents`.
-    `knows_seconds` is False for a job that measures the audio, or reads none: the cost of a unit is then its number of
-    records.
+    `knows_seconds` is False if the seconds of audio are unknown, because units measure them, or because the job reads
+    no audio; the cost of a unit is then its number of records.
     """
 
     units: Sequence[UnitT]
@@ -163,7 +163,7 @@ def differences(
 ) -> Iterator[str]:
     """The differences between a run and the stored plan `earlier`, as phrases for a message.
 
-    `defaults`: by name of a setting, words for its value if it is not given.
+    `defaults`: for the name of a setting, the words that a message uses if the setting is not given.
     """
     if earlier.command != command:
         yield f"by {earlier.command}, not {command}"

@@ -86,10 +86,10 @@ class StoreClaim:
             ) from None
 
     def _wait_for_others(self) -> None:
-        """Wait until every other candidate has withdrawn; of two that hold the output, the smaller id stays.
+        """Wait until no other state folder has a claim on the output, for at most `REPEAT_SECONDS`.
 
-        A candidate that does not withdraw within `REPEAT_SECONDS` was killed, or holds the output and is at work: then
-        this folder gives way to any other holder.
+        This folder gives way to another one that holds the output if the other one has a smaller id, or still holds
+        the output at the end of the wait. A folder that is still a candidate then counts as killed.
 
         Raises:
             UsageError: this folder gives way.
@@ -128,9 +128,10 @@ class StoreClaim:
         )
 
     def _first(self, found: Mapping[str, ObjectInfo], kind: str, smaller: bool = False) -> str | None:
-        """The name of the first object of this kind from another state folder, or None; stale candidates do not count.
+        """The name of the first claim in `found` that another state folder has written; None if there is none.
 
-        `smaller`: whether only ids that are smaller than our own count.
+        `kind`: the suffix of the claims to look for; stale candidates do not count. `smaller`: whether only claims
+        count whose id is smaller than our own.
         """
         now = max((one.mtime_ns for one in found.values()), default=0)
         for name, one in found.items():

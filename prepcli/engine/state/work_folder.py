@@ -75,7 +75,7 @@ def _of_store(out: StorePath, work_dir: Path | None) -> Path:
 
 
 def version_roots(root: Path) -> list[Path]:
-    """The folders `version_1`, `version_2` and so on in OUT.prepcli, sorted by number; each is of a run that added shards."""
+    """The folders `version_1`, `version_2`, ... in OUT.prepcli, sorted by number: one per run that added shards."""
     return _numbered(root, "")
 
 

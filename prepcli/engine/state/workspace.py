@@ -122,11 +122,17 @@ class Workspace:
 
     @property
     def is_unused(self) -> bool:
-        """Whether this command made the state folder, and has neither stored a plan nor claimed a store's output."""
+        """Whether no run has used the state folder yet.
+
+        False if the folder existed before this command, has a plan, or has claimed an output in a store.
+        """
         return not (self._was_there or self._store_claim or self.plan_file.exists())
 
     def make_tmp(self, name: str) -> Path:
-        """Make a new directory in `tmp/` for this process only: two ranks may process the same unit by mistake."""
+        """Make a new directory in `tmp/` for the work `name`, usually a unit.
+
+        Only this process uses it: two ranks may process the same unit by mistake.
+        """
         return Path(tempfile.mkdtemp(prefix=f"{name}~{Owner.of_this_process(self.rank_id)}~", dir=self.tmp))
 
     def remove_own_tmp(self) -> None:
@@ -179,7 +185,7 @@ class Workspace:
         """Check that the stored plan is still the plan of this run; cheap, called before anything is published.
 
         Raises:
-            PrepcliError: another command has cleared the output, or removed this run's claim in a store.
+            PrepcliError: another command has cleared the output, or the claim on it in a store was removed.
         """
         if self._store_claim is not None:
             self._store_claim.check()
@@ -320,7 +326,7 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_json(path: Path, content: Any, durable: bool = True, folder: Path | None = None) -> None:
-    """Write `content` as an indented JSON document, in the way of `atomic_file`."""
+    """Write `content` to `path` as an indented JSON document; `durable` and `folder` as in `atomic_file`."""
     with naming_what_is_in_the_way(path), atomic_file(path, durable, folder) as file:
         file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
 
@@ -367,7 +373,7 @@ def _publish_by_folder(draft: Path, path: Path) -> None:
 
 
 def first_of(path: Path) -> Path:
-    """The folder next to the document at `path` if it was published without hard links."""
+    """The folder next to `path` in which the first document lies if it was published without hard links."""
     return path.with_name(f".{path.name}.first")
 
 
