@@ -176,7 +176,10 @@ def check_inflated(path: str, member: str, num_bytes: int) -> None:
 
 
 class StreamedTar(Container):
-    """A compressed tar, which is read in order; for a member before the current one, reading starts again."""
+    """A compressed tar, whose members are read in order.
+
+    For a member before the current one, the tar is read from its start again.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(path)

@@ -12,8 +12,8 @@ _NO_PART = "sampler_weights"
 def loader_sections(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     """The mappings in a training config from which NeMo's loader reads bins, each with the keys that lead to it.
 
-    With `multi_config: true` these are the parts: each has its own data, bins and batch sizes, and NeMo ignores bins
-    next to the parts. If a document has none of `PLACES` and is a `multi_config` itself, its parts are at the top.
+    A section with `multi_config: true` has parts, each with its own data, bins and batch sizes: these are returned,
+    and not the section, whose own bins NeMo ignores. If a config has none of `PLACES`, it may be such a section itself.
     """
     found = False
     for place in (*PLACES, ()):

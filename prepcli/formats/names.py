@@ -103,9 +103,10 @@ def member_stem(audio_filepath: str) -> str:
 def plain_stem(audio_filepath: str) -> str:
     """The path, without extension, of the plain file for a record's audio, relative to a folder of the output.
 
-    `/data/./spk 1/utt.3.wav` -> `data/spk 1/utt.3`. `..` and control characters are left out, long names are cut, and a
-    folder never has the name of a file. `@` is used only before suffixes that make names unique. Several files may
-    share a stem.
+    `/data/./spk 1/utt.3.wav` -> `data/spk 1/utt.3`. Parts `..` are left out, control characters become `_`, and long
+    names are cut. A folder's suffix of audio or `.json` loses its dot, so that no folder has the name of a file. `@` in
+    the last part becomes `_`, because `@` separates the suffixes that make names unique; folders keep `@`. Several
+    files may share a stem.
     """
     path = posixpath.splitext(without_scheme(normal_path(own_name(audio_filepath))))[0]
     *folders, name = [part for part in path.split("/") if part not in ("", ".", "..")] or ["_"]

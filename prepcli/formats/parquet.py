@@ -178,10 +178,11 @@ class ParquetFile:
     """Appends records to a file, in row groups of `group_size` records, or fewer if they have much audio.
 
     Attributes:
-        audio: the column with the audio.
-        encoded: the path of its bytes in the schema. Parquet does not compress these bytes, because audio is compressed
-            already or should be read fast.
-        dictionaries: paths in the schema of columns, in addition to the plain ones, that are dictionary-encoded.
+        audio: the name of the column with the audio.
+        encoded: the path in the schema that leads to the audio's bytes. Parquet does not compress them, because audio
+            is compressed already or should be read fast.
+        dictionaries: paths in the schema, within the column `audio`, that are dictionary-encoded; all other columns are
+            dictionary-encoded too.
         max_group_bytes: maximum bytes of audio per row group.
     """
 

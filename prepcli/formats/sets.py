@@ -427,7 +427,7 @@ class OmnivoiceSet(StoredSet):
         return numbered(self.folder / "audios", omnivoice.CODES_FILE)
 
     def files(self) -> Iterator[AnyPath]:
-        """The list, the tars and their labels."""
+        """The file `list`, the tars, and for each tar its file of labels."""
         yield from (self.list, *self.shards.values())
         yield from (self.folder / omnivoice.LABELS_NAME.format(number) for number in self.shards)
 
@@ -491,9 +491,10 @@ def refusal_of_tarred(folder: AnyPath) -> str | None:
 
 
 def pattern(files: Mapping[int, AnyPath]) -> str | list[str]:
-    """One absolute path that names all files of a field by a range in braces; a list of paths if numbers are missing.
+    """One absolute path for all files of a field, with the range of their numbers as in `brace_text`.
 
-    The keys of `files` are the numbers, in ascending order. Without files, the list is empty.
+    If numbers between the first and the last are missing, the result is a list of absolute paths; if there are no
+    files, an empty list. The keys of `files` are the numbers, in ascending order.
     """
     if not files:
         return []

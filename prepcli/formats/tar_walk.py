@@ -180,7 +180,9 @@ class _Header(NamedTuple):
 
 
 def _header_at(read: Reader, position: int, num_bytes: int, begin: int) -> _Header | None:
-    """The header at byte `position` of a member that begins at byte `begin`; None at the end of the archive.
+    """The header at byte `position`; None at the end of the archive.
+
+    A member may have several headers: `begin` is the byte at which its first header begins, for the message.
 
     Raises:
         ValueError: the member is cut off.

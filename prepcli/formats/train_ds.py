@@ -14,8 +14,8 @@ from prepcli.storage.paths import AnyPath, absolute
 
 FILE_NAME = "train_ds.yaml"
 _BEFORE = "train_ds_before.yaml"
-"""A copy of `main_file`, made before `name_version` changes that file; empty if there was no file. It is in the
-folder of the version.
+"""The name of a copy of `main_file` in the folder of a version. `name_version` makes the copy before it changes
+`main_file`; the copy is empty if `main_file` did not exist.
 """
 _HEAD = (
     "# Made by prepcli {command}: paste this section into the config of a NeMo model (model.train_ds).\n"

@@ -77,7 +77,10 @@ class EditableYaml:
 
 
 def _unshared(value: Any) -> Any:
-    """A copy of the value without shared lists and mappings (aliases share them), so that changes stay in one place."""
+    """A copy of the value in which each list and each mapping is an object of its own.
+
+    YAML aliases share one object, and a change of one would change all.
+    """
     if isinstance(value, dict):
         return {key: _unshared(item) for key, item in value.items()}
     return [_unshared(item) for item in value] if isinstance(value, list) else value

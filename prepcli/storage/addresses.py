@@ -27,7 +27,7 @@ _OTHER = (
 """Text that looks like an address, also with one slash as `pathlib` leaves it; compiled when it is needed."""
 _PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
 _UNNAMED = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
-"""Parts of a key that obstore cannot name."""
+"""Matches in a key that obstore cannot name: an empty part, `.`, `..` or a control character."""
 _DOTS = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
@@ -99,7 +99,10 @@ def is_absolute(path: str) -> bool:
 
 
 def names_addresses(text: str) -> bool:
-    """Whether a text from a user contains an address, alone, in a list or after a `key=`."""
+    """Whether a text from a user contains an address.
+
+    An address begins at the start of the text, or after a space, a quote, a comma, a bracket or `=`.
+    """
     return _WITHIN_TEXT.search(text) is not None
 
 
@@ -120,7 +123,10 @@ def names_several(text: str) -> bool:
 
 
 def restored(path: str) -> str:
-    """The address from which `pathlib` has made `s3:/bucket/key`; other paths are returned as they are."""
+    """The address of a path that `pathlib` has changed: `s3:/bucket/key` -> `s3://bucket/key`.
+
+    Other paths are returned as they are.
+    """
     return _AS_PATH.sub(r"\1://", path, count=1) if _AS_PATH.match(path) else path
 
 

@@ -22,9 +22,11 @@ AT_ONCE = 64
 BEGINNING_BYTES = 1 << 20
 """Bytes of an object that are requested ahead; longer objects, such as long recordings, are read in ranges."""
 MAX_BYTES = 32 << 20
-"""Maximum number of bytes that are held ahead; the longer the objects, the fewer are requested at once."""
+"""Approximate maximum number of bytes in memory of objects that wait for their use. The longer the objects, the fewer
+of them are requested at the same time.
+"""
 BATCH = 16
-"""Number of items whose objects are requested together outside of workers."""
+"""In a process that is not a worker: the number of items whose objects in a store are requested together."""
 _FIRST_AT_ONCE = 16
 _RECENT = 32
 

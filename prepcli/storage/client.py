@@ -292,7 +292,7 @@ _uploads: "dict[int, tuple[Address, WritableFile]]" = {}
 
 
 def open_upload(text: str) -> int:
-    """Begin an upload in parts and return its number; the object appears, whole, with `finish_upload`."""
+    """Begin an upload in parts and return its number. The object appears, complete, only after `finish_upload`."""
     obstore = obstore_package()
 
     address = parse_address(text)

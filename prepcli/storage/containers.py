@@ -95,7 +95,7 @@ class Catalogue(str):
         how: str = "",
         kind: str = "",
     ) -> "Catalogue":
-        """Mark a path as a container, which `read` lists."""
+        """Make the catalogue of the container at `path`; the other arguments become its attributes."""
         self = super().__new__(cls, path)
         self.read, self.others, self.how, self.kind = read, others, how, kind
         self.is_one_pass = path.lower().endswith(ONE_PASS_SUFFIXES)

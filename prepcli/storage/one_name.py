@@ -23,7 +23,10 @@ def other_forms(name: str) -> Iterator[str]:
 
 
 def are_one_file(one: str, other: str) -> bool:
-    """Whether two absolute paths of existing files, with equal `folded` names, are one file."""
+    """Whether two absolute paths name one file, on a file system that ignores case or Unicode forms.
+
+    Both paths exist, and their `folded` texts are equal.
+    """
     folder = "/"
     for own, its in zip(one.split("/"), other.split("/"), strict=True):
         if own != its and {own, its} <= set(os.listdir(folder)):

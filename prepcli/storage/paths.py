@@ -22,7 +22,7 @@ NUMBER = "[0-9]*"
 class StorePath:
     """The path of an object or a prefix, with the operations of a store: read, list and remove.
 
-    A prefix is a folder if an object is below it. `str` gives the address. Functions of `os` do not take it.
+    A prefix is a folder if an object is below it. `str` gives the address. Functions of `os` do not accept it.
     """
 
     __slots__ = ("_path",)
