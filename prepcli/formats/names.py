@@ -151,7 +151,7 @@ def source_stem(stem: str) -> str:
 
 
 def brace_text(first: str, last: str) -> str:
-    """The range of shard numbers in training configs: `_OP_000000..000007_CL_`; only `first` if it equals `last`."""
+    """The range of shard numbers in a training config: `_OP_000000..000007_CL_`; one number if both are equal."""
     return first if first == last else f"_OP_{first}..{last}_CL_"
 
 

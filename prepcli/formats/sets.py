@@ -90,7 +90,7 @@ class TarredSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "TarredSet | None":
-        """The set in a folder, or in one of its buckets."""
+        """The set with tars or manifests in the folder itself, or in its buckets; None if there are none."""
         one = cls(folder, listed)
         return one if one.sets else None
 

@@ -1,8 +1,8 @@
 """Lhotse Shar on disk, as Magpie-TTS reads it: file names, ids, and the JSON of cuts and recordings.
 
-The JSON is written directly and the tests read it with lhotse: a lhotse object costs a hundred times as much. Layout
-and ids are those of NeMo's script (create_lhotse_shar_from_nemo_manifest.py); the rules of the reader are in
-lhotse/shar/readers/lazy.py and tar.py.
+The JSON is written directly, because making a lhotse object takes a hundred times as long; the tests read it with
+lhotse. Layout and ids are those of NeMo's script (create_lhotse_shar_from_nemo_manifest.py); the rules of the reader
+are in lhotse/shar/readers/lazy.py and tar.py.
 """
 
 import json

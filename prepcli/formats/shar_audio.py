@@ -26,9 +26,9 @@ def content_digest(tar: AnyPath) -> str:
 def tar_contents(
     tar: AnyPath, digest: "hashlib.blake2b"
 ) -> Iterator[tuple[tarfile.TarInfo, tuple[bytes, bytes, bytes] | None]]:
-    """Yield the header of each data member in a Shar tar, with its audio, the digest of the audio, and the manifest.
+    """Yield, for each data member in a Shar tar, its header and a tuple: audio, digest of the audio, and manifest.
 
-    A placeholder has None instead of these three. The content of the tar is added to `digest`.
+    For a placeholder, None takes the place of the tuple. The names and contents of all members are added to `digest`.
     """
     with naming(tar), tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
         for data, recording in walk_pairs(members, check_names=False):

@@ -215,7 +215,7 @@ class _Members:
         self.heads.append(head)
 
     def take_names(self) -> list[str]:
-        """Check the headers, return the names of the files, and clear the list."""
+        """Check the headers that were added, return the names of their files, and forget the headers."""
         names: list[str] = []
         if self.before:
             _check_sums(self.before, _blocks(self.before))
@@ -241,7 +241,10 @@ def _size(head: bytes) -> int:
 
 
 def _names(heads: list[bytes], blocks: NDArray[np.uint8], long_names: Mapping[int, bytes]) -> list[str]:
-    """The names in the headers. `long_names`: names that replace those in headers, by the header's index in `heads`."""
+    """The names of the files with these headers.
+
+    `long_names` has names from earlier headers, by the index in `heads`.
+    """
     names: list[bytes] = np.ascontiguousarray(blocks[:, :100]).view("S100")[:, 0].tolist()
     for number in np.flatnonzero(blocks[:, 345]).tolist():
         names[number] = _name(heads[number])
@@ -278,7 +281,7 @@ def _path_in(records: bytes) -> bytes | None:
 
 
 def _check_sums(heads: list[bytes], blocks: NDArray[np.uint8]) -> None:
-    """Check by the checksums that the blocks are headers; raises `_UncommonError` if one differs."""
+    """Check that the blocks are headers; raises `_UncommonError` if the checksum in a block is wrong."""
     stored = blocks[:, 148:156]
     sums = blocks.sum(axis=1, dtype=np.uint32) - stored.sum(axis=1, dtype=np.uint32) + 8 * ord(" ")
     digits = stored[:, :6].astype(np.int64) - ord("0")

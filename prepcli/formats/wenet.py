@@ -38,7 +38,7 @@ def is_dropped(seconds: float, num_tokens: int) -> bool:
 
 
 def num_tokens(text: str) -> int:
-    """The characters of a text, as WeNet's char tokenizer counts them by default (a blank is a token as well)."""
+    """The number of tokens in a text for WeNet's default tokenizer: one per character, and also one per blank."""
     return len(text.strip())
 
 

@@ -111,7 +111,7 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
 
 
 def start_helper() -> _Helper:
-    """Start the helper of this process; if one runs with the current settings, return it.
+    """Return the helper of this process; start one if none runs, or if settings have changed since its start.
 
     A helper imports the modules for requests while the command imports its own modules.
     """

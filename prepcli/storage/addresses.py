@@ -94,7 +94,7 @@ def is_web_address(url: str) -> bool:
 
 
 def is_absolute(path: str) -> bool:
-    """`os.path.isabs`, for addresses too."""
+    """Whether a path is absolute; addresses are too."""
     return path.startswith(_ROOTS)
 
 

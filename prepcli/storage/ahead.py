@@ -184,7 +184,7 @@ def _depth(sizes: "deque[int]") -> int:
 
 
 def _release(wanted: Wanted, users: dict[Wanted, int]) -> None:
-    """Count one user less of a wanted object, and forget the object if no waiting item needs it."""
+    """Reduce the number of items that need a wanted object by one; if no waiting item needs it, forget the object."""
     users[wanted] -= 1
     if not users[wanted]:
         del users[wanted]

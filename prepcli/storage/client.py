@@ -237,9 +237,10 @@ def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
 
 
 def _without_markers(objects: list[ObjectInfo], folder: Address) -> list[ObjectInfo]:
-    """The sorted objects of a listing, without empty objects that only mark a folder, such as the key `folder/`.
+    """The objects of a listing, which must be sorted, without empty objects that only mark a folder, as `folder/` does.
 
-    Web consoles make such objects. obstore removes the slash at the end, so they look like objects.
+    Web consoles make such objects. obstore reports them without the slash at the end, so they look like objects with
+    data.
     """
     addresses = [one.address for one in objects]
 

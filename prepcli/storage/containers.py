@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """A name for the record outside of the container: the member, or `<name of the file>_<row>`."""
+        """The name from which names in an output are made: the member's name, or `<name of the container>_<row>`."""
         if not self.is_row and not self.path.lower().endswith(".ark"):
             return self.member
         file = self.path.rpartition("/")[2]
@@ -76,7 +76,7 @@ class Catalogue(str):
     Attributes:
         read: returns the lines with their line ends; a function that can be pickled.
         others: the other files that the lines depend on, such as the manifest of a shard.
-        how: everything else that shapes the lines, as a text.
+        how: the options that the lines depend on, as a text.
         is_one_pass: whether members can only be read in their order.
         kind: the kind of data set, for messages.
     """

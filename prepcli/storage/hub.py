@@ -278,7 +278,10 @@ def _token() -> str | None:
 
 
 def _auth() -> Any:
-    """The function that adds the token to a request; given it, requests does not look for keys in `~/.netrc`."""
+    """The function that adds the token, if there is one, to a request of the library `requests`.
+
+    If `requests` is given such a function, it does not look for passwords in `~/.netrc`.
+    """
     token = _token()
 
     def sign(request: "PreparedRequest") -> "PreparedRequest":

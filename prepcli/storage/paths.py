@@ -16,7 +16,9 @@ from prepcli.storage.addresses import AddressError, ObjectInfo, is_address, pars
 from prepcli.storage.ranges import open_object
 
 NUMBER = "[0-9]*"
-"""In a glob: a number of one or more digits. `Path.glob` alone would match `audio_1b.tar` with `audio_[0-9]*.tar`."""
+"""The text for a number of one or more digits in a glob of `matching`. In `Path.glob`, this text matches one digit and
+then any characters.
+"""
 
 
 class StorePath:
