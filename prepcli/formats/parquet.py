@@ -1,7 +1,8 @@
 """Parquet files with audio, as NeMo's LazyParquetIterator and Hugging Face datasets read them.
 
-Columns: `id`, `audio` (a struct of `bytes` and `path`), and plain ones. A reader holds a whole row group in memory, so
-row groups are small; all files of a set have the same schema, which `datasets` requires.
+The columns are `id`, `audio` (a struct of `bytes` and `path`), and columns with one text, number or truth value per
+row. A reader holds a whole row group in memory, so row groups are small; all files of a set have the same schema, which
+`datasets` requires.
 """
 
 import importlib.util
@@ -43,7 +44,7 @@ def check_installed() -> None:
 
 @contextmanager
 def naming_damage(path: str) -> Iterator[None]:
-    """Raise `UsageError` in place of pyarrow's errors and `OSError` within this context, which reads `path`."""
+    """A context for code that reads the Parquet file `path`: pyarrow's errors and `OSError` become `UsageError`."""
     import pyarrow
 
     try:
@@ -60,7 +61,7 @@ def file_name(number: int) -> str:
 
 
 def schema_of(columns: Mapping[str, ColumnType]) -> "pyarrow.Schema":
-    """The schema of a file with `id`, `audio` and these plain columns.
+    """The schema of a file with the columns `id` and `audio`, and with `columns`, which have a type per name.
 
     Its metadata declare `audio` as audio for Hugging Face datasets.
     """
@@ -271,7 +272,10 @@ class OmnilingualFile(ParquetFile):
 
 
 def omnilingual_schema() -> "pyarrow.Schema":
-    """Return the schema of Parquet files for omnilingual-asr; the partition is in their paths only."""
+    """Return the schema of Parquet files for omnilingual-asr.
+
+    Corpus, split and language are in the paths, not in columns.
+    """
     import pyarrow as pa
 
     return pa.schema([(TEXT, pa.string()), (AUDIO, pa.list_(pa.int8())), (SIZE, pa.int64())])

@@ -1,4 +1,4 @@
-"""Codes next to a plain manifest, as NeMo's MagpieTTSDataset reads them: one file per segment, named in the line.
+"""Codes for a plain manifest, as NeMo's MagpieTTSDataset reads them: one file per segment, whose path is in the record.
 
 The layout is that of NeMo's codec_extraction.py: `codes_<name>/<relative path of the audio>.pt` with int16 tensors of
 shape (codebooks, frames).

@@ -262,7 +262,7 @@ class SharSet(StoredSet):
 
 
 class CodesSet(StoredSet):
-    """Codec codes without their cuts: `codes_*/target_codes`, or a folder `codes_*` itself."""
+    """Tars with codec codes in a folder without cuts; the folder is a set or one of its folders `codes_*`."""
 
     kind = "codes"
 

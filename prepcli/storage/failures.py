@@ -51,9 +51,10 @@ def patience() -> float:
 
 
 def retried(send: Callable[[], Result], translate: Callable[[Exception], Exception]) -> Result:
-    """Send a request, and for `patience()` seconds again after each `StoreError` that another attempt may avoid.
+    """Send a request and return its result; after a `StoreError` that another attempt may avoid, send it again.
 
-    `translate` returns the error to raise in the place of an error.
+    After `patience()` seconds no further attempt is made, and the error is raised. `translate` makes prepcli's error
+    from an error of the library.
     """
     give_up = time.monotonic() + patience()
     for attempt in itertools.count():

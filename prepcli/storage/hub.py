@@ -240,7 +240,10 @@ def _refusal(address: Address, response: "Response") -> Exception:
 
 
 def _wait(response: "Response") -> float | None:
-    """The seconds that an answer asks to wait, in `Retry-After` or, with status 429, in `RateLimit`; else None."""
+    """The number of seconds that the hub asks to wait, in `Retry-After` or, with status 429, in `RateLimit`.
+
+    None if it does not ask.
+    """
     text = response.headers.get("Retry-After", "")
     if not text.isdecimal():
         found = _RESET.search(response.headers.get("RateLimit", "")) if response.status_code == 429 else None

@@ -43,7 +43,11 @@ def check_keys(endpoint: str) -> None:
 
 
 def has_profile() -> bool:
-    """Whether keys are in the files of the AWS tools and boto3, the only package that reads them, is installed."""
+    """Whether requests take keys from the files of the AWS tools, such as `~/.aws/credentials`.
+
+    False if the environment has a key, if requests go without keys (AWS_SKIP_SIGNATURE), or if boto3 is not installed,
+    the only package that reads the files.
+    """
     if os.environ.get("AWS_ACCESS_KEY_ID") or is_true("AWS_SKIP_SIGNATURE"):
         return False
     file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
