@@ -247,7 +247,10 @@ class ArkEntries(Container):
     """A Kaldi archive. The name of a member is the number of the byte at which its entry begins."""
 
     def audio(self, member: str) -> ByteRange:
-        """The place of the entry's audio: a WAV or FLAC file, or any file of libsndfile after `AUDIO` and its length.
+        """The place of an entry's audio.
+
+        The entry is a WAV or FLAC file; or it is the text `AUDIO`, a length, and a file of this length in a format of
+        libsndfile.
 
         Raises:
             RecordRejected: no entry can begin at this byte, or it holds something else, such as features.

@@ -84,7 +84,7 @@ def index_bytes(offsets: Iterable[int] | Offsets, num_bytes: int) -> bytes:
 
 
 def member_name_stem(name: str) -> str:
-    """`Path(name).stem`, in a tenth of the time for plain names."""
+    """The same as `Path(name).stem`, but ten times as fast for nearly all names."""
     if not name or "/" in name or name[0] == "." or name[-1] == ".":
         return PurePosixPath(name).stem
     return name.rpartition(".")[0] or name

@@ -130,9 +130,10 @@ def _short(name: str) -> str:
 
 
 def marked_root(audio_filepath: str) -> str:
-    """The member stem of a file without the suffixes of `tagged` and `in_shard`; "" if the stem has none of them.
+    """The member stem of a file without the suffixes that `tagged` and `in_shard` append; "" if the stem has none.
 
-    `x-shard1.wav` -> `x`. The stem `x-shard1` could also be given to a copy of `x.wav` in shard 1.
+    `x-shard1.wav` -> `x`. Such a stem may be given twice, because a copy of `x.wav` in shard 1 has the stem `x-shard1`
+    too.
     """
     # Nearly all paths have no `-`; computing their stems would take ten times as long.
     at = audio_filepath.rfind("-")

@@ -78,7 +78,7 @@ def schema_of(columns: Mapping[str, ColumnType]) -> "pyarrow.Schema":
 
 
 def seconds_in(value: object) -> float:
-    """The number of seconds in a value of the column `duration`; other programs write other types.
+    """The number of seconds in a value of the column `duration`, which is an int, a float or a `Decimal`.
 
     Raises:
         ValueError: the value is not a number of seconds; the message says so.

@@ -106,7 +106,7 @@ class TarredSet(StoredSet):
         return [part for part in self.parts.values() if not part.is_empty] if self.is_empty else [self]
 
     def check_parts(self) -> None:
-        """Raise `UsageError` if a bucket below the last one is missing or empty: the set is not as it was made."""
+        """Raise `UsageError` if a bucket is missing or empty, but a bucket with a higher number is there."""
         found = {number for number, part in self.parts.items() if not part.is_empty}
         if missing := sorted(set(range(1, max(found, default=0) + 1)) - found):
             names = ", ".join(f"bucket{number}" for number in missing)
@@ -182,7 +182,7 @@ class SharSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "SharSet | None":
-        """The set in a folder that has cuts, or should have them."""
+        """The set in a folder with files of cuts, or for which `published` names such files; else None."""
         below = listing(folder / "cuts").files if "cuts" in listed.folders else []
         if any(map(CUTS_FILE.match, below)) or any(name.startswith("cuts/") for name in published):
             return cls(folder, listed)
@@ -268,7 +268,7 @@ class CodesSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "CodesSet | None":
-        """The set of codes in a folder that has codes, or should have them."""
+        """The set in a folder with tars of codes, or for which `published` names such tars; else None."""
         one = cls(folder, listed)
         should_be = (name.startswith("codes_") and name.endswith(".tar") for name in published)
         return one if one.fields or any(should_be) else None
@@ -313,7 +313,7 @@ class WenetSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "WenetSet | None":
-        """The WeNet set whose data list is in a folder, or was published there and is gone."""
+        """The set in a folder with `shards.list` or `data.list`, or for which `published` names one; else None."""
         names = (name for name in (LIST_NAME, RAW_LIST_NAME) if name in listed.files or name in published)
         return next((cls(folder / name, is_raw=name == RAW_LIST_NAME) for name in names), None)
 
@@ -335,7 +335,7 @@ class MelSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "MelSet | None":
-        """The set in a folder that has lists, or should have them."""
+        """The set in a folder with file lists, or for which `published` names such lists; else None."""
         one = cls(folder, listed)
         return one if one.lists or any(name.startswith(f"{_LISTS}/") for name in published) else None
 
@@ -363,7 +363,7 @@ class ParquetSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "ParquetSet | None":
-        """The set in a folder that has Parquet files, or should have them."""
+        """The set in a folder with Parquet files, or for which `published` names such files; else None."""
         there = [name for name in listed.files if name.endswith(".parquet")]
         return cls(folder, Listing(there, [])) if there or any(map(DATA_FILE.match, published)) else None
 
@@ -393,7 +393,7 @@ class OmnilingualSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "OmnilingualSet | None":
-        """The set in a folder that has a corpus, or should have one."""
+        """The set in a folder with folders `corpus=...`, or for which `published` names such folders; else None."""
         found = any(name.startswith(CORPUS) for name in (*listed.folders, *published))
         return cls(folder, listed) if found else None
 
@@ -418,7 +418,7 @@ class OmnivoiceSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "OmnivoiceSet | None":
-        """The set whose list is in a folder, or was published there and is gone."""
+        """The set in a folder with `data.lst`, or for which `published` names this file; else None."""
         return cls(folder / omnivoice.LIST_NAME) if omnivoice.LIST_NAME in (*listed.files, *published) else None
 
     @cached_property
@@ -439,7 +439,7 @@ class QwenSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "QwenSet | None":
-        """The set whose files are in a folder, or should be there."""
+        """The set in a folder with files of JSON lines, or for which `published` names such files; else None."""
         there = [name for name in listed.files if LINES_FILE.match(name)]
         return cls(folder, Listing(there, [])) if there or any(map(LINES_FILE.match, published)) else None
 

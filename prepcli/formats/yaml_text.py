@@ -73,11 +73,13 @@ def _check_length(text: str | bytes) -> None:
 
 
 def _expanded_size(node: "Node", sizes: dict[int, int], around: set[int]) -> int:
-    """The number of nodes that a node stands for, with aliases expanded; 64 characters of text count as one more.
+    """The number of nodes in a node, itself included, if each alias is replaced by a copy of its value.
+
+    A long text counts as one more node per 64 characters.
 
     Args:
         node: a scalar, list or mapping; an alias is the same object as the node that it names.
-        sizes: gets the sizes of the nodes below, by their `id`.
+        sizes: receives the number for `node` and for each node in it, by their `id`.
         around: the `id` of the nodes that contain this one.
 
     Raises:

@@ -38,7 +38,7 @@ Wanted = str | ByteRange
 
 
 _futures: "dict[Wanted, Future[_Beginning]]" = {}
-"""The requests that this process has sent ahead, with their results."""
+"""The requests that this process has sent before their results are needed, each with the future of its result."""
 
 
 def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> Iterator[Item]:

@@ -67,9 +67,10 @@ def commit_of(address: Address) -> str:
 
 
 def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[ObjectInfo]]:
-    """The sorted names of the folders, and the sorted files, below an address; raises as `commit_of` does.
+    """The sorted names of the folders, and the sorted files, directly below an address; raises as `commit_of` does.
 
-    With `recursive`, also those in folders at any depth. Both lists are empty if the address names no folder.
+    With `recursive`, the lists also have the folders and files at greater depths. Both lists are empty if the address
+    does not name a folder.
     """
     place = f"tree/{quote(_revision(address), safe='')}{'/' * bool(address.key)}{quote(address.key)}"
     url: str | None = f"{endpoint()}/api/{_repository(address)}/{place}?recursive={str(recursive).lower()}"

@@ -10,7 +10,9 @@ from prepcli.storage.ahead import requested
 
 FIRST_BYTES = 256 << 10
 MAX_BYTES = 8 << 20
-"""Maximum bytes of a request while a file is read in order: the first has `FIRST_BYTES`, then the length doubles."""
+"""Maximum bytes of a request while a file is read in order. The first request for a file has `FIRST_BYTES`; each
+further one is twice as long as the one before.
+"""
 
 
 class RangeFile(io.RawIOBase):

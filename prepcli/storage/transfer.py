@@ -36,7 +36,7 @@ class FetchError(PrepcliError):
 
 
 def part_of(path: Path) -> Path:
-    """The path of the bytes that have been fetched of a file, until its download is complete."""
+    """The path at which a download collects the bytes of the file `path` until it is complete."""
     return path.with_name(f"{path.name}.part")
 
 
