@@ -48,7 +48,7 @@ CHAPTERS_PER_UNIT = 4
 MAX_DIFFERENCE = 0.1
 """Seconds by which a chapter may differ from its published duration; if it differs more, LibriVox has replaced it.
 
-An utterance may also end up to this many seconds after its chapter.
+The end of an utterance may also be this many seconds after the end of its chapter.
 """
 
 
@@ -97,7 +97,8 @@ class ChapterContents(RecordContents):
 
     Attributes:
         chapter: the number of each record's chapter, from 0; -1 if no chapter has the record.
-        lines: for each chapter, the offset of its line in the published list of chapters; then the file's size (bytes).
+        lines: for each chapter, the offset (bytes) of its line in the published list of chapters. The last item is the
+            size of the list.
     """
 
     chapter: NDArray[np.int64]
@@ -142,7 +143,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         return f"{self.name}/{one}.json"
 
     def missing_sample(self, plan: _Plan) -> str | None:
-        """None, so that nothing is checked: the files that the manifest names do not exist yet."""
+        """Return None: no audio file is looked for, because this job makes the files that the manifest names."""
         return None
 
     def plan(self, workspace: Workspace) -> _Plan:

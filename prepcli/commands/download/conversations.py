@@ -110,8 +110,9 @@ def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tu
     Links to folders are followed; each folder is visited once.
 
     Returns:
-        For each pattern, a dictionary of the files whose whole name matches it. The keys are the texts of its first
-        group, in lower case; the values are the paths. If several files have one key, the first sorted path is used.
+        For each pattern, a dictionary of the files whose whole name matches it. The key is the text of the pattern's
+        first group, in lower case; the value is the path. If several files have one key, the first in sorted order is
+        used.
     """
     found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
     for path in sorted(_walk(roots)):

@@ -344,10 +344,11 @@ def _unpack_in_place(archive: Path) -> None:
 
 
 def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
-    """Move the unpacked files to the data root: whole folders at once, and the files next to them one by one.
+    """Move the unpacked folders of a data set, and the files next to these folders, to the data root.
 
-    An existing folder is moved to `kept/` in the workspace. Existing files next to the folders, such as README.TXT, are
-    not replaced. All other members of the archive are left out, so that an archive cannot write other files.
+    If the data root has a folder already, that folder is moved to `kept/` in the workspace. Files that are there
+    already, such as README.TXT, are not replaced. All other unpacked files are removed, so that an archive cannot write
+    files elsewhere.
     """
     staging = staging_of(workspace)
     moved = []

@@ -46,7 +46,10 @@ class Utterance(msgspec.Struct, omit_defaults=True):
         return msgspec.json.encode({"audio_filepath": self.source, **self.fields})
 
     def rejected(self, rejected: RecordRejected | None = None) -> RecordRejected:
-        """Return `rejected` with `where` before its detail; None stands for the own `reason` and `detail`."""
+        """Return a copy of `rejected` whose detail begins with `where`.
+
+        If `rejected` is None, it is made from the `reason` and `detail` of this utterance.
+        """
         if rejected is None:
             assert self.reason is not None
             rejected = RecordRejected(self.reason, self.detail)

@@ -107,7 +107,8 @@ def _arguments(options: DownloadLhotse) -> list[str]:
     """The arguments of `lhotse prepare` before the output folder; existing paths are made absolute.
 
     Raises:
-        UsageError: the recipe is unknown, is not for manifests, or takes other arguments; or lhotse is not installed.
+        UsageError: the recipe is unknown, no manifest can be made of its output, it takes other arguments, or lhotse is
+            not installed.
     """
     recipe = RECIPES.get(options.recipe)
     if recipe is None:
@@ -243,7 +244,10 @@ def _parts(folder: Path, recipe: str) -> list[LhotseFiles]:
 
 
 def _make(part: LhotseFiles, done: Prepared, options: DownloadLhotse) -> Report:
-    """Make the manifest of a part, and return the report; too many rejects are reported, not raised."""
+    """Make the manifest of a part of the corpus, and return its report.
+
+    If there are too many rejects, the report says so; `TooManyRejectsError` is not raised.
+    """
     root = os.path.realpath(options.data_root)
     inside = any(os.path.realpath(word).startswith(f"{root}/") for word in done.arguments if os.path.isabs(word))
     try:

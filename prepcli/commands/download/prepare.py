@@ -297,9 +297,10 @@ def check_given(data_sets: Sequence[CorpusPart], options: FetchOptions) -> None:
 
 
 def _given(data_set: CorpusPart, options: FetchOptions) -> Path | None:
-    """Return the file of `--archive` for a data set; None if it has none.
+    """Return the file that the user gave with `--archive` for a data set; None if there is none.
 
-    It is the file with the published name, or any single file if the corpus consists of one data set.
+    It is the file with the published name. If the corpus has only one data set and only one file was given, it is that
+    file, whatever its name.
     """
     if data_set.archive is None:
         return None

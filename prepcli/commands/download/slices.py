@@ -118,7 +118,10 @@ class Surveyed:
 
 
 def survey(corpus: SlicedCorpus, conversations: Sequence[Conversation], num_workers: int) -> list[Surveyed]:
-    """Read all transcripts, and check that the recordings can be decoded; returns the facts in the same order.
+    """Read all transcripts, and check that there is a decoder for recordings that are compressed with shorten.
+
+    Returns:
+        The facts about each conversation, in the order of `conversations`.
 
     Raises:
         UsageError: recordings are compressed with shorten, and this machine has no decoder.
@@ -215,11 +218,11 @@ class SlicingJob(UnitJob[Chunk, None]):
         return [*map(_manifest_name, self.corpus.folders), *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
 
     def settings(self, plan: SlicingPlan) -> dict[str, Any]:
-        """Every option that shapes the output; names have no leading dashes, as in the plans of earlier versions."""
+        """Every option that shapes the output, by its name without `--`: earlier versions wrote the names like this."""
         return {name.removeprefix("--"): value for name, value in settings_of(self.options).items()}
 
     def plan(self, workspace: Workspace) -> SlicingPlan:
-        """Read all transcripts for their lines and seconds of speech, and check that the recordings can be decoded.
+        """Read all transcripts with `survey`, which counts their lines and seconds of speech.
 
         A unit is a few conversations that go into one manifest.
         """

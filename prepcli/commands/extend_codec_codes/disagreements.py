@@ -1,4 +1,4 @@
-"""Counts of audio that a codec was not made for, and the lines of the summary that name them."""
+"""Counts of segments that a codec was not made for, such as long ones, and the lines of the summary with the counts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

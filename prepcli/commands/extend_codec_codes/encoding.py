@@ -175,7 +175,11 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         ]
 
     def _add(self, found: Found, seconds: float | None) -> None:
-        """Register a use of a segment; `seconds`: the duration of the cut if the segment is its target."""
+        """Count a use of a segment, or a lost record if the target of a cut cannot be encoded.
+
+        `found`: the segment, None without audio, or why it cannot be used. `seconds`: the duration of the cut if the
+        segment is the cut's target, else None.
+        """
         if found is None or isinstance(found, RecordRejected):
             if seconds is not None:
                 self.lost_records += 1
@@ -246,7 +250,8 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
     def _plan_batches(self) -> "Iterator[tuple[Ints, BatchShape]]":
         """Yield the numbers of the segments, and the shape, of each batch.
 
-        The segments of a batch have one sampling rate and, unless the codec mixes lengths, one number of frames.
+        The segments of a batch have one sampling rate. They also have one number of frames, unless the codec can encode
+        rows of different lengths together.
         """
         codec = self._codec
         peak = self._options.peak or 0.0

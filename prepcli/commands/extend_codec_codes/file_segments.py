@@ -49,7 +49,7 @@ class UsedSegment(NamedTuple):
 def find_segments(uses: Sequence[Use]) -> list[UsedSegment | RecordRejected]:
     """The segments that records use, in the order of `uses`, or the reasons why they are unusable.
 
-    They are found by the headers of files; other bytes are read for digests only.
+    No audio is decoded: each file is read only for its header and its digest.
     """
     files: dict[str, _File | RecordRejected] = {}
     return [_find(use, files) for use in files_ahead(uses, lambda use: _address_of(use.path))]

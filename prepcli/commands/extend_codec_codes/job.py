@@ -56,7 +56,7 @@ class CodesContents:
 
     Attributes:
         shards: the shards, by number.
-        part: the result of `check_complete`: a text on the finished part, or None if the set is complete.
+        part: the result of `check_complete`: a text such as `3 of 5 units of the Shar`, or None if the set is complete.
     """
 
     shards: Sequence[InputShard]

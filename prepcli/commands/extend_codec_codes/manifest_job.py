@@ -112,7 +112,10 @@ class RecordEncoder(UnitEncoder):
         return member.digest in self._own
 
     def _plan_checks(self) -> list[list[int]]:
-        """The numbers of the segments that other units encode, in groups of up to `_CHECKED_AT_ONCE`."""
+        """The numbers of the segments that other units encode, and that this unit only decodes as a check.
+
+        They are divided into groups of up to `_CHECKED_AT_ONCE`.
+        """
         others = [
             number
             for number, member in enumerate(self._members)
@@ -192,9 +195,9 @@ class RecordEncoder(UnitEncoder):
         return int(self._table.num_uses[field, number]) > int(here.sum())
 
     def _lost(self, computed: "list[Codes | RecordRejected]") -> list[int]:
-        """The keys of the unit's own segments without codes due to a lack of memory or a crash.
+        """The keys of the segments that this unit failed to encode, due to a lack of memory or a crash.
 
-        Units that only decode these segments may not notice.
+        Other units that name such a segment only decode it. They may succeed, and then name codes that do not exist.
         """
         reasons = (RejectReason.OUT_OF_MEMORY, RejectReason.CRASHED_DECODER)
         return [

@@ -65,7 +65,10 @@ def find_input(folder: AnyPath) -> list[InputShard]:
 
 
 def audio_bytes(folder: AnyPath, shards: Sequence[InputShard]) -> int:
-    """Total bytes of the tars of `shards` in `folder`; module `content` detects changes that keep the size."""
+    """Total bytes of the tars of `shards` in the Shar set `folder`.
+
+    A changed total shows that audio has changed. Module `content` detects changes of audio that keep the total.
+    """
     sizes = OutputSizes(folder)
     return sum(sizes.of(relative(path, folder)) for shard in shards for path in shard.tars.values())
 

@@ -21,7 +21,7 @@ from prepcli.planning.split import Indices
 
 FIELDS = (TARGET, CONTEXT)
 MAX_RECORDS = 4096
-"""Maximum number of records per unit, each of which may have two files."""
+"""Maximum number of records per unit. Up to two files of codes are written per record: for target and context."""
 
 
 class Use(NamedTuple):
@@ -107,7 +107,10 @@ class SegmentTable:
 
 
 def read_uses(records: Records) -> SegmentTable:
-    """Read every record once, and tabulate the segments. Memory: about 100 bytes per record, and 50 afterwards."""
+    """Read every record once, and tabulate the segments.
+
+    This takes up to 300 bytes of memory per record; the returned table takes 60.
+    """
     shape = (2, len(records))
     keys, files, stems = (np.zeros(shape, np.uint64) for _ in range(3))
     seconds = np.zeros(len(records))

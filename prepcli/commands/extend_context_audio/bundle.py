@@ -105,7 +105,8 @@ CHUNK_VALUES = {"cpu": 1 << 20, "cuda": 1 << 27}
 _MIN_ROWS = 96
 """Minimum number of rows of a chunk in large groups: with fewer, reading the candidates would dominate."""
 _BLOCK = 64
-"""Candidates per block: single candidates are compared only in blocks whose maximum is near the row's best."""
+"""Number of candidates per block. The maximum of each block is computed first; single candidates are compared only in
+blocks whose maximum is near the row's best."""
 _PAIRS = 1 << 15
 
 

@@ -18,7 +18,7 @@ FIELDS = {
     "text": "context_audio_text",
     "normalized_text": "context_audio_normalized_text",
 }
-"""Fields of the record that is the context, each with its name in the extended record.
+"""Fields that are copied from the record of the context: the name there, and the name in the extended record.
 
 They are written after `SIMILARITY` and `PATH`.
 """
@@ -69,7 +69,8 @@ class ContextLines:
 def histograms(indexes: Iterable[NDArray[Any]]) -> dict[str, Any]:
     """Histograms of the records in the output: similarities in steps of 0.02, and seconds of context in steps of 1.
 
-    `indexes` has the index of each unit's lines. The last step of seconds has all contexts above 30 s.
+    `indexes`: for each unit, an array with the `COLUMNS` of its lines. The last step of seconds has all contexts of
+    30 s or more.
     """
     duration_edges = np.arange(32.0)
     similarity = np.zeros(len(SIMILARITY_EDGES) - 1, np.int64)

@@ -140,7 +140,7 @@ class ContextJob(SpeakerJob[ContextContents]):
         return begin
 
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge the units' lines in the order of the input; returns counts by threshold, histograms, and statistics."""
+        """Merge the units' lines in the order of the input; returns the path of the manifest, and statistics."""
         root, out = writer.workspace.root, writer.workspace.out
         write_merged(self.file_name, markers, writer)
         counts = totals(markers)

@@ -134,7 +134,10 @@ class NothingToEmbedEncoder:
 
 
 def _rows_of(path: Path, keys: Hashes) -> Indices:
-    """For each key, the row of the file with this key, or -1; a file that is missing or damaged has no rows."""
+    """For each key, the number of the row with this key in a file of kept embeddings; -1 if no row has it.
+
+    A file that is missing or damaged has no rows.
+    """
     none = np.full(len(keys), -1, np.int64)
     try:
         stored: Any = np.load(path, mmap_mode="r")
@@ -149,9 +152,10 @@ def _rows_of(path: Path, keys: Hashes) -> Indices:
 
 
 def keys_of(records: Records, numbers: Indices, files: Hashes) -> Hashes:
-    """For each of the records `numbers`, a key of its audio: of the segment, and of the file's size and time.
+    """A 64-bit key of the audio of each record in `numbers`; 0 if the audio file is missing.
 
-    The key is 0 if the file is missing. `files` has a number of the file for every record of the manifests.
+    The key is a hash of the segment, and of the size and modification time of the file. `files` has a hash of the path
+    of the file for every record of the manifests.
     """
     of_records = files[numbers]
     _, first, inverse = np.unique(of_records, return_index=True, return_inverse=True)

@@ -51,9 +51,9 @@ def data_set(audio_folder: Path) -> CorpusPart:
 
 
 def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:
-    """Yield the utterances of each part's `trans.txt`, which has lines `ID0012W0030 text`; texts become upper case.
+    """Yield the utterances of each part (train, dev, test); texts become upper case.
 
-    `folders` has the folder of `trans.txt` for each part.
+    `folders`: for each part, the folder of its transcript `trans.txt`, which has lines such as `ID0012W0030 text`.
     """
     for part, folder in folders.items():
         transcript = audio_folder / folder / "trans.txt"

@@ -46,7 +46,10 @@ def data_set(language: str, release: str, names: str) -> CorpusPart:
 
 
 def _read(root: Path, tree: str, language: str, names: list[str]) -> Iterator[Utterance]:
-    """Yield the utterances of `train.tsv` and other tables; columns are found by name, because releases differ."""
+    """Yield the utterances of the tables `names`, such as `train` for `train.tsv`.
+
+    Columns are found by name, because releases have different columns.
+    """
     seconds = _durations(root / tree / "clip_durations.tsv")
     for name in names:
         for number, row in _rows(root / tree / f"{name}.tsv"):

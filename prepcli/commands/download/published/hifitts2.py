@@ -13,7 +13,7 @@ _HUB = "https://huggingface.co/datasets/nvidia/hifitts-2/resolve/main"
 
 
 def folder_of(edition: str) -> str:
-    """The name of an edition's output folder, and of the folder of its state, such as `hifitts2_22khz`."""
+    """The name of an edition's folder in the data root, such as `hifitts2_22khz`; its workspace has the same name."""
     return f"hifitts2_{edition}"
 
 
