@@ -106,7 +106,7 @@ class CorpusPart:
 
     @property
     def state_name(self) -> str:
-        """The name of this data set's folder in `D.prepcli/sets`, e.g. `libritts_dev_clean`; unique in a data root."""
+        """The name of this data set's workspace, e.g. `libritts_dev_clean`; unique in a data root."""
         return self.name if self.corpus in (self.name, "librispeech") else f"{self.corpus}_{self.name}"
 
     def extracted(self, folder: Path, data_root: Path) -> "CorpusPart":

@@ -68,7 +68,7 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
         The path of the archive.
 
     Raises:
-        FetchError: no server has it, or it was damaged each time.
+        FetchError: no server has the archive, or it was damaged `MAX_DAMAGED` times.
         IncompleteError: the servers cannot be reached, or the connections break; the fetched bytes are kept.
         UsageError: there is no address, or an address is not valid.
     """

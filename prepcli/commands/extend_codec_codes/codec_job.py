@@ -23,7 +23,8 @@ from prepcli.models.protocols import Codec
 from prepcli.storage.paths import AnyPath
 
 MAX_RATE = 48000
-"""Maximum rate (Hz) of audio that goes to a GPU in batches through shared memory."""
+"""The shared memory for batches is large enough for audio of up to this sampling rate (Hz), if the codec is on a GPU:
+then audio is not resampled before."""
 
 
 class CodecJob(ModelJob[UnitT, Contents, Codec]):
@@ -136,5 +137,5 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
         return [*self.manifests, self.options.codec_model]
 
     def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
-        """Raise `UsageError` if audio was replaced under the same manifest since its codes were made."""
+        """Raise `UsageError` if audio files of finished units have changed since their codes were made."""
         check_audio(workspace, done, Path(), self.num_workers)

@@ -25,7 +25,8 @@ from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import AnyPath
 
 TOLERANCE = 0.025
-"""Seconds by which the length of audio may differ from its manifest in the tar, as in lhotse (`lhotse.audio`)."""
+"""Seconds by which the length of audio may differ from the length in its recording manifest, which is in the same tar.
+lhotse has the same tolerance (`lhotse.audio`)."""
 
 
 Found = UsedSegment | RecordRejected | None
@@ -65,7 +66,7 @@ def index_shard(shard: InputShard) -> ShardIndex:
 
 
 def _find(ids: list[str], tar: AnyPath, digest: "hashlib.blake2b") -> Iterator[Found]:
-    """Yield the content of the tar for each of the cuts `ids`; the whole tar is added to `digest`."""
+    """Yield for each of the cuts `ids` its audio in the tar; the bytes of the whole tar are added to `digest`."""
     pairs = tar_contents(tar, digest)
     for id in ids:
         try:

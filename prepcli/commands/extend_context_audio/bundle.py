@@ -103,7 +103,7 @@ def _cells(segments: Segments, steps: tuple[int, int]) -> NDArray[np.uint64]:
 CHUNK_VALUES = {"cpu": 1 << 20, "cuda": 1 << 27}
 """Number of similarities computed at a time: 4 MB on a CPU, to fit its cache; half a GB on a GPU."""
 _MIN_ROWS = 96
-"""Minimum number of rows of a chunk in large groups: with fewer, reading the candidates would dominate."""
+"""Minimum number of rows of a chunk. With fewer rows, reading the candidates would take most of the time."""
 _BLOCK = 64
 """Number of candidates per block. The maximum of each block is computed first; single candidates are compared only in
 blocks whose maximum is near the row's best."""

@@ -81,7 +81,7 @@ class KeptEmbeddings:
     """
 
     def __init__(self, own: Path, source: Path, keys: Hashes, rows: Indices) -> None:
-        """`own`: the file to write. `source`: the file to read. `rows`: the row of each record in it; -1: none."""
+        """`own`: the file to write. `source`: the file to read. `rows`: for each record, its row in `source`, or -1."""
         self._own, self._source = own, source
         self._keys = keys
         self._rows = rows

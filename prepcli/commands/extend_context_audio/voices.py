@@ -1,8 +1,8 @@
 """Group records by voice: by the `speaker` field, a preset for a known corpus, or the user's pattern.
 
-A pattern is searched in a field, and the name of the voice is the texts of its groups, joined by `_`. The presets name
-voices as NeMo's recipe for Magpie-TTS does, in lower case; if a corpus has several styles or sessions of one person,
-each is a separate voice.
+A pattern is a regular expression that is searched in a field; the texts that its groups match, joined by `_`, name the
+voice. The presets name voices as NeMo's recipe for Magpie-TTS does, in lower case; if a corpus has several styles or
+sessions of one person, each is a separate voice.
 """
 
 import re

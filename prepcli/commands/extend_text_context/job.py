@@ -211,7 +211,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
         return (cuts, f"{cuts}.gz")
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The existing indexes of the file of cuts `name`, next to it or in the folder of indexes."""
+        """The existing index files of the file of cuts `name`: next to that file, or in the folder of indexes."""
         return indexes_of(found, name)
 
     def process(self, plan: TextContextPlan, unit: CutsShard, writer: UnitWriter, advance: Advance) -> None:
