@@ -21,7 +21,11 @@ def counts_of(segment: Segment, rate: int) -> Iterator[str]:
 
 
 def notes_of(counts_of_units: Iterable[Mapping[str, float]]) -> dict[str, str]:
-    """The lines of the summary, by key, on segments with a lower rate, several channels, or a great length."""
+    """Count the segments with a rate far below the codec's, with several channels, or longer than `LONG_SECONDS`.
+
+    Returns:
+        A line of the summary for each of these counts that is not 0, by key.
+    """
     counts = list(counts_of_units)
     notes = rates_note(counts, "segments", "the codec's {} Hz")
     if several := sum(one.get(_CHANNELS, 0) for one in counts):

@@ -96,7 +96,10 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return indexes_of(found, name)
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
-        """The options, the codec's identity, the total bytes of audio and, for an incomplete set, its finished part."""
+        """The options, the identity of the codec, and the total bytes of audio.
+
+        For an incomplete Shar set, `--partial` is a text such as `3 of 5 units of the Shar`.
+        """
         settings = self.codec_settings() | {"bytes of audio": audio_bytes(self.folder, plan.contents.shards)}
         # The setting is the same for a complete set with and without the option `--partial`.
         return settings | ({"--partial": plan.contents.part} if plan.contents.part else {})
@@ -130,7 +133,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return [self.options.codec_model, *shards]
 
     def check_done(self, done: Sequence[ShardGroup], workspace: Workspace) -> None:
-        """Raise `UsageError` if audio was replaced under the same cuts since its codes were made."""
+        """Raise `UsageError` if the audio of finished units has changed since its codes were made."""
         check_audio(workspace, done, self.folder, self.num_workers)
 
     def read_ahead(self, contents: CodesContents, unit: ShardGroup, workers: DecodingPool[UsedSegment]) -> Begin:
@@ -157,7 +160,10 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return details | self.statistics(markers)
 
     def _fields(self, first: InputShard, codes: Mapping[str, AnyPath], shards: str) -> dict[str, AnyPath]:
-        """For the cuts, and for each field of audio and codes, the path with a pattern for the numbers of shards."""
+        """The path of the cuts, of the tars of each audio field, and of the tars of each codes field, by field name.
+
+        In each path, `shards` stands for the number of the shard.
+        """
         root = path_of(absolute_folder(str(self.folder)))
         cuts = root / "cuts" / first.cuts.name.replace(shard_text(first.number), shards)
         audio = {field: root / AUDIO_NAME.format(field, shards) for field in first.tars}

@@ -229,7 +229,7 @@ class OmnivoiceJob(TrainerCodesJob):
     def write_entries(
         self, unit: RecordUnit, entries: Sequence[EncodedRecord], seconds: float, writer: UnitWriter
     ) -> None:
-        """Write a tar, its labels, and its line of the list of tars; nothing of these if all records are rejects."""
+        """Write a tar, its labels, and its line of the list of tars. If all records are rejects, no tar is written."""
         line = writer.open_part(_LIST_PART.format(unit.id))
         if not entries:
             return

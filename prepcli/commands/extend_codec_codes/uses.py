@@ -1,4 +1,7 @@
-"""The segments that records of manifests use as targets and contexts, and the record whose unit encodes each."""
+"""The segments that are targets or contexts of records, and the owner of each: the record whose unit encodes it.
+
+Several records may use the same segment, which is encoded once.
+"""
 
 import hashlib
 from collections.abc import Iterator

@@ -201,7 +201,7 @@ BEST_NAME = "parts/{}.best.npy"
 EMBEDDINGS_NAME, EMBEDDINGS_INDEX_NAME = "embeddings/{}.npy", "embeddings/{}.jsonl"
 
 REUSED = "embeddings_reused"
-"""Key of a count of a unit: the embeddings that it has taken from an earlier run."""
+"""Key of the number of embeddings that a unit has taken from an earlier run."""
 
 MIN_GPU_ROWS = 1000
 """A voice with fewer utterances is compared on the CPU: launching GPU kernels would take longer."""

@@ -42,8 +42,8 @@ from prepcli.planning.arrays import Scratch, Values, values_of
 from prepcli.storage.input_files import refuse_input_as_output
 
 BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
-"""Maximum seconds of audio in a batch, by kind of device. On a GPU, to launch the kernels for 120 s of audio takes as
-long as to run them."""
+"""Maximum seconds of audio in a batch, by kind of device. A GPU gets larger batches: for 120 s of audio, launching its
+kernels takes as long as running them."""
 
 
 @dataclass(frozen=True, slots=True)

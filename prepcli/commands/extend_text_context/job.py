@@ -114,7 +114,7 @@ class NewCut:
 
 
 def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> NewCut:
-    """Return the cut of a line with a text context. Its custom fields other than `emotion` and `kept` are left out.
+    """Add a text context to the cut in a line of JSON. Its custom fields other than `emotion` and `kept` are left out.
 
     Raises:
         ValueError: the line is not a cut (`msgspec.DecodeError` is a ValueError).

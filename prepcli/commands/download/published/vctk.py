@@ -1,4 +1,4 @@
-"""VCTK 0.92: 110 English speakers of many accents, newspaper sentences with two microphones, FLAC at 48 kHz."""
+"""VCTK 0.92: newspaper sentences, read by 110 English speakers of many accents, from two microphones, FLAC, 48 kHz."""
 
 from collections.abc import Iterator
 from functools import partial
