@@ -51,7 +51,7 @@ class Found(msgspec.Struct):
 
 
 def peak_of(lines: Sequence[tuple[int, int]], size: int) -> int:
-    """Bytes for a batch of `size` examples: the maximum of `base + slope * size` over the lines."""
+    """The bytes that a batch of `size` examples needs: the maximum of `base + slope * size` over all pairs `lines`."""
     return max(base + slope * size for base, slope in lines)
 
 

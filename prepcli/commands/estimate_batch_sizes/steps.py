@@ -50,7 +50,7 @@ class ModelTrainer:
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
         """Make a training step with `size` examples of `duration` seconds and `tokens` output tokens.
 
-        A lack of memory is a result, not an error.
+        If the batch needs too much memory, the returned step has the outcome `out_of_memory`.
         """
         lengths = self._schema.lengths(duration, tokens, self._options.ratio)
         try:
@@ -65,7 +65,10 @@ class ModelTrainer:
         return Step(size, "fits", peak) if self._on_gpu or peak <= self._limit else Step(size, "out_of_memory")
 
     def count(self, duration: float, tokens: int | None) -> Found:
-        """Count the bytes of steps with 2 and 3 examples, from which those of other batch sizes are extrapolated."""
+        """Count the bytes of two steps, with 2 and with 3 examples.
+
+        The result has both steps, and the lines by which `peak_of` extrapolates to other batch sizes.
+        """
         from prepcli.models.counted_memory import envelope
 
         lengths = self._schema.lengths(duration, tokens, self._options.ratio)
@@ -108,7 +111,7 @@ class ModelTrainer:
         make_step(self._model, self._optimizer, batch, self._options.dtype, self._device)
 
     def _warm_up(self, lengths: tuple[int, int]) -> None:
-        """Make the optimizer's state, which exists in all but the first step of a training run."""
+        """Make a step if the optimizer has no state yet. In training, the state exists from the second step on."""
         if not self._optimizer.state:
             self._make_step(1, lengths)
 

@@ -42,7 +42,7 @@ def nested_bins(
     they become one bucket, which is divided into n * `sub_buckets` by tokens. In each bucket, examples whose tokens per
     size are more than `outlier_threshold` standard deviations above the mean are left out, and the others are divided
     by tokens. The last pair of a bucket has the maximum number of tokens that was kept. If all examples have the same
-    ratio, NeMo's script fails; here none is an outlier.
+    number of tokens per size, NeMo's script fails; this function leaves out none of them.
 
     `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,).
     `largest`: the last edge, by default the largest size.

@@ -16,7 +16,7 @@ _MIN_BATCHES, _MIN_BATCHES_PER_BUCKET = 2000, 16
 
 
 def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float) -> float:
-    """The share of padding in the frames of an epoch, from 0 to 1; without bucketing if `bins` is empty.
+    """The share of padding in the frames of an epoch, from 0 to 1. If `bins` is empty, there are no buckets.
 
     `padding_in_buckets` describes the simulation. `durations`: seconds, any order, shape (examples,). `bins`: the upper
     ends of all buckets but the last; a bucket holds the durations `above < duration <= up_to` (lhotse's

@@ -41,7 +41,10 @@ class BinsText(ABC):
         return {name: value for name, value in found.items() if name not in arrays}
 
     def head(self, left_out_by: str) -> list[str]:
-        """The first lines: notes and a heading. `left_out_by` names filters that left out examples: `token count`."""
+        """The lines above the bins: notes, the number of examples, and a heading.
+
+        `left_out_by`: the kind of filter that left out examples, for a note: `token count`.
+        """
         lines = []
         if self.num_discarded:
             total = self.num_examples + self.num_discarded

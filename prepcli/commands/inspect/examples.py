@@ -1,6 +1,6 @@
-"""Examples of records to read and to hear: an even sample, and records with extreme values.
+"""Examples of records to read and to hear: an evenly spread sample, and records with extreme values.
 
-They are found while lines are counted, so that memory does not grow with the number of lines.
+The examples are chosen while lines are counted, so that memory does not grow with the number of lines.
 """
 
 from collections.abc import Mapping, Sequence

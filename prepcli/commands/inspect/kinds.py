@@ -166,7 +166,10 @@ def _part_of_set(folder: AnyPath) -> Subject | None:
 
 
 def _made_with_codec(folder: AnyPath, subject: Subject) -> Subject:
-    """Set `out` and `part` of a subject, and return it; OUT/codes_x has its own run, in OUT.prepcli/codes_x."""
+    """Set the run that made the codes in `folder`, as `out` and `part` of a subject, and return the subject.
+
+    `part` is set for OUT/codes_x, which has its own run in OUT.prepcli/codes_x.
+    """
     of_one = folder.name.startswith("codes_")
     subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
     return subject

@@ -187,7 +187,10 @@ def _of_tarred(path: AnyPath, at: int, fields: dict[str, Any], subject: Subject)
 
 
 def _member_at(tar: AnyPath, offset: int, wanted: str | None = None) -> tuple[str, bytes]:
-    """Name and content of the member at a byte offset; the content is empty if another name is `wanted`."""
+    """The name and the content of the member at a byte offset of a tar.
+
+    If `wanted` is given and the member has another name, its content is not read but returned as `b""`.
+    """
     try:
         with tar.open("rb") as file:
             file.seek(offset)

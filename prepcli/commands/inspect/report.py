@@ -105,7 +105,7 @@ class PartOfMix(msgspec.Struct):
 
 @dataclass
 class Inspection:
-    """Facts about `path`; a fact that does not apply is empty.
+    """Facts about `path`. Facts that its kind of data does not have are empty or 0.
 
     Durations are in seconds, sampling rates and `bandwidth` in Hz, `snr` in dB, `loudness` in LUFS. `chars_per_second`
     counts the characters of `text`; `speech_share` is from 0 to 1. Mappings from names to `float`, such as `duration`,

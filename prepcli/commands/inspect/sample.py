@@ -51,7 +51,7 @@ class EvenSample(Generic[Item]):
 
 
 def spread(items: Sequence[Item], wanted: int) -> list[Item]:
-    """Return `wanted` of the items: the middles of equal pieces; all items if there are fewer."""
+    """Divide the items into `wanted` equal pieces, and return the middle item of each; all items if there are fewer."""
     if len(items) <= wanted:
         return list(items)
     return [items[(2 * i + 1) * len(items) // (2 * wanted)] for i in range(wanted)]

@@ -51,8 +51,8 @@ class Share:
 class Tally:
     """Counts over some lines of one `kind`, and a sample of `wanted` of their audio files.
 
-    `columns` maps each measure to arrays, which together have one number per record that has the measure. Fields that
-    `Inspection` has too mean the same in both.
+    `columns` maps the name of each measure to arrays. Joined, these arrays have one number per record that has the
+    measure. A field has the same meaning as the field of this name in `Inspection`.
     """
 
     kind: LineKind
@@ -133,7 +133,10 @@ class Tally:
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
-        """Add the counts of later lines. Their line numbers grow by `lines`, as if all lines were in one file."""
+        """Add the counts of `other`, whose lines follow those of this tally in the same file.
+
+        `other` counts its lines from 1, so its line numbers are increased by `lines`.
+        """
         self.examples.merge(other.examples, self.lines)
         if self.first_problem is None and other.first_problem is not None:
             self.first_problem = (self.lines + other.first_problem[0], other.first_problem[1])

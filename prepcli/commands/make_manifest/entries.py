@@ -21,8 +21,8 @@ MAX_SLOW_BYTES, MIN_SLOW_UNITS = 64 << 10, 64
 """Maximum bytes of entries per unit, and minimum number of units (a small source has fewer), for audio that takes time
 to measure. With units of this size a few ranks have enough work, and little work is lost when a run stops."""
 MAX_QUICK_BYTES, MIN_QUICK_UNITS = 1 << 20, 16
-"""As `MAX_SLOW_BYTES` and `MIN_SLOW_UNITS`, for WAV and FLAC, whose headers hold the durations: a small unit would take
-longer to flush to disk than to measure."""
+"""The same limits as `MAX_SLOW_BYTES` and `MIN_SLOW_UNITS`, for sources of almost only WAV and FLAC. Their headers hold
+the durations, so that a small unit would take longer to flush to disk than to measure."""
 _QUICK_SUFFIXES = (".wav", ".WAV", ".flac", ".FLAC")
 _MAX_SLOW_SHARE = 1 / 16
 _BATCH = 4096
@@ -88,7 +88,10 @@ _decoder = msgspec.json.Decoder(SourceEntry)
 
 
 def write_catalog(entries: Iterator[SourceEntry], folder: Path, with_keys: bool) -> Catalog:
-    """Write the entries to a temporary file in `folder`; `with_keys`: also find keys that are not unique."""
+    """Write the entries to a temporary file in `folder`.
+
+    `with_keys`: whether the catalog also gets the hashes of the keys, and shows which keys are not unique.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     encoder = msgspec.json.Encoder()
     hashes = array("q")

@@ -60,7 +60,7 @@ def is_command(value: str) -> bool:
 
 
 def words_of_command(value: str) -> list[str]:
-    """The words of a command; some may be paths of files that it reads."""
+    """Split a command into its words as a shell does; some words may be paths of files that the command reads."""
     lexer = shlex.shlex(value, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     try:

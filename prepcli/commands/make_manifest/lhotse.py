@@ -93,7 +93,7 @@ def files_of(path: str) -> LhotseFiles | None:
     """The part that a file of recordings, supervisions or cuts belongs to.
 
     Returns:
-        None for other names, and for supervisions without recordings.
+        The part; None if the file has another kind of name, or has supervisions without a file of recordings.
     """
     folder, name = os.path.split(path)
     for word, other in ((RECORDINGS, SUPERVISIONS), (SUPERVISIONS, RECORDINGS), (CUTS, CUTS)):
@@ -136,7 +136,9 @@ def files_named(source: str) -> LhotseFiles | None:
 
 
 def files_at(source: str) -> LhotseFiles:
-    """The files that SOURCE names: a folder with one part, one file of a part, both files, or a file of cuts.
+    """The files of lhotse that SOURCE names.
+
+    SOURCE is a folder with exactly one part, a file of a part, `RECORDINGS,SUPERVISIONS`, or a file of cuts.
 
     Raises:
         UsageError: a folder has no part, or several.
@@ -302,7 +304,10 @@ class _Reader:
 def _segment(
     path: str, number: int, id: str, fields: dict[str, Any], channel: int | None, start: float, duration: float
 ) -> SourceEntry:
-    """The entry of a part of a file. A part from 0 s may be the whole file: this is decided later, by its header."""
+    """The entry of the part of a file that starts at `start` and lasts `duration` (seconds).
+
+    If `start` is 0, the entry has no offset: the header of the file shows later whether the part is the whole file.
+    """
     if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
         raise RecordRejected(RejectReason.BAD_OFFSET, f"it begins at {start} s and lasts {duration} s")
     if channel is not None:

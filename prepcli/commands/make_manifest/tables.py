@@ -25,7 +25,7 @@ Split = Callable[[str], tuple[str, str]]
 
 @dataclass
 class Table:
-    """Finds lines of a file by their keys, with two numbers per line in memory. Lines with equal keys are ambiguous."""
+    """Finds lines of a file by their keys; a line takes two numbers in memory, and is read from disk when needed."""
 
     path: str
     split: Split
@@ -141,7 +141,7 @@ def spool_table(path: str, rows: Iterator[tuple[str, bytes]], split: Split, fold
     Args:
         path: the file that the lines come from, for messages.
         rows: pairs of a key and its line, without line end.
-        split: returns the key and the value of such a line.
+        split: divides a line into its key and its value.
         folder: made if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)

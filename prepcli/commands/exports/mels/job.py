@@ -328,7 +328,7 @@ class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
                 self._found[numbers[row]] = mel[:, :frames].clone()
 
     def finish(self, advance: Advance) -> "dict[int, Tensor | RecordRejected]":
-        """Return, by the number of the record, the mel of each clip, or why the record is rejected."""
+        """Return the mel of each clip by the number of its record; a rejected record has its error instead."""
         return self._found
 
     def write(self, computed: "dict[int, Tensor | RecordRejected]", writer: UnitWriter) -> None:

@@ -41,7 +41,10 @@ class MelsOptions(ExportOptions):
 
     @property
     def min_samples(self) -> int:
-        """The minimum number of samples of a clip: its ends are mirrored over half of a Fourier transform."""
+        """The minimum number of samples of a clip.
+
+        Each end of a clip is extended by `filter_length // 2` mirrored samples, which takes one sample more.
+        """
         return self.filter_length // 2 + 1
 
     def check(self) -> None:
