@@ -111,7 +111,7 @@ def duration_of(bound: Bound) -> float:
 
 
 def tokens_of(bound: Bound) -> int | None:
-    """The number of output tokens of a bound; None for one dimension."""
+    """The number of output tokens of a bound; None if the bound is a duration alone."""
     return bound[1] if isinstance(bound, tuple) else None
 
 

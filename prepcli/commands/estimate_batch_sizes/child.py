@@ -78,7 +78,7 @@ class Child:
         return self._hello
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
-        """Make a training step; a crash and a hang are results too.
+        """Make a training step. If the process crashes or hangs, the returned step has this as its outcome.
 
         Raises:
             UsageError: other processes use the memory of the GPU.

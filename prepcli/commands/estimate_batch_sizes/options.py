@@ -167,7 +167,7 @@ class EstimateBatchSizes(JobOptions):
         return self.device == "cpu"
 
     def check(self) -> None:
-        """Check, before the work, everything that would make it fail at its end.
+        """Check the options and output files before the work, so that the command does not fail after hours of work.
 
         Raises:
             UsageError: options that do not go together, or a file that cannot be written.

@@ -60,12 +60,13 @@ def bisect(start: int, threshold: float, fits: Callable[[int], bool]) -> tuple[i
 
     Args:
         start: the first size.
-        threshold: stop when (fails - fits) / fails is at most this.
-        fits: called with each size that NeMo tries, in its order.
+        threshold: the search stops when the smallest size that fails is larger than the largest size that fits by at
+            most this share of the smallest size that fails.
+        fits: returns whether a size fits; called with the same sizes as in NeMo, in the same order.
 
     Returns:
         The largest size that fits, and the number of steps that NeMo makes: one for each size, and one whose result it
-        ignores. If not one example fits, the size is 0; NeMo would go on with empty batches.
+        ignores. If a single example does not fit, the size is 0; NeMo would go on with empty batches.
     """
     largest, smallest, size, steps = 0, 0, min(start, MAX_BATCH_SIZE), 1
     while True:

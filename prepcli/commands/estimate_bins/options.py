@@ -106,7 +106,7 @@ class TokenizerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """The options of output, and of tolerated rejects."""
+    """The options for the output, and `max_rejects`, the limit for unusable lines."""
 
     quiet: Annotated[bool, Option("Print the bins and nothing else.", names=("--quiet", "-q"), only="command line")] = (
         False
@@ -126,7 +126,7 @@ class OutputOptions:
     max_rejects: MaxRejects = 0.05
 
     def check(self, spec: str, data: "Callable[[], DataSet | Mix]", tokenizers: Sequence[str] = ()) -> None:
-        """Check, before the work, everything that would make it fail at its end.
+        """Check the options and output files before the work, so that the command does not fail after the work.
 
         `data` returns the input data that `spec` names, and is called only if an output file already exists.
 

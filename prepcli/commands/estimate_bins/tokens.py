@@ -97,10 +97,10 @@ class FileLengths:
 
 
 def count_file(task: FileTask) -> FileLengths:
-    """Read a file and count its tokens; counts unusable lines, and names the first.
+    """Count the tokens of each example in a file, and the unusable lines; `first_rejected` names the first of them.
 
-    Raises `UsageError` if the files of a pair have different numbers of lines, and `WordsDiffer` if a text that
-    was counted word by word has another number of tokens as a whole.
+    Raises `UsageError` if the source file and the target file of a `txt_pair` have different numbers of lines, and
+    `WordsDiffer` if a text that was counted word by word has another number of tokens as a whole.
     """
     found = FileLengths()
     lengths: list[Length] = []
@@ -195,7 +195,7 @@ class TokenBinsReport(BinsText):
     """Number of buckets by length that the bins make; if it is smaller than the requested number, `notes` say why."""
     bucket_duration_bins: list[tuple[int, int]] | list[int]
     max_tokens: int
-    """Length of the longest example, as the loader's filter measures it."""
+    """The length of the longest example in tokens, measured as NeMo's loader does to filter by `max_tokens`."""
     max_tpt: list[float] | float
     measure_total_length: bool
     token_equivalent_duration: float

@@ -58,7 +58,7 @@ class Paddings:
 
 @dataclass
 class Bins2dReport(BinsText):
-    """Nested bins and their effect on the data. Durations are in seconds."""
+    """Bins by duration and tokens, their buckets, and the padding that results. Durations are in seconds."""
 
     num_buckets: int
     """Number of buckets by duration that the bins make; if it is smaller than the requested number, `notes` say why."""
@@ -162,8 +162,9 @@ def counting(
 ) -> Callable[[DataSet], Numbers]:
     """Return the function that counts the tokens of a data set's records.
 
-    `text_field` and `lang_field` apply to data sets whose entry does not name other fields. The tokenizers are loaded
-    here, before workers are forked. A record without a text is rejected; if `needs_text` is false, it has no tokens.
+    `text_field` and `lang_field` name the fields with the text and its language; the config entry of a data set may
+    name other fields. The tokenizers are loaded here, before workers are forked. A record without a text is rejected;
+    if `needs_text` is false, it counts as 0 tokens.
     """
     if tokenizer.prompt_format is not None:
         from prepcli.models.prompts import PromptedLines, load_prompt

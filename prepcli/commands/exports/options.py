@@ -25,7 +25,7 @@ class ExportOptions(SetInput):
 
     @property
     def seed(self) -> int | None:
-        """The seed of the order of the records; None keeps that of the manifests."""
+        """The seed for shuffling the records; None if the records keep the order of the manifests."""
         return None
 
     def check(self) -> None:

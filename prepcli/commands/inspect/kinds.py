@@ -279,7 +279,10 @@ def line_kind(path: AnyPath) -> LineKind | None:
 
 
 def _made_by(path: AnyPath) -> Path | None:
-    """The output to which a file belongs: the file, a folder above it, or OUT for a file in OUT.prepcli; else None."""
+    """The output of a run to which a file belongs; None if the file does not belong to a run.
+
+    The output is the file itself, a folder above it, or OUT for a file in OUT.prepcli.
+    """
     if isinstance(path, StorePath):  # the state of runs is not in the store
         return None
     if (path.with_name(path.name + WORK) / "plan.json").is_file():

@@ -23,8 +23,8 @@ CSV = Kind("such a table", (",".join(HEADING).encode(),))
 def check_output(flag: str, path: Path, kind: Kind) -> None:
     """Check before the work that a file can be written.
 
-    An existing file is replaced only if it is of this kind or empty. Any other file may be the inspected one, or belong
-    to it: a manifest, audio, a shard, a record of its run.
+    An existing file is replaced only if it is empty or of the given `kind`. Any other file may belong to the inspected
+    data: a manifest, audio, a shard, or a file in OUT.prepcli.
 
     Raises:
         UsageError: the path is a folder, a file of another kind, or in a folder that does not exist.

@@ -67,7 +67,10 @@ _ONLY_HERE = ("columns", "sample", "groups")
 
 
 class FoundAudio(msgspec.Struct):
-    """The audio or the codes of a record: their place, and a description from their header or a problem."""
+    """The audio or the codes of a record: their file, and a description from their header.
+
+    If they cannot be read, there is a `problem` and no description.
+    """
 
     where: str
     name: str = ""

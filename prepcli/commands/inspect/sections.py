@@ -28,7 +28,7 @@ class Section(NamedTuple):
 
 
 def sections_of(found: "Inspection") -> list[Section]:
-    """The sections for an inspection, most interesting first; sections without rows are left out."""
+    """The sections of the report on an inspection, most interesting first; sections without rows are left out."""
     candidates = [
         Section("Contents", _contents(found)),
         Section("Speakers by hours", [(one.name, _size(one)) for one in found.top_speakers]),

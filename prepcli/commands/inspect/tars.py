@@ -14,14 +14,14 @@ from prepcli.formats.tar import open_tar, read_content, walk_headers
 from prepcli.storage.paths import AnyPath
 
 MAX_TARS = 8
-"""Maximum number of tars of a set that are opened, evenly spread."""
+"""Maximum number of tars of a set that are opened; they are evenly spread over the set."""
 _MAX_AUDIO_BYTES = 256 << 20
 """Maximum total bytes of the audio members that are read from the tars of a set; the first is read in any case."""
 _NO_AUDIO = (".json", ".npy", ".nodata", ".nometa", ".txt", ".llc")
 
 
 class TarFacts(msgspec.Struct):
-    """The tars of one set or field, and the kinds of members in a sample of them."""
+    """The tars of one set or field. Numbers and names of members are those of a sample of the tars."""
 
     where: str
     tars: int

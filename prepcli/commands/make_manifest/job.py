@@ -295,7 +295,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         return explain_missing([(source.base, path) for path in paths], source.path, near=source.path)
 
     def check_done(self, done: Sequence[LineSlice], workspace: Workspace) -> None:
-        """Refuse to continue if transcripts next to the audio have changed."""
+        """Raise `UsageError` if a transcript next to the audio has changed since its record was written."""
         suffix = self.options.text_suffix
         if suffix is None:
             return

@@ -22,7 +22,7 @@ from prepcli.manifest.sources import check_file
 RECORDINGS, SUPERVISIONS, CUTS = "recordings", "supervisions", "cuts"
 _SUFFIX = re.compile(r"\.jsonl(\.gz)?$")
 _TEMPORARY = "_notfixed"
-"""Part of the name of a file that the recipe of Fisher leaves behind."""
+"""Files with this text in their names are ignored: lhotse's recipe of Fisher leaves such a file behind."""
 
 
 class _AudioSource(msgspec.Struct, gc=False):
@@ -220,9 +220,10 @@ class _Reader:
             yield f"{self._arrays:,} custom fields refer to arrays or recordings of lhotse and are left out"
 
     def fields(self, id: str, supervision: _Supervision | None) -> dict[str, Any]:
-        """The fields of a record, with those in `custom`.
+        """The fields of a record: `id`, text, speaker, gender and language, and further fields in `custom`.
 
-        An `id` in `custom` replaces lhotse's id: a Shar that was made from a manifest keeps the manifest's id there.
+        If `custom` has an `id`, it replaces the argument `id`: in a Shar that was made from a manifest, it is the id of
+        the manifest.
         """
         found: dict[str, Any] = {"id": id}
         if supervision is None:

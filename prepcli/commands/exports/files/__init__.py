@@ -1,1 +1,1 @@
-"""`convert-audio`: NeMo manifests to plain audio files, with a manifest of them."""
+"""`convert-audio`: writes the audio of NeMo manifests to plain audio files, with a new manifest that names them."""

@@ -52,7 +52,7 @@ _OUTPUT_PATTERNS = (f"{folder_of('*', '*', '*')}/{FILE_NAME.format(NUMBER)}", SU
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The corpus, split and language of records; with a `problem`, none of these records can be used."""
+    """The corpus, split and language of records. If there is a `problem`, all these records are rejected."""
 
     corpus: str = ""
     split: str = ""
