@@ -121,9 +121,9 @@ def shown(bound: Bound) -> str:
 
 
 def final_bins(bounds: Sequence[Bound], sizes: Sequence[int]) -> list[tuple[Bound, int]]:
-    """The bins for a training config, each with its batch size; bins that hold not one example (size 0) are left out.
+    """The bins for a training config, each with its batch size; bins with size 0 are left out.
 
-    One-dimensional neighbours with the same batch size are merged, as in NeMo.
+    One-dimensional bins that follow each other and have the same batch size are merged, as in NeMo.
     """
     found: list[tuple[Bound, int]] = []
     for bound, size in zip(bounds, sizes, strict=True):

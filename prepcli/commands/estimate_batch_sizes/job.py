@@ -58,7 +58,7 @@ DEVICE_FILE = "parts/device.json"
 PART = "parts/{}.json"
 """The file with the results of a bucket, in OUT.prepcli."""
 PRECISION = 0.01
-"""Relative precision of the longest duration that fits; the absolute precision is at best a tenth of a second."""
+"""Relative precision of the longest duration that fits; durations are tried in steps of a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,8 +391,9 @@ NUM_POINTS = 60
 
 
 def plot_memory(result: Mapping[str, Any], path: Path) -> None:
-    """Draw the measured steps, failed sizes and line of each bucket, and the limit; the suffix selects the format.
+    """Draw memory over batch size: per bucket a curve, its measured steps and failed sizes; and the memory limit.
 
+    `result` is that of `make_result`. The suffix of `path` selects the format.
     Raises `UsageError` without matplotlib, or if the file cannot be written.
     """
     from matplotlib import colormaps

@@ -20,7 +20,7 @@ SEED = 0
 OWN_CONTEXT = 2 * 2**30
 """Maximum bytes of GPU memory that a process takes in addition to its tensors: CUDA's context and libraries."""
 COUNTED_SIZES = (2, 3)
-"""Batch sizes whose bytes are counted. A single example may take other code paths, as a dimension has length 1."""
+"""Batch sizes whose bytes are counted. Size 1 is not among them: a model may run other code for a single example."""
 
 
 class ModelTrainer:
@@ -116,11 +116,11 @@ class ModelTrainer:
             self._make_step(1, lengths)
 
     def _outcome(self, error: Exception, size: int) -> Step | None:
-        """Return the result of a step with this error; None for an error of the model.
+        """Return the result of a step that raised this error; None if the error is in the model's own code.
 
         Raises:
-            UsageError: other processes use the missing memory.
-            IncompleteError: the device has failed, whatever the batch.
+            UsageError: memory is missing because other processes use it.
+            IncompleteError: the device has failed; the size of the batch is not the cause.
         """
         detail = " ".join(str(error).split())[:300]
         fault = fault_of(error)

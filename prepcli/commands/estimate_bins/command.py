@@ -92,8 +92,9 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
     """Estimate bins by number of tokens.
 
     Returns:
-        The bins in tokens of input and output together, or with `sub_buckets` as pairs of input and output tokens, and
-        the shares of padding.
+        The bins in tokens, and the shares of padding from 0 to 1. With `sub_buckets` a bin is a pair of input and
+        output tokens; else it is a number of tokens, of input and output together or, with
+        `measure_total_length=False`, of input alone.
 
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or fewer examples than buckets.

@@ -93,7 +93,7 @@ class BinsReport(BinsText):
 
 
 def bins_of_durations(options: EstimateBins) -> BinsReport:
-    """Estimate the bins. Raises as `prepcli.estimate_bins`, except that lines that cannot be used are only counted."""
+    """Estimate the bins. Raises the same errors as `prepcli.estimate_bins`, but only counts unusable lines."""
     data = data_of(options.data, "leave out")
     options = with_keys_of(options, data)
     check_limits(options.min_duration, options.max_duration)

@@ -82,7 +82,10 @@ def nested_bins(
 def _token_bins(
     sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], sub_buckets: int, threshold: float
 ) -> tuple[list[int], float, int]:
-    """Upper ends of the sub-buckets of one bucket, the largest ratio in them, and the number of examples left out."""
+    """Divide one bucket into sub-buckets by tokens.
+
+    Returns their upper ends in tokens, the maximum number of tokens per size in them, and the number of outliers.
+    """
     ratios = tokens / np.maximum(sizes, 1) if sizes.dtype.kind == "i" else tokens / sizes
     spread = np.std(ratios)
     kept = (ratios - np.mean(ratios)) / spread <= threshold if spread > 0 else np.ones(len(ratios), bool)

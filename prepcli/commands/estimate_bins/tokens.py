@@ -79,9 +79,10 @@ class Length(NamedTuple):
 
 @dataclass
 class FileLengths:
-    """The lengths of a file's examples in tokens; shape (examples,).
+    """The lengths of the examples in a file, in arrays of shape (examples,), and counts of its lines.
 
-    `ratios` and `seconds`: see `Length`. The ratio of records of audio is nan, because `max_tpt` does not apply.
+    `inputs`, `outputs`, `ratios` and `seconds`: see `Length`. Records of audio have the ratio nan, because `max_tpt`
+    limits texts only.
     """
 
     inputs: Ints = field(default_factory=lambda: np.empty(0, np.int32))
@@ -474,11 +475,11 @@ def _report(
 
 
 def _ratios(lengths: FileLengths, inputs: Ints) -> Floats:
-    """The ratios that `max_tpt` limits, of output to input tokens: those of texts or, without texts, of audio."""
+    """Output tokens per input token of each text, which `max_tpt` limits; if there are no texts, of each example."""
     of_texts = lengths.ratios[~np.isnan(lengths.ratios)]
     return of_texts if len(of_texts) else lengths.outputs / np.maximum(inputs, 1)
 
 
 def _up(ratio: float) -> float:
-    """Round up to three decimals, because a limit that is rounded down would exclude its own example."""
+    """Round a limit up to three decimals. If it were rounded down, it would leave out the example that defines it."""
     return math.ceil(round(ratio * 1e3, 6)) / 1e3

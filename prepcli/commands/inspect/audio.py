@@ -30,7 +30,7 @@ class AudioFacts(msgspec.Struct):
     beyond_audio: int = 0
     """Number of records that end after the end of their file."""
     examples: list[str] = []
-    """The first file with each of the three faults `missing`, `unreadable` and `beyond_audio`."""
+    """At most three messages: for each of `missing`, `unreadable` and `beyond_audio`, on the first file with it."""
 
     def add(self, info: AudioInfo) -> None:
         """Count one readable file."""

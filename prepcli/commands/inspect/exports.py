@@ -27,7 +27,7 @@ MAX_FILES = 8
 
 
 Export = WenetSet | MelSet | ParquetSet | OmnilingualSet | OmnivoiceSet | QwenSet
-"""A set for another toolkit."""
+"""A data set in the format of another toolkit, such as WeNet."""
 
 
 def export_of(path: AnyPath) -> Export | None:

@@ -296,7 +296,7 @@ def _made_by(path: AnyPath) -> Path | None:
 
 
 def _is_workspace(folder: Path) -> bool:
-    """Whether a run, or a run for the codes of a codec, has left its state in a folder."""
+    """Whether a folder has the state of a run: its plan, or in a subfolder `codes_*` the plan of a run for codes."""
     return (folder / "plan.json").is_file() or any(folder.glob("codes_*/plan.json"))
 
 

@@ -172,7 +172,8 @@ def write_page(found: Inspection, clips: Sequence[AudioClip], path: Path) -> Non
 def page_of(found: Inspection, clips: Sequence[AudioClip], command: str) -> str:
     """The HTML of the page, which loads nothing from other files or servers.
 
-    `clips` has the audio of the outliers, then of the sample; empty if no audio was read.
+    `clips`: first the clip of each outlier of `found`, then of each record of its sample; empty if no audio was read.
+    `command`: the command line, which the page shows.
     """
     template = _template()
     from markupsafe import Markup

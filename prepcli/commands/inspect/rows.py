@@ -33,7 +33,7 @@ class BlockRows:
     problems: list[tuple[int, RecordRejected]] = field(default_factory=list)
     """The unusable lines of the block, counted from 1, each with its problem."""
     reject_reasons: Counter[str] = field(default_factory=Counter)
-    """Counts of the reasons in lines of a `rejects.jsonl`."""
+    """If the lines are those of a `rejects.jsonl`: number of lines by `reject_reason`."""
     rejects: list[Row] = field(default_factory=list)
     """The whole lines of a `rejects.jsonl`, whether usable as rows or not."""
 

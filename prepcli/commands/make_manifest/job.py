@@ -47,7 +47,7 @@ _ODD = re.compile(r"[^\w.-]")
 
 
 def audio_folder(manifest: str) -> str:
-    """The folder, next to a manifest, for audio that commands print: `train.json` -> `train_audio`."""
+    """The folder, next to a manifest, for the audio that commands of a source output: `train.json` -> `train_audio`."""
     return f"{os.path.splitext(manifest)[0]}_audio"
 
 
@@ -280,7 +280,11 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
                 yield from map(str, made.iterdir())
 
     def missing_sample(self, plan: MakePlan) -> str | None:
-        """A message if all files of a sample are missing; else None, also if commands or archives hold the audio."""
+        """A message if all files of a sample of entries are missing, else None.
+
+        The files are the audio, or the transcripts next to the audio if the source is a folder. If commands or archives
+        have the audio, nothing is checked.
+        """
         source = plan.contents.source
         if source.kind == "folder":  # the walk found them; a broken link is rejected later
             suffix = self.options.text_suffix
@@ -421,7 +425,10 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
 
 
 def _with_keys(entries: Iterator[SourceEntry], by_path: bool) -> Iterator[SourceEntry]:
-    """The entries with keys: if `by_path`, the path without suffix; else the entry's key, or the stem of its file."""
+    """Yield the entries, each with a key.
+
+    If `by_path`, the key is the path without its suffix. Else an entry keeps its key, or gets the stem of its file.
+    """
     for entry in entries:
         entry.key = os.path.splitext(entry.path)[0] if by_path else entry.key or stem_of(entry.path)
         yield entry

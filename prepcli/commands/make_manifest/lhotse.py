@@ -174,7 +174,7 @@ def lhotse_source(files: LhotseFiles, how: str, base: str, run_commands: bool, f
 
 @dataclass
 class _Reader:
-    """Reads the entries of a part, and counts omissions for notes to the user."""
+    """Reads the entries of a part. Counts the data that it leaves out, for notes to the user."""
 
     files: LhotseFiles
     run_commands: bool
@@ -288,7 +288,7 @@ class _Reader:
         return _segment(path, number, cut.id, fields, channel, cut.start, cut.duration)
 
     def _joined(self, recordings: Table, line: bytes, number: int) -> SourceEntry:
-        """The entry of a supervision; consecutive supervisions of one recording share a look-up."""
+        """The entry of a supervision. Its recording is looked up, unless the previous supervision had the same one."""
         supervision = _decode_supervision(line)
         id = supervision.recording_id
         if self._last is None or self._last.id != id:

@@ -15,7 +15,7 @@ _COMMON = (".wav", ".flac", ".mp3", ".ogg", ".opus")
 
 
 def other_entries(folder: str) -> list["os.DirEntry[str]"]:
-    """The entries of a folder by which its format is recognized: all but common audio files, which may be many."""
+    """The entries of a folder except audio files with common suffixes; the others show the format of the folder."""
     with os.scandir(folder) as entries:
         return [entry for entry in entries if not entry.name.endswith(_COMMON)]
 

@@ -85,7 +85,7 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         self.policy = with_channel(CONVERT, options.channel)
 
     def own_settings(self) -> dict[str, Any]:
-        """The options, the audio folders, and `OWN_AUDIO`: the manifest that is written names audio in OUT."""
+        """The options, the audio folders, and the mark `OWN_AUDIO`: this run wrote the audio of its manifest to OUT."""
         return super().own_settings() | {OWN_AUDIO: True}
 
     def output_patterns(self, plan: ConvertPlan) -> Sequence[str]:

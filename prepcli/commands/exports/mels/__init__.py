@@ -1,1 +1,1 @@
-"""`manifest-to-mels`: NeMo manifests to mel-spectrograms and file lists for Tacotron 2 and WaveGlow."""
+"""`manifest-to-mels`: turns NeMo manifests into mel-spectrograms and file lists for Tacotron 2 and WaveGlow."""

@@ -92,7 +92,7 @@ def resampled_length(segment: Segment, options: MelsOptions) -> int:
 
 
 def read_clip(clip: Clip, options: MelsOptions) -> Samples:
-    """The samples (n,) of a clip, in [-1, 1], from the channel that its policy takes.
+    """Decode one channel of a clip, and resample it: float32 of shape (n,), in [-1, 1].
 
     Raises:
         RecordRejected: the audio cannot be decoded.

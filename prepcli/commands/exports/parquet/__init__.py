@@ -1,1 +1,1 @@
-"""`manifest-to-parquet`: NeMo manifests to Parquet files with the audio in them."""
+"""`manifest-to-parquet`: turns NeMo manifests into Parquet files that contain the audio."""

@@ -61,7 +61,10 @@ class Partition:
 
     @classmethod
     def of(cls, values: dict[str, str | None]) -> "Partition":
-        """The partition of records with these values of `corpus`, `split` and `lang`; a bad value is its `problem`."""
+        """The partition of records with these values of `corpus`, `split` and `lang`.
+
+        If a value is missing or invalid, the partition has only a `problem`, which says so.
+        """
         for name, value in values.items():
             if not value:
                 return cls(problem=f"there is no {name}; {option(_OPTIONS[name])} is for records without it")

@@ -1,1 +1,1 @@
-"""`manifest-to-wenet`: NeMo manifests to the shards or data lists of WeNet."""
+"""`manifest-to-wenet`: turns NeMo manifests into shards or data lists for WeNet."""
