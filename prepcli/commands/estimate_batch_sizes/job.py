@@ -361,8 +361,8 @@ def _plan(options: EstimateBatchSizes) -> dict[str, Any]:
 def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport) -> None:
     """Make a step of the largest bucket, one of the smallest, and then one of every bucket in random order.
 
-    All are made in one process: a larger batch after smaller ones may fail because memory is fragmented. On a GPU the
-    process is a new one, whose memory is empty.
+    One process makes all steps: a larger batch after smaller ones may fail because memory is fragmented. On a GPU, this
+    is a new process, which has no memory in use yet.
 
     Raises:
         PrepcliError: a batch does not fit.
@@ -439,9 +439,9 @@ def plot_memory(result: Mapping[str, Any], path: Path) -> None:
 
 
 def _curve(row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """The batch sizes and bytes to draw for a bucket: those of its measured steps.
+    """The batch sizes and bytes of the points that are drawn for a bucket: its measured steps.
 
-    For an estimate, they are points of its line, close enough to each other for a logarithmic axis.
+    For an estimate they are points on its extrapolated line, dense enough to look smooth on a logarithmic axis.
     """
     if not row["lines"]:
         return [size for size, _ in row["measured"]], [peak for _, peak in row["measured"]]

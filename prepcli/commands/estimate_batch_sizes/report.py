@@ -8,7 +8,7 @@ from prepcli.interface.printing import as_text, printable
 
 
 class BatchSizesReport(Report):
-    """The report of a search; `details` has the lists, and in `buckets` the basis of each number."""
+    """The report of a search. `details` has the bins and batch sizes, and in `buckets` the steps of each bucket."""
 
     def __str__(self) -> str:
         if self.status == "dry_run":

@@ -148,7 +148,10 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
-    """The memory of the device in bytes, and how much of it a step may use; sets this limit for the process."""
+    """The memory of the device, and how much of it a step may use; in bytes.
+
+    On a GPU, this process can allocate no more than this afterwards.
+    """
     import torch
 
     given = 0 if options.gpu_memory is None else parse_memory(options.gpu_memory)

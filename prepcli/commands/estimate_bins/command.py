@@ -61,7 +61,7 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
         The bins as pairs of seconds and tokens, `max_tps` in tokens per second, and the shares of padding from 0 to 1.
 
     Raises:
-        UsageError: options that do not go together, inputs that cannot be read, or fewer examples than buckets.
+        UsageError: options that do not go together, inputs that cannot be read, or no example that can be used.
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 
@@ -97,7 +97,8 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
         `measure_total_length=False`, of input alone.
 
     Raises:
-        UsageError: options that do not go together, inputs that cannot be read, or fewer examples than buckets.
+        UsageError: options that do not go together, inputs that cannot be read, no example that can be used, or, for
+            bins without `sub_buckets`, fewer examples than buckets.
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 

@@ -40,7 +40,7 @@ class DurationBucket:
 
 @dataclass
 class BinsReport(BinsText):
-    """Bins and their effect on the data. Durations are in seconds; padding is a share of the frames, from 0 to 1."""
+    """Bins, their buckets, and the padding that results: a share of the frames, from 0 to 1. Durations in seconds."""
 
     num_buckets: int
     """Number of buckets that the bins make; if it is smaller than the requested number, `notes` say why."""

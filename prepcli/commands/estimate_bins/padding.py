@@ -30,7 +30,7 @@ def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float) 
 
 
 def paddings_of(columns: Floats, numbers: npt.NDArray[Any], batch_size: float) -> list[float]:
-    """The share of padding, from 0 to 1, in each column of the examples, as `padding_in_buckets` simulates it.
+    """The share of padding, from 0 to 1, in each column of the examples; see `padding_in_buckets`.
 
     `columns`: shape (examples, columns), the first is the duration. `numbers`: the bucket of each example.
     """
@@ -50,11 +50,12 @@ def padding_in_buckets(buckets: Sequence[Floats], batch_duration: float, whole: 
 
     A simulation of lhotse's dynamic samplers with `max_duration=batch_duration` on well shuffled data: in each bucket
     examples are drawn in random order, and a batch ends if one more example as long as its longest one would exceed
-    `batch_duration`. Buckets are weighted by the sums of their columns. Large data are simulated by about 2,000 batches
-    (the standard error is below 0.2 percentage points without buckets, and a tenth of that with 150 buckets).
+    `batch_duration`. A bucket counts in proportion to its share of the epoch. Large data are simulated by about 2,000
+    batches (the standard error is below 0.2 percentage points without buckets, and a tenth of that with 150 buckets).
 
-    `buckets`: shape (examples, columns) each; the first column is the duration, by which batches end. `whole`: these
-    are all examples and not a sample, so that the last batch of a bucket counts even if it is not full.
+    `buckets`: shape (examples, columns) each; the first column is the duration, by which batches end. `whole`: whether
+    `buckets` have all examples of the data, not only a sample of them. If so, the last batch of a bucket counts even if
+    it is not full.
     """
     random = np.random.default_rng(0)
     min_batches = max(_MIN_BATCHES_PER_BUCKET, _MIN_BATCHES // len(buckets))

@@ -375,8 +375,9 @@ def _tasks(
 def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Measure, num_workers: int) -> FileLengths:
     """The lengths of records of audio: the audio is input, the transcript output.
 
-    As in NeMo's samplers, the training config and not the entry sets the duration of a token. A record without a text
-    is rejected in two dimensions only. In one dimension with a prompt format, prompt and transcript do not count.
+    As in NeMo's samplers, the seconds of audio per token come from the training config, not from the entry of `data`.
+    `is_1d`: bins have one dimension. Only with two dimensions, a record without a text is rejected. With one dimension
+    and a prompt format, only the audio counts: the tokens of prompt and transcript are 0.
     """
     keys = data.notes.loader
     has_texts = not is_1d or tokenizer.prompt_format is None

@@ -77,7 +77,7 @@ class Bins2dReport(BinsText):
     num_unplaced: int
     """Number of examples that fit no bucket; training leaves them out."""
     num_above_max_tps: int
-    """Number of further examples that `max_tps` leaves out because it is rounded to two decimals."""
+    """Number of examples that are in a bucket, but above its `max_tps`, because that is rounded to two decimals."""
     percentiles: dict[str, float]
     token_percentiles: dict[str, float]
     tps_percentiles: dict[str, float]

@@ -96,7 +96,7 @@ def _read_lines(subject: Subject, options: Inspect, found: Inspection) -> None:
 
 
 def base_of_runs(found: Inspection) -> AnyPath | None:
-    """The base folder of relative audio paths in the settings of a set's runs; None unless there is exactly one."""
+    """The base folder of relative audio paths that the runs of a set used; None if they used none, or several."""
     bases = {base for run in found.runs for base in run.audio_base_dirs}
     return path_of(bases.pop()) if len(bases) == 1 else None
 

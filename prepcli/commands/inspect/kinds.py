@@ -150,7 +150,7 @@ def _tarred(one: TarredSet) -> Subject:
 
 
 def _part_of_set(folder: AnyPath) -> Subject | None:
-    """The part of a set that a folder holds: manifests of shards, or one field; None if it holds neither."""
+    """Recognize a folder with a part of a set: its manifests of shards, or the tars of one field; else None."""
     if manifests := numbered(folder, SHARD_MANIFEST_FILE):
         title = "the manifests of a tarred data set's shards"
         return Subject("manifest", title, DataSet(tuple(map(str, manifests.values()))), out=folder.parent)

@@ -169,7 +169,10 @@ def _of_pair(tar: AnyPath, at: int, subject: Subject) -> Located:
 
 
 def _of_tarred(path: AnyPath, at: int, fields: dict[str, Any], subject: Subject) -> Located:
-    """Find the tar member that a line names: first at number `at`, then before it (lines may share one), then after."""
+    """Find the tar member with the audio of a line, whose number in its manifest is `at` (from 0).
+
+    Member number `at` is tried first, then the members before it, because lines may share a member; then the others.
+    """
     tar = path.parent / f"audio_{fields['shard_id']}.tar"
     if not tar.exists():
         tar = path.parent.parent / tar.name

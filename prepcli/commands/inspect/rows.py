@@ -94,9 +94,9 @@ def _reject(line: bytes) -> Row:
 
 
 def row_of_cut(cut: Any) -> Row:
-    """The fields of a cut under NeMo's names, with the `custom` fields of the cut and of its first supervision.
+    """The row of a lhotse cut: its fields by NeMo's names, and the `custom` fields of it and its first supervision.
 
-    Raises `RecordRejected` if the line is not a cut. The duration of a mixed cut is not computed here.
+    Raises `RecordRejected` if the line is not a cut. The row of a `MixedCut` has no duration.
     """
     try:
         supervision: Row = next(iter(cut.get("supervisions") or ()), {})

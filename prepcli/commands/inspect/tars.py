@@ -16,7 +16,7 @@ from prepcli.storage.paths import AnyPath
 MAX_TARS = 8
 """Maximum number of tars of a set that are opened; they are evenly spread over the set."""
 _MAX_AUDIO_BYTES = 256 << 20
-"""Maximum total bytes of the audio members that are read from the tars of a set; the first is read in any case."""
+"""Maximum total bytes of the audio members that are read from the tars of a set; one member is always read."""
 _NO_AUDIO = (".json", ".npy", ".nodata", ".nometa", ".txt", ".llc")
 
 

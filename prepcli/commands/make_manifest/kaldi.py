@@ -70,10 +70,13 @@ def words_of_command(value: str) -> list[str]:
 
 
 def in_archive(value: str) -> str | None:
-    """The name `FILE::BYTE` of a place in one of Kaldi's archives, `FILE.ark:BYTE`; None for other values of wav.scp.
+    """Convert a value of wav.scp that names a byte of a Kaldi archive: `FILE.ark:BYTE` -> `FILE.ark::BYTE`.
+
+    Returns:
+        None for other values.
 
     Raises:
-        RecordRejected: the value names a range of the samples at that place.
+        RecordRejected: the value names a range of samples, such as `FILE.ark:BYTE[0:100]`.
     """
     found = _IN_ARCHIVE.fullmatch(value)
     if found is not None and found[3]:

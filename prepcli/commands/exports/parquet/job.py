@@ -188,7 +188,7 @@ class ParquetJob(ExportJob[ParquetOptions]):
         return super().settings(plan) | {"columns": dict(self.columns.types)}
 
     def output_patterns(self, plan: ExportPlan) -> Sequence[str]:
-        """The pattern of the files."""
+        """A pattern for the names of the Parquet files."""
         return OUTPUT_PATTERNS
 
     def prepare(self) -> None:

@@ -96,7 +96,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
     options: ParquetOptions
 
     def output_patterns(self, plan: OmnilingualPlan) -> Sequence[str]:
-        """The patterns of the files and of the table."""
+        """Patterns for the names of the Parquet files and of the table of hours."""
         return _OUTPUT_PATTERNS
 
     def prepare(self) -> None:
