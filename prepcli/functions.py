@@ -1232,7 +1232,7 @@ def estimate_bins_2d(
         The bins as pairs of seconds and tokens, `max_tps` in tokens per second, and the shares of padding from 0 to 1.
 
     Raises:
-        UsageError: options that do not go together, inputs that cannot be read, or fewer examples than buckets.
+        UsageError: options that do not go together, inputs that cannot be read, or no example that can be used.
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 
@@ -1309,11 +1309,13 @@ def estimate_token_bins(
             count. More rejects: TooManyRejectsError.
 
     Returns:
-        The bins in tokens of input and output together, or with `sub_buckets` as pairs of input and output tokens, and
-        the shares of padding.
+        The bins in tokens, and the shares of padding from 0 to 1. With `sub_buckets` a bin is a pair of input and
+        output tokens; else it is a number of tokens, of input and output together or, with
+        `measure_total_length=False`, of input alone.
 
     Raises:
-        UsageError: options that do not go together, inputs that cannot be read, or fewer examples than buckets.
+        UsageError: options that do not go together, inputs that cannot be read, no example that can be used, or, for
+            bins without `sub_buckets`, fewer examples than buckets.
         IncompleteError: a worker process was killed.
         TooManyRejectsError: more lines cannot be used than `max_rejects` allows; its `report` has the bins.
 
