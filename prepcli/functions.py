@@ -2618,7 +2618,7 @@ def split(
         The report; `details["parts"]` has the size of each part, `outputs[NAME]` its manifest.
 
     Raises:
-        UsageError: a part cannot be met, a field does not exist, or a manifest cannot be read.
+        UsageError: a part cannot get its size, a field does not exist, or a manifest cannot be read.
 
     Examples:
         >>> import prepcli

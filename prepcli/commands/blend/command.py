@@ -34,10 +34,10 @@ from prepcli.storage.paths import AnyPath
 class BlendedSet(msgspec.Struct):
     """A data set in the blend, or a group of them.
 
-    `weight`: its weight in its group; the weights of a group add up to 1. `share`: its share of all draws, the product
-    of the weights of its levels. `share_of_hours`: its share of the hours drawn; NeMo draws record by record, so sets
-    with long records give more hours. `seen_per_1000_hours`: how often each of its records is drawn in 1,000 hours; for
-    a group, the mean.
+    `weight`: its weight in its group; the weights of a group add up to 1. `share`: its share of the records that are
+    drawn; for NeMo, the product of the weights of its levels. `share_of_hours`: its share of the hours that are drawn;
+    NeMo draws record by record, so sets with long records give more hours. `seen_per_1000_hours`: how often each of its
+    records is drawn in 1,000 hours; for a group, the mean.
     """
 
     name: str
@@ -168,7 +168,7 @@ def blend(options: Blend) -> BlendReport:
 
 
 def _report(options: Blend, root: Node, draws: Sequence[float], notes: list[str]) -> BlendReport:
-    """The report with all rows of its table; `draws` are the shares of the data sets in all draws, from 0 to 1."""
+    """The report with all rows of its table; `draws`: for each data set, its share of the utterances, from 0 to 1."""
     leaves = [(name, leaf) for name, leaf, _ in root.leaves()]
     hours = [share * leaf.seconds / leaf.records for (_, leaf), share in zip(leaves, draws, strict=True)]
     sets = [
@@ -310,7 +310,10 @@ def count_lines(root: Node, by: str) -> list[int]:
 
 
 def draws_of(root: Node, counts: Sequence[int]) -> list[float]:
-    """The share of each set in the utterances of an epoch, from 0 to 1; `counts`: its number of lines in the list."""
+    """The share of each set in the utterances of an epoch, from 0 to 1.
+
+    `counts`: for each set, the number of its lines in the mixed list.
+    """
     leaves = [leaf for _, leaf, _ in root.leaves()]
     drawn = [count / len(leaf.entry["lines"]) * leaf.records for count, leaf in zip(counts, leaves, strict=True)]
     return [one / sum(drawn) for one in drawn]
@@ -337,7 +340,7 @@ def mixed_list(root: Node, counts: Sequence[int]) -> bytes:
 def _spread(number: int, lines: Sequence[str], count: int) -> Iterator[tuple[float, int, str]]:
     """Yield `count` lines of set `number`: (place in the list from 0 to 1, `number`, line).
 
-    If the lines are repeated, the numbers of their copies differ by at most one.
+    If the set has fewer than `count` lines, its lines are repeated; some occur once more often than others.
     """
     rest = count % len(lines)
     for place in range(count):
@@ -356,7 +359,9 @@ def _lines(listed: AnyPath) -> list[str]:
 
 
 def _absolute_tar(listed: AnyPath, line: str) -> str:
-    """The absolute path of a shard that the list `listed` names; if the path does not exist, the shard is next to it.
+    """The absolute path of a shard that a line of the list `listed` names.
+
+    If the named path does not exist, the shard is looked for in the folder of the list.
 
     Raises:
         UsageError: the shard is in neither place.
@@ -368,7 +373,11 @@ def _absolute_tar(listed: AnyPath, line: str) -> str:
 
 
 def _absolute_items(listed: AnyPath, lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of a data list with absolute paths; only for the first relative path, check that it exists."""
+    """Yield the lines of a data list with absolute paths.
+
+    Raises:
+        UsageError: a line is not valid, or the first relative path does not exist; further ones are not checked.
+    """
     is_checked = False
     for number, line in enumerate(lines, start=1):
         try:

@@ -50,9 +50,10 @@ class Node:
         return 1 + max(child.depth() for child in self.children) if self.children else 0
 
     def below(self, path: str = "", share: float = 1.0) -> Iterator[tuple[str, "Node", float]]:
-        """Yield the groups and data sets below: whole name, node, share of all draws. Groups precede their members.
+        """Yield the groups and data sets below this node: whole name, node, share. Groups precede their members.
 
-        A share is the product of the weights of the levels: like NeMo, which draws a group first and then a member.
+        The share is the product of the weights of the levels. NeMo, which draws a group first and then a member, draws
+        this share of its records from the node.
         """
         for child in self.children:
             name, of_all = joined(path, child.name), share * child.weight
@@ -60,7 +61,7 @@ class Node:
             yield from child.below(name, of_all)
 
     def leaves(self) -> Iterator[tuple[str, "Node", float]]:
-        """Iterate over the data sets below, without the groups: whole name, node, share of all draws."""
+        """Yield the data sets below this node, without the groups: whole name, node, share (see `below`)."""
         return (one for one in self.below() if not one[1].children)
 
 
@@ -78,7 +79,8 @@ def set_weights(
 
     Args:
         group: the group.
-        temperatures: the exponent of this level, and of the levels below; the last one applies to all further levels.
+        temperatures: the exponents: the first for the members of `group`, the next for the level below, and so on; the
+            last one is also for all further levels.
         by: the size by which members are weighed if none has a given weight: hours or records.
         path: the whole name of the group.
         owned: whether the group has a given weight, or is the root.

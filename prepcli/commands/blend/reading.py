@@ -258,10 +258,12 @@ def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:
 
 
 def refuse_missing_audio(name: str, leaf: Node) -> None:
-    """Look for the audio of a manifest's first line before NeMo is imported, which takes long.
+    """Check that the audio of a manifest's first line exists, if its path is relative.
+
+    Called before NeMo is imported, because the import takes long.
 
     Raises:
-        UsageError: the path is relative, and there is no such file below the folder of the manifest.
+        UsageError: the audio is not below the folder of the manifest.
     """
     manifest = leaf.entry.get("manifest_filepath")
     if leaf.entry["type"] != "nemo" or not isinstance(manifest, str) or not is_file(manifest):

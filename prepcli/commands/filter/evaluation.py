@@ -60,7 +60,7 @@ class Logical(NamedTuple):
 
 @dataclass
 class Values:
-    """The value of an operand for each record; None if it is missing. `name` is its field, for messages."""
+    """The value of an operand for each record; None if it is missing. `name`: the operand's field, for messages."""
 
     name: str
     items: Sequence[Any]
@@ -97,10 +97,10 @@ class Values:
         return np.array([one is not None and one == one for one in self.items], bool)
 
     def check(self, kinds: Collection[str], use: str) -> None:
-        """Check that all values are of these kinds; `use` names what needs them, for the message.
+        """Check that all values are of `kinds`; `use` names the function or comparison that needs them.
 
         Raises:
-            RecordRejected: a value is of another kind; the detail has the value if there is only one record.
+            RecordRejected: a value is of another kind; the detail has `use` and the first such value.
         """
         if self.kinds <= set(kinds):
             return
@@ -112,9 +112,9 @@ class Values:
 
 
 class NumberColumn(Values):
-    """A number per record that is computed or stands in the expression; NaN if it is missing.
+    """A number for each record, from a constant of the expression or computed from fields; NaN if a field is missing.
 
-    `items`: the numbers as the expression has them, because float64 rounds large integers.
+    `items`: the numbers before the conversion to float64, which rounds large integers.
     """
 
     kinds = frozenset({"number"})
@@ -256,6 +256,6 @@ class Block:
 
 
 def _logical(there: Flags, true: Flags) -> Logical:
-    """The result of a test: it is neither true nor false if a value is not `there`."""
+    """The result of a test for each record: `true` if all its values are `there`, else neither true nor false."""
     true = true & there
     return Logical(true, there & ~true)

@@ -163,7 +163,7 @@ def fields_of(tree: Node) -> list[Field]:
 
 
 def read_fields(tree: Node) -> set[str]:
-    """The fields of a record that an expression needs; for a derived value, `text` and `duration`."""
+    """The fields of a record that an expression needs: those that it names, and `text` and `duration` for `DERIVED`."""
     names = {one.name for one in fields_of(tree)}
     return (names - DERIVED.keys()) | ({"text", "duration"} if names & DERIVED.keys() else set())
 
@@ -252,7 +252,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def _take(self, *texts: str) -> _Token | None:
-        """Take the next token if it is one of these words or signs; None if it is not."""
+        """Take the next token if it is a word or sign in `texts`, and return it; else return None."""
         token = self._here
         if token.kind in ("word", "sign") and token.text in texts:
             self._next += 1

@@ -64,12 +64,15 @@ class FilterJob(SelectionJob):
         return plan
 
     def settings(self, plan: SelectionPlan) -> dict[str, Any]:
-        """The options and the folders of the audio; `paths` is set to `absolute` if relative paths become absolute."""
+        """The options and the folders of the audio; `paths` is `absolute` if relative paths are made absolute."""
         paths = {"paths": "absolute"} if any(plan.contents.base_dirs) else {}
         return super().settings(plan) | paths
 
     def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """The treatment of records with a code: written if no rule drops them, else left out or marked (`--skipme`)."""
+        """The treatment of records whose code has the bits `code`, one bit per rule that drops them.
+
+        Records without such a bit are written; others are left out or, with `--skipme`, marked.
+        """
         why = "; ".join(one["rule"] for bit, one in enumerate(contents.facts["rules"]) if code >> bit & 1)
         if why and not self.options.skipme:
             return left_out(why)

@@ -13,7 +13,7 @@ from prepcli.manifest.parts import Collector, Part
 
 
 class Keeping:
-    """Selects the records that `--keep` keeps while durations are read (`prepcli.manifest.durations.Selection`)."""
+    """Selects records by the expressions of `--keep`, as a `Selection` of `prepcli.manifest.durations`."""
 
     def __init__(self, expressions: Sequence[str]) -> None:
         """Parse the expressions.
@@ -39,7 +39,7 @@ class Keeping:
         return found
 
     def note(self) -> str:
-        """The number of records that are kept, in words; called after the last part.
+        """A message with the number of records that `--keep` keeps; called after the last part.
 
         Raises:
             UsageError: no record is kept, no record has a field, or all values of a field have the wrong type.

@@ -99,7 +99,7 @@ def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
 
 
 def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
-    """The marks for all lines that rules drop."""
+    """For each line that rules drop, the mark to write (the value of `_skipme`, which names the rules), by `_key`."""
     reasons = {}
     for unit in plan.units:
         lines = Lines(plan.contents.slices.block(unit))
@@ -150,7 +150,7 @@ def _marked(path: str, reasons: Reasons) -> Iterator[bytes]:
 
 
 class _Unit(NamedTuple):
-    """A unit of a run that has published files; `own`: the files of all units of the run."""
+    """A unit whose files are published; `own`: the files of all units of its run."""
 
     workspace: Workspace
     name: str

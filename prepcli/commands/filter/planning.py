@@ -37,7 +37,7 @@ _NO_DROPS = np.uint64(0)
 
 
 class Planning:
-    """Reads the manifests, gives each record a bit per rule that drops it, and adds up what the rules cost.
+    """Reads the manifests, gives each record a bit per rule that drops it, and adds up the hours that rules drop.
 
     The bits of expressions come first, then the bits of `--drop-listed`, `--unique` and `--sample`. `--unique` compares
     only the records that the rules before it keep, and `--sample` draws from the records that all other rules keep.
@@ -46,7 +46,7 @@ class Planning:
     def __init__(
         self, manifests: Sequence[str], options: Filter, out_folder: Path, workspace: Workspace, num_workers: int
     ) -> None:
-        """Check the expressions.
+        """Parse the rules and check the options; the manifests are read by `plan`.
 
         Raises:
             UsageError: an expression or another option is wrong.
@@ -113,7 +113,10 @@ class Planning:
             self._held.add(source, part, drops=drops, unique=unique, sample=keys, duration=part.duration)
 
     def _consume(self, source: int, part: Part, drops: NDArray[np.uint64]) -> None:
-        """Add the records of a part to the sums and to the plan; `drops`: their bits, with the bits of all rules."""
+        """Add the records of a part to the sums and to the plan.
+
+        `drops`: for each record, a bit per rule that drops it; rules that compare records (`--unique`) are included.
+        """
         self._tally.add(drops, part.duration, part.collected.groups, part.collected.group_of)
         most = 1 << (len(self._rules) + len(self._bits))
         written = np.ones(len(drops), bool) if self._options.skipme else drops == _NO_DROPS
@@ -215,7 +218,7 @@ def _repeated(keys: Hashes) -> NDArray[np.bool_]:
 
 
 def _listed(path: Path, base_dirs: Sequence[str]) -> list[Hashes]:
-    """For each manifest, the sorted hashes of the listed segments that are to be dropped."""
+    """For each manifest, the sorted hashes of the segments that the list of `--drop-listed` drops."""
     segments = [one.segment for one in read_listed("--drop-listed", path) if one.duplicate_place]
     found = {base: segment_forms(segments, base) for base in dict.fromkeys(base_dirs)}
     return [found[base] for base in base_dirs]

@@ -164,7 +164,7 @@ class RuleCollector:
             self._present[name] += len(items) - items.count(None)
 
     def result(self) -> Collected:
-        """The results for all records that were added."""
+        """The results of the rules for all records that were passed to `add`."""
         return Collected(
             np.concatenate([np.empty(0, np.uint64), *self._drops]),
             [[str(name) for name in names if name is not None] for names in self._names],
@@ -176,7 +176,7 @@ class RuleCollector:
 
 
 def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
-    """The number of each value in `names`; new values are added to `names`, and a missing value has -1."""
+    """Look up the number of each value in `names`; a new value is added with the next number, None has -1."""
     with contextlib.suppress(KeyError, TypeError):  # in most blocks no name is new
         return list(map(names.__getitem__, values))
     try:

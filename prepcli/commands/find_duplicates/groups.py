@@ -109,7 +109,7 @@ class GroupWriter:
             kind: the kind of duplicates.
             numbers: the records, group by group.
             group_of: the group of each of `numbers`, from 0, ascending.
-            more: further values for the row.
+            more: further values for the row of this kind in `rows`.
         """
         place = np.arange(len(group_of)) - np.searchsorted(group_of, group_of)  # in the group, from 0
         lines = self._lines(kind, numbers, group_of + self._count, place)

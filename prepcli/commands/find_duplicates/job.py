@@ -1,4 +1,4 @@
-"""find-duplicates: finds records with (nearly) the same audio or the same text, and speakers of several inputs."""
+"""find-duplicates: finds records with (nearly) the same audio or text, and speakers that occur in several inputs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -127,10 +127,13 @@ class _Keys(RecordWriter):
         return record.duration
 
     def _of_audio(self, number: int, record: Record) -> dict[str, bytes]:
-        """Decode a record once for both kinds; returns the key of `audio`, and a zero key for `near-audio`.
+        """Decode a record, and compute its key for `audio` and its fingerprint words for `near-audio`.
 
-        The keys of `near-audio` are found from the words at the end (`finish`). If the file of an earlier record has
-        the same bytes, the record is not decoded: it shares the key and the words of the earlier record.
+        If the file of an earlier record has the same bytes, the record is not decoded: it shares the key and the words
+        of the earlier record.
+
+        Returns:
+            The key of each kind. The key for `near-audio` is zero here; `finish` computes it from the words.
         """
         path = self._records.audio_path(number, record.audio_filepath)
         info = self._probes(path)

@@ -1,9 +1,9 @@
 """Finds records with nearly the same audio by their fingerprints (`prepcli.audio.fingerprint`).
 
-Two words of a fingerprint that follow each other at a fixed distance are a key. A copy has many keys of the original,
-other audio hardly any. Equal keys are found by sorting the hashes of all keys in files. Each pair of equal keys gives
-an alignment of two records, at which their words are compared: in a copy, nearly all bits are equal, in other audio
-about half of them.
+A fingerprint is a sequence of 32-bit integers, called words. Two words at a fixed distance are a key. A copy has many
+keys of the original, other audio hardly any. Equal keys are found by sorting the hashes of all keys in files. Each pair
+of equal keys gives an alignment of two records. The words of the aligned records are compared: in a copy, nearly all
+bits are equal, in other audio about half of the bits.
 
 A quarter of the keys, chosen by their hashes, is enough (short records need all), and a key is compared with only a few
 equal keys. So time and memory grow linearly with the hours of audio, however common a key is.
@@ -23,27 +23,29 @@ from prepcli.planning.hashing import chunks, groups_of, mix64
 from prepcli.planning.split import Indices
 
 MIN_WORDS = 16
-"""Minimum number of words with sound that two records must have in common: the words of 0.6 s of audio."""
+"""Minimum number of fingerprint words at which both aligned records must have sound: the words of 0.6 s of audio."""
 SHORT_WORDS = 50
-"""The number of words in 1 s of audio; all keys of a record with fewer words are used."""
+"""The number of fingerprint words in 1 s of audio; all keys of a record with fewer words are used."""
 LONG_WORDS = 129
-"""The number of words in 1.9 s of audio; records with at least as many common words may differ by `MAX_BIT_ERROR`."""
+"""The number of fingerprint words in 1.9 s of audio; the limit of two records with as many words is `MAX_BIT_ERROR`."""
 MAX_BIT_ERROR = 0.25
 _LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
-"""Pairs (N, share): if two records have at least N words in common, at most this share of their bits may differ.
-The first N that fits applies; for few words the limit is stricter, because they agree more often by chance.
+"""Pairs (N, share): if both aligned records have sound at N fingerprint words or more, at most this share of the bits
+of these words may differ in a copy. The first pair with a fitting N counts; few words have a stricter limit, because
+they agree more often by chance.
 `benchmarks/README.md` shows the margins."""
 MIN_SHARE = 0.5
-"""Minimum share of the shorter record that both records must have in common, counted in words with sound."""
+"""Minimum number of fingerprint words at which both aligned records have sound, as a share of the words with sound in
+the record that has fewer of them."""
 _DISTANCE = 8
-"""The distance between the two words of a key, as a number of words."""
+"""The distance between the two fingerprint words of a key, in words."""
 _SAMPLED = np.uint64(3)
-"""A key is used if these bits of its hash are 0."""
+"""A key is compared only if these bits of its hash are 0; this selects a quarter of the keys."""
 _NEIGHBOURS = 4
 """A key is compared with this number of equal keys that follow it in the order of the records."""
 _BEFORE, _AFTER = 24, 32
-"""Number of words before and after the first word of a key that are compared first.
-Whole records are compared only if these words are nearly equal."""
+"""Numbers of fingerprint words before the first word of a key, and from this word on.
+These words of two records with an equal key are compared first; whole records only if they are nearly equal there."""
 _PAIRS_AT_ONCE = 1 << 14
 _BITS = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
 
@@ -58,7 +60,7 @@ class Fingerprints:
         self._with_sound: list[Indices] = []
 
     def add(self, words: Words, counts: Indices) -> None:
-        """Add the words of further records, one after another; `counts`: the number of words of each record."""
+        """Add the fingerprint words of further records, concatenated; `counts`: the number of words of each record."""
         self._growing.append(words)
         sums = np.concatenate(([0], np.cumsum(words != 0)))
         ends = np.cumsum(counts)
@@ -66,9 +68,10 @@ class Fingerprints:
         self._with_sound.append(sums[ends] - sums[ends - counts])
 
     def labels(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Two arrays over all records: a number that is equal for nearly the same audio, and whether it was compared.
+        """Return two arrays of shape (records,): a label, and whether the record was compared.
 
-        A record with fewer than `MIN_WORDS` words with sound is not compared.
+        Records with nearly the same audio have the same label. A record with sound at fewer than `MIN_WORDS` of its
+        words is not compared.
         """
         counts = np.concatenate([np.empty(0, np.int64), *self._counts])
         with_sound = np.concatenate([np.empty(0, np.int64), *self._with_sound])
@@ -82,7 +85,7 @@ class Fingerprints:
 
 
 class _Pair(NamedTuple):
-    """Two records that may be copies: word n + `shift` of the first is about equal to word n of the second."""
+    """Two records that may be copies: fingerprint word n + `shift` of `first` is about equal to word n of `second`."""
 
     first: int
     second: int
@@ -90,7 +93,10 @@ class _Pair(NamedTuple):
 
 
 def _aligned(words: Words, starts: Indices, folder: Path) -> Iterator[_Pair]:
-    """Pairs of records whose words are nearly equal around a common key; a pair may come several times."""
+    """Yield pairs of records that have a key in common and nearly equal fingerprint words around it.
+
+    Two records may be yielded several times.
+    """
     hashes, positions = _keys(words, starts, folder)
     for group in groups_of(hashes):
         by_hash = group[np.argsort(hashes[group], kind="stable")]  # equal hashes in the order of the records
@@ -111,7 +117,7 @@ def _aligned(words: Words, starts: Indices, folder: Path) -> Iterator[_Pair]:
 
 
 def _keys(words: Words, starts: Indices, folder: Path) -> tuple[NDArray[np.uint64], Indices]:
-    """The hashes of the keys that are used, and the position in `words` of the first word of each key."""
+    """The hashes of the keys to compare (see `_SAMPLED`), and the position in `words` of the first word of each key."""
     hashes, positions = Growing(folder, np.uint64), Growing(folder, np.int64)
     is_short = np.diff(starts) < SHORT_WORDS
     for chunk in chunks(max(0, len(words) - _DISTANCE)):
@@ -133,9 +139,9 @@ def _keys(words: Words, starts: Indices, folder: Path) -> tuple[NDArray[np.uint6
 def _is_near(
     words: Words, starts: Indices, first: tuple[Indices, Indices], second: tuple[Indices, Indices]
 ) -> NDArray[np.bool_]:
-    """For each pair of positions, whether the words around them are nearly equal.
+    """For each pair of positions in `words`, whether the fingerprint words around both positions are nearly equal.
 
-    `first` and `second` have the records of the pairs, and the positions in `words`.
+    `first` and `second`: the numbers of the records, and the positions.
     """
     steps = np.arange(-_BEFORE, _AFTER)
     taken = np.ones((len(first[0]), len(steps)), bool)
@@ -151,19 +157,19 @@ def _is_near(
 
 
 def _bits(words: Words) -> NDArray[np.int64]:
-    """The number of ones in each word."""
+    """The number of bits that are 1 in each fingerprint word."""
     bits: NDArray[np.int64] = _BITS[words & 0xFFFF].astype(np.int64) + _BITS[words >> 16]
     return bits
 
 
 class _Aligning:
-    """Compares two records at an alignment (`_Pair`)."""
+    """Compares the fingerprint words of two records that are aligned by a shift (`_Pair`)."""
 
     def __init__(self, words: Words, starts: Indices, with_sound: Indices) -> None:
         self._words, self._starts, self._with_sound = words, starts, with_sound
 
     def is_copy(self, pair: _Pair) -> bool:
-        """Whether two aligned records have enough words with sound in common, and few bits of these differ."""
+        """Whether both aligned records have sound at enough fingerprint words, and few bits of these words differ."""
         first, second = self._of(pair.first), self._of(pair.second)
         ahead, behind = max(pair.shift, 0), max(-pair.shift, 0)
         length = min(len(first) - ahead, len(second) - behind)

@@ -9,7 +9,7 @@ class DuplicatesReport(Report):
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if `--between` has found groups, as for a check that fails."""
+        """The exit code: 1 if `--between` has found groups, so that a script can use the command as a check."""
         return int(bool(self.details.get("between")) and any(one["groups"] for one in self.details["found"]))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Finds speakers with the same voice: names that occur in several inputs, and names with similar mean embeddings.
+"""Finds speakers with the same voice: speaker names in several inputs, and speaker names with similar mean embeddings.
 
 A unit has all records of some speakers. Only a few utterances of each speaker are decoded, so the time grows with the
 number of speakers, not with the hours.
@@ -36,9 +36,10 @@ from prepcli.planning.split import Indices
 UTTERANCES = 20
 """Maximum number of utterances of a speaker that are embedded."""
 MIN_SECONDS = 2.0
-"""Utterances of fewer seconds are embedded only if a speaker has too few longer ones: their embeddings vary more."""
+"""Shorter utterances are embedded only if their speaker has too few longer ones: embeddings of short audio are less
+reliable."""
 _UNIT_UTTERANCES, _NUM_UNITS = 500, 16
-"""About this number of utterances is embedded per unit; in a small input fewer, for about `_NUM_UNITS` units."""
+"""A unit embeds about `_UNIT_UTTERANCES` utterances; fewer if the input would have fewer than `_NUM_UNITS` units."""
 _NAME = "parts/{}.voices"
 _PAIRS_SHOWN = 20
 _VALUES_AT_ONCE = 1 << 24
@@ -97,7 +98,7 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
         return records.plan(units, contents, notes=notes_on_speaker_model(self.speaker_model))
 
     def settings(self, plan: VoicePlan) -> dict[str, Any]:
-        """The options, for each manifest the number of its input, and the identity of the model."""
+        """The options, the identity of the model, and the number of the input to which each manifest belongs."""
         return super().settings(plan) | {"inputs": self._input_of}
 
     def read_ahead(self, contents: VoiceContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
@@ -182,7 +183,10 @@ class _Voices(EmbeddingWork[NDArray[np.float64]]):
         self._speakers = contents.speaker_of[self.numbers]
 
     def finish(self, advance: Advance) -> NDArray[np.float64]:
-        """Return the mean embedding per speaker, scaled to length 1: shape (speakers, dim); NaN if there is none."""
+        """Return the mean embedding of each speaker, scaled to length 1: shape (speakers, dim).
+
+        The values are NaN for a speaker without a readable utterance.
+        """
         embeddings = self.embedded().cpu().numpy().astype(np.float64)
         readable = self.is_readable()
         first = np.flatnonzero(np.diff(self._speakers, prepend=-1))

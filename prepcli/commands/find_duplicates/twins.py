@@ -37,7 +37,7 @@ class _Seen(NamedTuple):
 class Twins:
     """Finds records of a unit whose local files have the same bytes.
 
-    Only files of the same size are compared: first a few bytes from their middle, then all.
+    Only files of the same size are compared: first a few bytes from their middle, then all bytes.
     """
 
     def __init__(self) -> None:

@@ -46,7 +46,7 @@ class _Place(msgspec.Struct):
 class DurationsContents(LineContents):
     """The lines, and the base folder of each manifest.
 
-    `segmented`: the sorted numbers (`_key`) of the files of which a record is a segment with an offset other than 0.
+    `segmented`: the files for which at least one record has an offset other than 0, as sorted numbers (`_key`).
     """
 
     base_dirs: list[str]
@@ -202,7 +202,7 @@ def _real_folder(folder: str) -> str:
 
 
 def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
-    """Add the number (`_key`) of each file of which a line in `block` names a segment, with an offset other than 0."""
+    """Add the files for which a line in `block` has an offset other than 0, as numbers (`_key`)."""
     if b'"offset"' not in block:
         return
     names: set[str] = set()

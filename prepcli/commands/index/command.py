@@ -166,7 +166,7 @@ def remove_drafts(folder: AnyPath) -> None:
 
 
 def check_index(file: DataFile) -> Outcome:
-    """Compare an index with its data, and with the age of the data; the outcome has the problem if they do not fit."""
+    """Check that an index fits its data file and is not older than it; the outcome has the problem, if any."""
     advice = f"readers do not notice and read wrong bytes; run prepcli index again, with {option('--overwrite')}"
     try:
         content = file.index.read_bytes()
@@ -297,7 +297,10 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 
 
 def _moved(found: IndexedSet) -> Iterator[str]:
-    """Yield a problem for each earlier folder of a set that was moved: the mirror has only indexes for that folder."""
+    """If the mirror has no index for the current folder of the set, yield a problem for each folder with indexes in it.
+
+    The set was probably moved from one of these folders.
+    """
     if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
         rebase = "" if is_address(found.name) else "--rebase "
         for place in old_places(found.mirror, path_of(found.name)):
@@ -357,7 +360,7 @@ def check_lhotse() -> None:
 def write_pack(pack: Path, sets: Sequence[IndexedSet], root: AnyPath | None, *, overwrite: bool) -> list[str]:
     """Write the pack (one file with the indexes of all sets) and, next to it, a YAML of the sets; returns notes.
 
-    lhotse finds the indexes in the pack by the paths exactly as the YAML has them, so both files are written here.
+    lhotse finds an index in the pack only by exactly the path that the YAML has, so both files are written here.
 
     Raises:
         UsageError: a set has no entry in a config, or its manifests and tars do not match one by one.
@@ -421,9 +424,10 @@ def _shar_fields(entry: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _write_routes(manifests: Sequence[str], tars: Sequence[str], folder: Path) -> list[Path]:
-    """Write a file per manifest, with the number (uint32) of the sample in the tar for each line; returns the files.
+    """Write a file per manifest; returns the files.
 
-    lhotse 2 puts these numbers into the pack. A line with the field `_skipme` gets `_SKIPPED`.
+    For each line of the manifest, a file has the number (uint32) of the sample in the tar; `_SKIPPED` for a line with
+    the field `_skipme`. lhotse 2 puts these numbers into the pack.
     """
     if len(manifests) != len(tars):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Finds the sets that an `input_cfg` names; their entries are kept unchanged."""
+"""Finds the sets that an `input_cfg` names, to index their files. The entries of the config are not changed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -81,9 +81,9 @@ def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedS
 
 
 def expanded(spec: Any) -> list[AnyPath]:
-    """The files that `spec` names: a path, a brace pattern, or a list of these, whose items may be pairs with a weight.
+    """The files that `spec` names: a path, a brace pattern, or a list of paths and patterns.
 
-    Weights are ignored.
+    An item of the list may be a pair with a weight, which is ignored.
     """
     return [path_of(path) for name in _names(spec) for path in expand_paths(name)]
 

@@ -92,7 +92,7 @@ def _mirror_beside(folder: AnyPath) -> AnyPath:
 
 
 def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> IndexedSet:
-    """Loose files as a set without an entry: tars, and JSON lines with the suffix .jsonl or .json.
+    """A set of loose files (.tar, and JSON lines in .jsonl or .json), without an entry for a training config.
 
     Raises:
         UsageError: a file is of another kind, or compressed.
@@ -112,7 +112,9 @@ def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> Indexed
 
 
 def _indexed(one: TarredSet | SharSet | CodesSet, mirror: AnyPath | None, places: Places) -> IndexedSet:
-    """Collect the files of a set with the places of their indexes; `mirror` applies unless `places` name another place.
+    """Collect the files of a set with the places of their indexes.
+
+    `mirror`: the folder for the indexes, None if they are next to the data; not used if `places` name another place.
 
     Raises:
         UsageError: a file is compressed, or a tarred set lacks its tars or its manifests.

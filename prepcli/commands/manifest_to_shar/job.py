@@ -81,7 +81,10 @@ class AudioPart:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The parts of a record's cut. `id` is the cut's id; `channel` is the value in the manifest, unchecked."""
+    """The fields of a record from which its cut is made.
+
+    `id` is the id of the cut. `channel` is the value from the manifest, not checked yet.
+    """
 
     id: str
     target: AudioPart
@@ -95,7 +98,7 @@ class Entry:
 
     @property
     def context_id(self) -> str:
-        """The id of the context's recording, as in NeMo's script."""
+        """The id of the recording of the context audio, made as in NeMo's script."""
         assert self.context is not None
         part = self.context
         return segment_id("context_cut", recording_id(part.audio_filepath), part.offset, part.duration)
@@ -125,9 +128,10 @@ class Entry:
 
 
 def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
-    """Return the parts of the record's cut; `occurrence` (from 0) makes equal ids different.
+    """Return the fields from which the cut of a record is made.
 
-    With `has_context` the record must name a context, because readers read all fields of a shard in parallel.
+    `occurrence`: the number of earlier records with the same cut id; if it is not 0, the id gets a suffix. With
+    `has_context` the record must name a context, because in a Shar set each field has audio for every cut.
 
     Raises:
         RecordRejected: MISSING_FIELD for text or context, and BAD_FIELD, BAD_DURATION and BAD_OFFSET for invalid
@@ -169,10 +173,10 @@ _EXACT_HUNDREDTHS = 1e9
 
 
 def occurrences_of_ids(index: ManifestIndex, scratch: Scratch | None = None) -> Ints:
-    """For each record, the number of earlier records with the same recording id, offset and duration to 10 ms.
+    """For each record, the number of earlier records with the same cut id; so `(id, number)` is unique.
 
-    Ids consist of these, so `(id, occurrence)` is different for any two records. Ids are compared by 64-bit hash: if
-    two different ids have the same hash, their records get occurrences that they do not need.
+    An id consists of the recording id, and of the offset and the duration to 10 ms. Ids are compared by 64-bit hash:
+    different ids with the same hash count as the same id.
     """
     scratch = scratch or Scratch()
     keys = scratch.empty(len(index), np.uint64)
@@ -222,8 +226,8 @@ def _has_context_field(line: bytes) -> bool:
 _T = TypeVar("_T")
 
 MULTI_CHANNEL, OTHER_SPEAKER, LONG_NAMES = "multi_channel", "other_speaker", "long_names"
-"""The keys of the counts that units report: records with audio of several channels, records with a speaker that Magpie
-refuses, and members with names that lhotse 2 misreads by index."""
+"""The keys of three counts that units report: records with audio of several channels, records with a speaker that
+Magpie refuses, and tar members whose long names lhotse 2 misreads when it reads by index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +370,10 @@ class _Shard:
             self._store.expect(found.context)
 
     def found(self) -> Iterator[int]:
-        """The records whose audio was found; audio in an object store is requested for several records at once."""
+        """The numbers of the records whose audio was found.
+
+        Audio in an object store is requested ahead, for several records at the same time.
+        """
         if not self._contents.records.in_store:
             return iter(self._found)
         return reading_ahead(self._found, lambda number: _addresses(self._found[number]))
@@ -401,7 +408,7 @@ class _Shard:
 
 
 def _addresses(found: _Located) -> list[str | ByteRange]:
-    """The addresses of the audio of a record."""
+    """The addresses of the record's audio in an object store, or their ranges in containers there."""
     return [one for part in (found.target, found.context) if part is not None for one in in_store(part.name)]
 
 

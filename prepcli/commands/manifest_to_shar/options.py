@@ -35,7 +35,7 @@ class SharOptions(ShardOptions):
     ] = False
 
     def check(self) -> None:
-        """Check the options of all exports, and the rate of Opus."""
+        """Check the options that all exports have, and refuse a rate for Opus at which lhotse does not store it."""
         super().check()
         rate = self.target_sample_rate
         if self.audio_format == "opus" and rate not in (None, OPUS_RATE):

@@ -73,7 +73,9 @@ class SegmentStore:
         self._uses[segment] += 1
 
     def take(self, segment: Segment) -> EncodedAudio:
-        """Return the encoded segment for one registered use; the segment is encoded at its first use.
+        """Return an encoded segment, and count one of its registered uses as done.
+
+        The segment is encoded at its first use.
 
         Raises:
             RecordRejected: UNREADABLE_AUDIO or MISSING_AUDIO, the same for every use.

@@ -292,7 +292,7 @@ def _check_unchanged(addition: _Addition) -> None:
 
 
 def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
-    """Remove the files, and then their state in OUT.prepcli; returns notes."""
+    """Remove the files of the addition, and then its state in OUT.prepcli; returns notes."""
     root = undone_root(version_workspace(addition.workspace.out, addition.version).root)
     if addition.workspace.root != root:
         os.rename(addition.workspace.root, root)
@@ -362,7 +362,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
 def _run_addition(job: TarredJob, workspace: Workspace, options: ManifestToTarred, engine: RunOptions) -> Report:
     """Run a job that makes a version of a set; when it is complete, `train_ds.yaml` of the set names this version.
 
-    A version that already has a later one is only completed: `train_ds.yaml` keeps naming the newest version.
+    If a later version exists, the job only completes its own version: `train_ds.yaml` keeps naming the newest version.
     """
     later = workspace.root.with_name(f"version_{version_of(workspace.root) + 1}")
     if (later / workspace.plan_file.name).exists():

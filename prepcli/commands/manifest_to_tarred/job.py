@@ -132,7 +132,10 @@ def _divide(
     options: TarredOptions,
     scratch: Scratch,
 ) -> tuple[TarSet, Indices]:
-    """Divide `records` into the shards of one set; also returns the records that `--remainder drop` leaves out."""
+    """Divide `records` into the shards of one set; also returns the records that `--remainder drop` leaves out.
+
+    `low` and `high`: the range of durations of a static bucket in seconds.
+    """
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
     if not len(records):
         limits = (("--min-duration", options.min_duration), ("--max-duration", options.max_duration))
@@ -186,7 +189,7 @@ def number_of(unit: Unit) -> int:
 class TarredContents(RecordContents):
     """The records, and their division into shards.
 
-    `taken`: the sorted keys of the stems in the set to which the records are added; None for a new set.
+    `taken`: the sorted hashes of the stems in the set to which the records are added; None for a new set.
     """
 
     layout: TarredLayout

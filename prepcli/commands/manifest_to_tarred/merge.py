@@ -146,9 +146,9 @@ class _Copied:
 
 
 def bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
-    """The keys of a config for bucketing, with bins for these durations; empty for fewer than two records.
+    """The keys of a config for bucketing, with bins for the durations `collected`; empty for fewer than two records.
 
-    The durations are sorted in place.
+    The array of durations is sorted in place.
     """
     durations = collected.array()
     num_bins = min(options.dynamic_buckets_num or DYNAMIC_BUCKETS, len(durations))
@@ -165,7 +165,7 @@ def bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
 
 
 def _dataset_config(options: TarredOptions) -> dict[str, Any]:
-    """The fields of NeMo's `ASRTarredDatasetConfig`, which refuses all others."""
+    """The fields of NeMo's `ASRTarredDatasetConfig`, which refuses any other field."""
     return {
         "num_shards": options.num_shards,
         "shuffle": options.shuffle,

@@ -62,7 +62,7 @@ def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions
 
 
 def _own_options(base: ExistingSet) -> dict[str, Any]:
-    """The options in the metadata of a set, and those that its files show; None for an option that was not given."""
+    """The options with which a set was made, from its metadata and its files; None for an option that was not given."""
     known = base.dataset_config | base.own_config
     known |= {"shard_manifests": base.has_shard_manifests, "index": base.has_indexes, "only_manifests": False}
     found: dict[str, Any] = {}

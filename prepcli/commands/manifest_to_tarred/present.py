@@ -1,4 +1,4 @@
-"""The records of a set to which others are added: their names, and the numbers that identify them."""
+"""The records that are already in a set when records are added: their names, and the numbers that identify them."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +40,7 @@ def offset_of_member(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PresentRecords:
-    """The records of a set as sorted numbers: the stems of their members, and an identity of each record.
+    """The records of a set, as two sorted arrays of hashes: the stems of their members, and the identities of records.
 
     A record is a segment of audio with a text. Its file is known by the stem that was made from its path. A file with
     an equal relative path below another folder has the same stem, but rarely the same duration and text.
@@ -53,7 +53,10 @@ class PresentRecords:
 
     @classmethod
     def of_manifest(cls, manifest: AnyPath, sliced: bool, num_workers: int) -> "PresentRecords":
-        """Read the records of a set from its manifest; `sliced`: each segment is a member whose name has its offset."""
+        """Read the records of a set from its manifest.
+
+        `sliced`: whether each segment is a tar member of its own, whose name has the offset of the segment.
+        """
         keys: dict[str, KeyFunction] = {"stem": loader_stem, "source": partial(source_of_member, sliced=sliced)}
         keys |= {"offset": offset_of_member} if sliced else {}
         index = index_manifests([str(manifest)], keys=keys | {TEXT_KEY: TEXT}, num_workers=num_workers)
@@ -101,7 +104,10 @@ def _first_nonzero(keys: Hashes, others: Hashes) -> Hashes:
 
 
 def _identities(sources: Hashes, texts: Hashes, offset: Floats | Hashes, duration: Floats) -> Hashes:
-    """A number for each record, made from file, text and segment (in seconds; the offset may be any 64 bits)."""
+    """A number for each record, made from the hashes of file and text, and from offset and duration.
+
+    `offset`: seconds, or 64-bit hashes of offsets.
+    """
     found: Hashes = np.empty(len(sources), np.uint64)
     for chunk in chunks(len(sources)):
         files = mix64(sources[chunk]) ^ texts[chunk]

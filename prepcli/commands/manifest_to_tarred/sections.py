@@ -98,7 +98,7 @@ def shard_counts(
 
 
 def uneven_after_rejects(layout: TarredLayout, base: ExistingSet | None, markers: Sequence[Marker]) -> dict[str, str]:
-    """A line for the summary if rejects have made the shards uneven, which the plan could not know; else empty."""
+    """The line `shards` for the summary, if the shards were planned even and rejects made them uneven; else empty."""
     done = uneven_shards(shard_counts(layout, base, markers))
     return {"shards": f"without the rejects, {done}"} if done and not uneven_shards(shard_counts(layout, base)) else {}
 

@@ -23,8 +23,9 @@ class Groups:
         keys: a hash of the value that the records of the group share, such as the speaker.
         seconds: seconds of audio.
         records: number of records.
-        stratum: the number of the combination of `--balance` values with the most seconds; 0 without `--balance`.
-        kept: the number of its part in an earlier split, or `NO_PART`.
+        stratum: the number of one combination of `--balance` values: the combination with the most seconds in the
+            group; 0 without `--balance`.
+        kept: the number of the part in which the group was in an earlier split, or `NO_PART`.
         name: the word for a group in messages, such as `speaker`.
     """
 
@@ -75,9 +76,9 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
 
 
 def _fill(size: NDArray[np.float64], free: NDArray[np.int64], target: float, may_exceed: bool) -> NDArray[np.int64]:
-    """Take groups of `free`, in order, as long as their sizes add up to at most the target; returns their numbers.
+    """Take from the groups `free`, in order, each group that still fits into the target size; returns their numbers.
 
-    With `may_exceed`, one more group is taken if the sum is then nearer to the target.
+    With `may_exceed`, the smallest group left is taken too if the sum is then nearer to the target.
     """
     taken: list[NDArray[np.int64]] = []
     gap, left = target, free

@@ -50,9 +50,9 @@ _LEFT_OUT = ("in no part", "its text is in a smaller part", "a duplicate of it i
 
 
 class KeyCollector:
-    """Collects hashes of the group, of the values to balance and of the text of each record; 0 for no group or text.
+    """Collects three hashes of each record: of its group, of its values to balance, and of its text.
 
-    The result has the names of the balanced fields that at least one record has, and the hashes by name.
+    The hash of a missing group or text is 0.
     """
 
     def __init__(self, by: str, balance: Sequence[str], text: bool) -> None:
@@ -90,7 +90,10 @@ def _text(value: Any) -> str:
 
 
 class SplitJob(SelectionJob):
-    """Writes a manifest per part. A record's code is the number of its part; higher codes are reasons (`_LEFT_OUT`)."""
+    """Writes a manifest per part. The code of a record is the number of its part.
+
+    Higher codes are reasons to leave the record out (`_LEFT_OUT`).
+    """
 
     command: ClassVar[str] = "split"
 
@@ -222,7 +225,10 @@ class SplitJob(SelectionJob):
         )
 
     def _leave_out(self, codes: NDArray[np.uint8], duration: NDArray[np.float64], pairs: KeyPairs, code: int) -> None:
-        """Leave out each record that shares a key with a record in a smaller part: its code becomes `code`."""
+        """Leave out each record with a key that also a record in a smaller part has: set its code to `code`.
+
+        The part with fewer seconds of audio is the smaller one.
+        """
         seconds = [float(duration[codes == number].sum()) for number in range(len(self.parts))]
         seen = np.empty(0, np.uint64)
         for number in sorted(range(len(self.parts)), key=lambda number: seconds[number]):
@@ -243,7 +249,7 @@ class SplitJob(SelectionJob):
         return rows
 
     def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """The number of the file of a part, or the reason why records are left out."""
+        """The treatment of records with a code: written to the file of a part, or left out for a reason."""
         if code < len(self.names):
             return Treatment(code)
         return left_out(_LEFT_OUT[code - len(self.names)])
@@ -256,10 +262,14 @@ class SplitJob(SelectionJob):
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The hashes of all records (0: no group or text), and their durations in seconds; of shape (records,), or empty.
+    """Arrays of shape (records,), or empty if they are not needed.
 
-    `group`: the value of the field of `--by`; `stratum`: the values to balance; `text`: the text without case and
-    punctuation; `segment`: path, offset and duration.
+    Attributes:
+        group: hash of the value of the field of `--by`; 0 for a record without this field.
+        stratum: hash of the values to balance.
+        text: hash of the text without case and punctuation; 0 for a record without text.
+        segment: hash of path, offset and duration.
+        duration: seconds.
     """
 
     group: Hashes
@@ -277,7 +287,7 @@ class Keys:
 def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, NDArray[np.int64]]:
     """The groups of all records, and the number of the group of each record.
 
-    A record without the field of groups is in a group with the records of the same segment.
+    A record without the field of `--by` is in a group with the records of the same segment.
     """
     of_record = np.where(keys.group != 0, keys.group, keys.segment) if keys.has_groups else keys.segment
     found, group_of = np.unique(of_record, return_inverse=True)
@@ -305,7 +315,7 @@ def split(options: Split) -> SplitReport:
         The report; `details["parts"]` has the size of each part, `outputs[NAME]` its manifest.
 
     Raises:
-        UsageError: a part cannot be met, a field does not exist, or a manifest cannot be read.
+        UsageError: a part cannot get its size, a field does not exist, or a manifest cannot be read.
 
     Examples:
         >>> import prepcli

@@ -57,7 +57,7 @@ def is_texts(path: AnyPath, runs: Sequence[PublishedRun]) -> bool:
 
 
 def verify_texts(path: AnyPath, report: VerifyReport) -> None:
-    """Check that each line has `text` and one field for TTS, the same field in all lines."""
+    """Check that each line has `text` and one field for TTS: all `tts_text`, or all `tts_text_normalized`."""
     read_field: str | None = None
     number = num_problems = 0
     for part in ranges_of(str(path), path.stat().st_size):

@@ -1,4 +1,4 @@
-"""Checks exports to other toolkits: the parts of each kind, and properties of all parts together."""
+"""Checks exports to other toolkits: each part of an export by itself, then all parts together."""
 
 import hashlib
 import importlib.util
@@ -53,7 +53,7 @@ class ListPart:
         first: the number of the first line, from 1.
         lines: the lines.
         sha256: for each line, the published digest of its mel; None if it is not known or not needed.
-        has_mels: whether the lines name mels that are there to be read.
+        has_mels: whether the lines name mels that the set has, so that they are read and checked.
     """
 
     root: AnyPath
@@ -86,7 +86,10 @@ def _find_mels(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
 
 
 def _check_mels(part: ListPart) -> ShardReport:
-    """Check that each line of a file list has a path and a text, and that the mel or the audio file exists."""
+    """Check that each line of a file list has a path and a text, that its mel is valid or that its audio file exists.
+
+    Mels that the set does not have are not checked.
+    """
     report = ShardReport()
     is_mels = f"_{MEL}_text_" in part.name
     paths = []
@@ -366,7 +369,8 @@ _CHECKS: dict[str, tuple[Callable[[Any, Hashed], _Parts], Callable[[Any], Any]]]
 }
 """The checks by kind; `raw` is a data list of WeNet.
 
-Each kind has two functions: one returns the parts to check, with problems of their names; the other checks a part.
+Each kind has two functions. The first returns the parts to check, and problems such as missing files; the second checks
+a part.
 """
 
 

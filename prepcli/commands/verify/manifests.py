@@ -44,7 +44,7 @@ class ContextRules:
 
     @classmethod
     def of_plan(cls, plan: StoredPlan | None) -> "ContextRules | None":
-        """The limits of the run with this plan; None if the plan is not known, or is of another command."""
+        """The limits with which a run of extend-context-audio chose contexts; None if `plan` is not of such a run."""
         if plan is None or plan.command != COMMAND:
             return None
         settings = plan.settings
@@ -52,9 +52,9 @@ class ContextRules:
 
 
 def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | Record]:
-    """Yield the problems of the context of a record, as words; then the context, so that the caller checks its audio.
+    """Yield a message for each problem of a record's context; then the context, whose audio the caller checks.
 
-    `rules` is None if it is not known that the manifest has contexts: then a record without context has no problem.
+    `rules` is None if the manifest may have records without context: such a record has no problem then.
     """
     wanted = [PATH, FIELDS["offset"], FIELDS["duration"], *([] if rules is None else [SIMILARITY])]
     missing = [name for name in wanted if record.get(name) is None]
@@ -140,7 +140,7 @@ class Voices:
 
 
 def _number(segment: Record, base_dir: str) -> int:
-    """A number of 64 bits that identifies a segment: a manifest may have millions of segments."""
+    """A number of 64 bits that identifies a segment; it needs less memory than path, offset and duration."""
     return hash((path_in(base_dir, segment.audio_filepath), segment.offset, segment.duration))
 
 
@@ -286,8 +286,8 @@ def named_files(
 def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> str:
     """The absolute folder from which relative paths of a manifest start.
 
-    That is `given`, or else the base folder of the run that wrote the manifest, or else the folder of the manifest. A
-    run with several base folders does not count.
+    That is `given`, or else the base folder of the run that wrote the manifest, if the run had exactly one, or else the
+    folder of the manifest.
     """
     folder: str | AnyPath | None = given
     if given is None and plan is not None and not plan.settings.get(OWN_AUDIO):

@@ -1,4 +1,4 @@
-"""Checks the codes that the lines of a manifest name: they must exist, be codes, and fit the audio."""
+"""Checks the files of codes that the lines of a manifest name: a file must exist, hold codes, and fit the audio."""
 
 import importlib.util
 import math
@@ -23,7 +23,10 @@ _FILES_REMEMBERED = 4096
 
 
 def frame_shift_of(name: str, runs: Sequence[PublishedRun]) -> float | None:
-    """Seconds of a frame of codes, from the report of the run that published the manifest `name`; None if not known."""
+    """The duration of a codec frame in seconds, from the report of the run that published the manifest `name`.
+
+    None if no run published the manifest, or its report has no such duration.
+    """
     for run in runs:
         report = read_document(run.workspace.report_file, Report) if name in run.files else None
         shift = report.details.get(FRAME_SHIFT) if report is not None else None
@@ -33,14 +36,17 @@ def frame_shift_of(name: str, runs: Sequence[PublishedRun]) -> float | None:
 
 
 class CodesFiles:
-    """Checks the files of codes that lines name; `frame_shift`: seconds of a frame, None if they are not known."""
+    """Checks the files of codes that the lines of a manifest name.
+
+    `frame_shift`: the duration of a frame in seconds; None if it is not known.
+    """
 
     def __init__(self, frame_shift: float | None) -> None:
         self._frame_shift = frame_shift
         self._shape_of = lru_cache(_FILES_REMEMBERED)(_shape_of)
 
     def check(self, record: Record) -> Iterator[str]:
-        """Yield the problems of the codes that a record names, as words; nothing for a record without codes."""
+        """Yield a message for each problem of the codes that a record names; nothing for a record without codes."""
         num_codebooks = set()
         for field, name in CODES_PATH.items():
             path = record.get(name)

@@ -61,7 +61,7 @@ class VerifyReport(msgspec.Struct):
 
 
 def _within(report: VerifyReport) -> str:
-    """The end of the line on records: the number of members, and the hours; for mels, only the number of mels."""
+    """The end of the line on records: the number of members and the hours, or for a set of mels only their number."""
     if report.kind == "mels":
         return f", {report.members:,} mels" if report.members else ", without mels"
     members = "" if report.kind in ("manifest", "quick") else f" in {report.members:,} members"

@@ -1,7 +1,7 @@
-"""Checks that a Lhotse Shar set is complete and its fields are aligned, as strictly as any loader.
+"""Checks that a Lhotse Shar set is complete and its fields are aligned; at least as strict as any loader.
 
-Its text contexts must match its cuts. lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard in parallel,
-and silently stops at the end of the shortest; it does not check for repeated ids.
+The text contexts of the set must match its cuts. lhotse (shar/readers/lazy.py) reads the cuts and the tars of a shard
+in parallel. It silently stops at the end of the shortest file, and does not check for repeated ids.
 """
 
 import gzip
@@ -232,7 +232,7 @@ def _repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list
 
 
 def _check_array(what: str, pair: Pair, seconds: float | None, report: ShardReport) -> None:
-    """Check an array of codes; its frames must cover the `seconds` of audio, and end less than one frame after them."""
+    """Check an array of codes: its frames must cover all `seconds` of the audio, and less than one frame more."""
     try:
         manifest = decode_json(pair.manifest, _TemporalArray)
         codes = read_npy(pair.data)
@@ -261,8 +261,8 @@ def _check_array(what: str, pair: Pair, seconds: float | None, report: ShardRepo
 def text_context_problems(folder: AnyPath, runs: Sequence[PublishedRun]) -> Iterator[str]:
     """Yield the problems of the cuts in `cuts_textContext`; nothing if the set lacks this folder.
 
-    The ids, the times and the supervisions of these cuts must equal those of the cuts in `cuts`; custom fields differ.
-    The plans of `runs` show from which cuts the text contexts were made.
+    The ids, the times and the supervisions of these cuts must equal those of the cuts in `cuts`; custom fields are not
+    compared. The plans of `runs` show from which cuts the text contexts were made.
     """
     if not (folder / TEXT_CONTEXT_CUTS).is_dir():
         return

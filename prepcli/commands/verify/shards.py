@@ -72,10 +72,10 @@ def check_audio(data: bytes, name: str, file: AnyPath, where: str, report: Shard
 def aligned_pairs(
     where: str, tar: AnyPath, sha256: str | None, kind: str, ids: Sequence[str], cuts: str, report: ShardReport
 ) -> Iterator[tuple[Pair, int | None]]:
-    """Yield the items of a tar, each with the number of its cut, from 0, which must have the same id.
+    """Yield the items of a tar, each with the number of its cut (from 0). Checks that item and cut have the same id.
 
-    The number is None for an item without a cut. It is also None for the first item with another id than its cut, and
-    for all items after it.
+    The number is None for an item without a cut. If an item has another id than its cut, the number is None for this
+    item and all items after it.
 
     Args:
         where: the name of the tar in messages.

@@ -1,4 +1,4 @@
-"""Checks of a tarred data set, as strict as any loader: its shards, its manifests, its indexes and its metadata."""
+"""Checks the shards, manifests, indexes and metadata of a tarred data set, at least as strictly as any loader."""
 
 import hashlib
 import re
@@ -199,10 +199,10 @@ def _with_shard(whole: AnyPath) -> Iterator[tuple[bytes, int | None]]:
 
 
 def split_manifest(whole: AnyPath, scratch: Path, shards: Iterable[int]) -> dict[int, Path]:
-    """Write the whole manifest's lines shard by shard, for sets without sharded manifests.
+    """Write the lines of the whole manifest to one file per shard, for sets without sharded manifests.
 
     Returns:
-        The files by the numbers of their shards: for each shard that has lines, and for each of `shards`.
+        The path of the file by the number of the shard. A shard of `shards` without lines has an empty file.
     """
     files = {number: scratch / f"manifest_{number}.json" for number in shards}
     for path in files.values():

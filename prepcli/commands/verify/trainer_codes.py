@@ -20,7 +20,14 @@ from prepcli.storage.paths import AnyPath
 
 
 class OmnivoiceShard(NamedTuple):
-    """A tar, its labels, the number of records in the list, and the published SHA-256 of both if they are known."""
+    """A shard that the list of the set names.
+
+    Attributes:
+        codes: the tar with the arrays of codes.
+        labels: the file of labels.
+        num_records: number of records, from the list.
+        sha256: the published SHA-256 of `codes` and of `labels`; None if it is not known.
+    """
 
     codes: AnyPath
     labels: AnyPath
@@ -29,7 +36,10 @@ class OmnivoiceShard(NamedTuple):
 
 
 def find_omnivoice(one: OmnivoiceSet, sha256: Hashed) -> tuple[list[OmnivoiceShard], list[str]]:
-    """The shards of the list, and its problems: the list must name all tars of the folder, by paths that exist."""
+    """The shards that the list of the set names, and the problems of the list.
+
+    The list must name all tars of the folder, by paths that exist.
+    """
     try:
         lines = read_list(one.list)
     except (OSError, ValueError) as error:
@@ -48,7 +58,7 @@ def find_omnivoice(one: OmnivoiceSet, sha256: Hashed) -> tuple[list[OmnivoiceSha
 
 
 def check_omnivoice(shard: OmnivoiceShard) -> ShardReport:
-    """Check that each label of a shard has an array of codes with the stated length, and each array a label."""
+    """Check that each label of a shard has an array of codes of the stated length, and that each array has a label."""
     report = ShardReport()
     name = f"audios/{shard.codes.name}"
     labels = _labels(shard, report)
