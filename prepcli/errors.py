@@ -28,8 +28,8 @@ def option(name: str, value: object = None) -> str:
     """Return an option as text for a message: `--num-shards 8`, or `num_shards=8` in a call from Python.
 
     Args:
-        name: its name on the command line, also `--no-index`.
-        value: the value that is given, or should be; None names the option alone.
+        name: the name of the option on the command line, such as `--num-shards` or `--no-index`.
+        value: the value that is given, or should be; with None, the text is the option without a value.
     """
     argument = _argument.get()
     if argument is not None:

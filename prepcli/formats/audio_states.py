@@ -22,7 +22,7 @@ _BLOCK = 1 << 20
 
 
 class AudioState(msgspec.Struct, frozen=True):
-    """The state of a file when it was read, which shows later changes, and a digest (hex) of its content."""
+    """The size, time and inode number of a file when it was read, and a digest (hex) of its content at that time."""
 
     num_bytes: int
     mtime_ns: int

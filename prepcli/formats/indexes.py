@@ -27,8 +27,9 @@ from prepcli.storage.paths import AnyPath, StorePath, path_of
 
 Offsets = NDArray[np.uint64]
 IndexKind = Literal["jsonl", "nemo_tar", "shar_tar"]
-"""Kinds of data files. A record is a line (`jsonl`), a run of members with one stem (`nemo_tar`), or a pair of data and
-manifest (`shar_tar`)."""
+"""Kinds of data files. A record is a line (`jsonl`), some successive members with one stem (`nemo_tar`), or a pair of
+data and manifest (`shar_tar`).
+"""
 
 MIRROR = "index"
 """The name of the mirror in the folder of a Shar set. Next to the shards, lhotse 1.33 and NeMo 3.0 would take an index
@@ -282,7 +283,7 @@ def index_names(folder: AnyPath, name: str) -> tuple[str, str]:
 
 
 def indexes_of(found: OutputSizes, name: str) -> Iterator[str]:
-    """Yield the names of the indexes of a file in a set, next to it and in the mirror, that exist and are current."""
+    """Yield those of `index_names` that are files and are indexes of the current file `name` (`is_current`)."""
     for index in index_names(found.folder, name):
         if found.has(index) and is_current(found.folder / index, (found.folder / name).stat()):
             yield index

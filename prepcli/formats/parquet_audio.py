@@ -60,9 +60,11 @@ class ParquetRows(Container):
         return values
 
     def _places_of(self, group: int, values: "pyarrow.Array") -> list[ByteRange | None]:
-        """The place in the file of each row's audio; None for a row whose audio the file does not hold byte for byte.
+        """The place in the file of each row's audio; None for a row whose audio the file holds only compressed or
+        encoded.
 
-        A plain page holds the length of each value in four bytes, then the value; between pages are headers.
+        A page of a Parquet column that is not encoded holds, for each value, its length in four bytes, and then its
+        bytes. There are headers between pages.
         """
         found: list[ByteRange | None] = [None] * len(values)
         stored = self._file.metadata.row_group(group)

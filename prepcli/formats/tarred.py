@@ -51,7 +51,10 @@ def metadata_name(version: int) -> str:
 
 
 def names_of_version(version: int, first: int, num_shards: int) -> list[str]:
-    """The names, below the set's folder, of files that an addition may write; files that readers open first come first.
+    """The names, relative to the set's folder, of files that an addition may write.
+
+    The order is that in which readers open the files: the metadata and the manifest of the whole set come before the
+    shards.
 
     Args:
         version: the version that the addition makes.

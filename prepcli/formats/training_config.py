@@ -1,4 +1,4 @@
-"""Makes entries of an `input_cfg`, and text to paste into the config of a training run that resumes by index."""
+"""Makes entries of an `input_cfg`, and the text of a training config with which NeMo reads records by indexes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,9 +24,9 @@ def shar_entry(fields: Any) -> dict[str, Any]:
 
 
 def indexed_config(entries: Sequence[dict[str, Any]], indexes_root: Path | str | None = None) -> str:
-    """The YAML of a training config with `entries` in its `input_cfg`, read by index; `indexes_root` is the mirror.
+    """The YAML of a training config whose `input_cfg` has `entries`, and with which NeMo reads records by indexes.
 
-    The paths of the entries are absolute. None as `indexes_root` stands for indexes next to the data files.
+    `indexes_root` is the mirror; None if the indexes are next to the data files. The paths of the entries are absolute.
     """
     import yaml
 

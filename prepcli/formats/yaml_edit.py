@@ -1,4 +1,4 @@
-"""Edits YAML that people have written in place: only the text of the changed keys changes."""
+"""Edits YAML files of users: only the text of the changed keys changes, and comments and layout stay."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -20,7 +20,9 @@ Item = TypeVar("Item")
 AT_ONCE = 64
 """Maximum number of requests of a worker at the same time."""
 BEGINNING_BYTES = 1 << 20
-"""Bytes of an object that are requested ahead; longer objects, such as long recordings, are read in ranges."""
+"""Number of bytes from the start of each object that are requested before they are needed. The rest of a longer object,
+such as a long recording, is requested when it is read.
+"""
 MAX_BYTES = 32 << 20
 """Approximate maximum number of bytes in memory of objects that wait for their use. The longer the objects, the fewer
 of them are requested at the same time.
@@ -42,9 +44,9 @@ _futures: "dict[Wanted, Future[_Beginning]]" = {}
 
 
 def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> Iterator[Item]:
-    """The same as `reading_ahead`, for items that need one file each; `source_of` returns its path, or a range of it.
+    """The same as `reading_ahead`, for items that need one file each.
 
-    Local files are not requested.
+    `source_of` returns the path of an item's file, or a range of the file. Local files are not requested.
     """
 
     def wanted(item: Item) -> list[Wanted]:

@@ -11,9 +11,9 @@ _NAME = re.compile(rf"(.+?\.(?:{_SUFFIXES}))::(.+)", re.DOTALL | re.IGNORECASE)
 ONE_PASS_SUFFIXES = (".tar.gz", ".tgz")
 """Suffixes of containers that can only be read from their start."""
 UNUSABLE = "_unusable"
-"""The field of a line of a catalogue that says why its record cannot be used, as `reason: detail`."""
+"""In a line of a catalogue: the field that says why its record cannot be used, as `reason: detail`."""
 BEGINNING = "_beginning"
-"""The field of a line of a catalogue with a checksum of the record's audio. No output gets this field.
+"""In a line of a catalogue: the field with a checksum of the record's audio. No output gets this field.
 
 An input is identified by the hash of its lines. The field makes this hash depend on the audio.
 """

@@ -19,7 +19,9 @@ Result = TypeVar("Result")
 PATIENCE = "PREPCLI_STORE_PATIENCE"
 """Environment variable: seconds for which a request is repeated while the store does not answer (default 180)."""
 _REFUSED = re.compile(r"status 4(?!08|29)")
-"""An error that another attempt does not change. Status 408 and 429 ask for another attempt."""
+"""Matches the message of an error that comes again with each attempt. Status 408 and 429 are left out: they ask for
+another attempt.
+"""
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AIS_AUTHN_TOKEN")
 _CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -93,7 +95,7 @@ def missing_object(address: Address | str) -> FileNotFoundError:
 
 
 def translated(error: Exception, address: Address, endpoint: str) -> Exception:
-    """The error to raise in the place of an error of obstore, whose message may be the whole answer of the store."""
+    """The error of prepcli for an error of obstore, whose message is too long for users: it may be the whole answer."""
     text = str(error)
     kind = type(error).__name__
     code, status = _first(_CODE, text), _first(_STATUS, text)

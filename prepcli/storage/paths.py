@@ -1,4 +1,4 @@
-"""Paths in a store for code that works with `pathlib.Path`, and questions about paths of either kind."""
+"""Paths in a store for code that works with `pathlib.Path`, and functions that take paths of either kind."""
 
 import io
 import os
@@ -197,7 +197,10 @@ def absolute(path: str | AnyPath) -> str:
 
 
 def real_path(path: str | AnyPath) -> str:
-    """`os.path.realpath`, for addresses too; an address that names no file (no bucket) is returned as it is."""
+    """`os.path.realpath`, for addresses too.
+
+    An address that cannot be parsed, such as one without a bucket, stays as it is.
+    """
     try:
         return absolute(path) if is_address(path) else os.path.realpath(str(path))
     except (ValueError, AddressError):

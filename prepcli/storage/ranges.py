@@ -29,7 +29,9 @@ class RangeFile(io.RawIOBase):
 
     @classmethod
     def open(cls, address: str) -> "RangeFile":
-        """Open an object with one request, which also reads its beginning, unless that was requested ahead.
+        """Open an object.
+
+        One request returns its properties and its first bytes; there is none if they were requested ahead.
 
         Raises:
             FileNotFoundError: there is no such object.
