@@ -115,7 +115,10 @@ def tar_members(path: str) -> Iterator[tuple[str, int, int | None]]:
 
 
 class ZipMembers(Container):
-    """The files in a zip archive: stored ones by their place, deflated ones inflated into memory."""
+    """The files in a zip archive.
+
+    The audio of an uncompressed file is its place in the archive; others are unpacked into memory.
+    """
 
     def __init__(self, path: str) -> None:
         import zipfile

@@ -7,7 +7,9 @@ AUDIO_SUFFIXES = frozenset(
         *(".aif", ".aiff", ".aifc", ".au", ".snd", ".sph", ".nist", ".w64", ".rf64", ".caf", ".mpc", ".wv", ".voc"),
     )
 )
-"""Suffixes of audio files, with the dot and in lower case; files of other data have them only by chance."""
+"""Suffixes by which a file is taken for audio, with the dot and in lower case. Those of audio without a header are in
+`_HEADERLESS`.
+"""
 WENET_FORMATS = frozenset({"flac", "mp3", "m4a", "ogg", "opus", "wav", "wma"})
 """The suffixes, without the dot, of files that WeNet's reader takes for audio."""
 _LINEAR = "-t raw -e signed -b 16 -r RATE -c 1 "

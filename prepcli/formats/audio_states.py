@@ -17,7 +17,9 @@ from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import path_of
 
 AUDIO_RECORD = "parts/{}.audio.json"
-"""The path of a unit's file in the workspace of a codec's codes. It holds the `States` of the unit's audio."""
+"""The path of a unit's file, relative to the workspace of a run that makes codes. It holds the `States` of the unit's
+audio.
+"""
 _BLOCK = 1 << 20
 
 

@@ -32,8 +32,9 @@ data and manifest (`shar_tar`).
 """
 
 MIRROR = "index"
-"""The name of the mirror in the folder of a Shar set. Next to the shards, lhotse 1.33 and NeMo 3.0 would take an index
-for a field."""
+"""The name of the mirror in the folder of a Shar set. The indexes are not next to the shards, because lhotse 1.33 and
+NeMo 3.0 would take an index there for the file of a field.
+"""
 
 _OFFSET = np.dtype("<u8")
 _BLOCK_BYTES = 8 << 20
@@ -92,7 +93,10 @@ def member_name_stem(name: str) -> str:
 
 
 def _stems(names: list[str]) -> list[str]:
-    """`member_name_stem` of each name. If all names are usual, one check of all of them together is enough."""
+    """The result of `member_name_stem` for each name.
+
+    The names are checked for unusual ones together, which saves time.
+    """
     joined = "\0".join(["", *names, ""])
     if "/" in joined or "\0." in joined or ".\0" in joined:
         return list(map(member_name_stem, names))

@@ -1,7 +1,7 @@
 """Finds the audio of a record in a container: a range of the file, or bytes in memory if they are compressed.
 
-Each process keeps what it has read of the last containers: the places of a tar's members, and the audio of one row
-group of a Parquet file.
+Each process remembers what it has read of the containers that it used last: the places of a tar's members, and the
+audio of one row group of a Parquet file.
 """
 
 import os

@@ -49,8 +49,8 @@ def pair_members(
 ) -> Iterator[tuple[Item, Item]]:
     """Yield each data member of a Shar tar with the member of its manifest.
 
-    Without `check_names` two neighbours are a pair whatever their names, as for lhotse's reader: after a damaged name,
-    later pairs are still read.
+    Without `check_names`, the first and second member are a pair, the third and fourth, and so on, as for lhotse's
+    reader. After a damaged name, later pairs can still be read.
 
     Raises:
         UnpairedError: a data member is not followed by its manifest.

@@ -60,8 +60,7 @@ class ParquetRows(Container):
         return values
 
     def _places_of(self, group: int, values: "pyarrow.Array") -> list[ByteRange | None]:
-        """The place in the file of each row's audio; None for a row whose audio the file holds only compressed or
-        encoded.
+        """The place in the file of each row's audio; None if the file holds the audio only compressed or encoded.
 
         A page of a Parquet column that is not encoded holds, for each value, its length in four bytes, and then its
         bytes. There are headers between pages.

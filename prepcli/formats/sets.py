@@ -145,7 +145,10 @@ class TarredSet(StoredSet):
         return self.folder / manifest_name(self.version)
 
     def _of_newest(self, found: Shards) -> Shards:
-        """The files in `found` without those of an addition that has not ended, or has only been removed in part."""
+        """The files in `found` without the new files of an addition of shards that is not complete.
+
+        Such an addition has not ended, or has only been removed in part.
+        """
         if not found or isinstance(self.folder, StorePath) or not is_changing(self.folder):
             return found
         try:
@@ -253,7 +256,8 @@ class SharSet(StoredSet):
     def entry(self) -> dict[str, Any]:
         """The entry in an `input_cfg` for the set; its paths are absolute.
 
-        Codes of several codecs have the same field names, so the entry names the last codec.
+        All codecs use the same field names for codes. If the set has codes of several codecs, the entry has those of
+        the last one by name.
         """
         audio = sorted(self.audio, key=lambda name: (name != TARGET, name))
         fields = {"cuts": self.shards} | {name: self.audio[name] for name in audio}
@@ -423,7 +427,7 @@ class OmnivoiceSet(StoredSet):
 
     @cached_property
     def shards(self) -> Shards:
-        """The tars next to the list."""
+        """The tars in the folder `audios`, by number."""
         return numbered(self.folder / "audios", omnivoice.CODES_FILE)
 
     def files(self) -> Iterator[AnyPath]:

@@ -30,14 +30,15 @@ def write_train_ds(
     lhotse: str = "",
     others: Sequence[tuple[str, Mapping[str, Any]]] = (),
 ) -> str:
-    """Write the section into OUT.prepcli. No program reads it again, so users may edit it.
+    """Write a section `train_ds` for a training config, with `keys`, to a file in OUT.prepcli.
 
-    An edited section is kept in `OUT.prepcli/kept/`.
+    No program reads the file, so users may edit it. An edited file is moved to `OUT.prepcli/kept/` before the new one
+    is written.
 
     Args:
         workspace: workspace of the run.
         command: name of the command.
-        keys: keys of the section in addition to `use_lhotse`.
+        keys: keys of the section in addition to `use_lhotse` and `shuffle`.
         lhotse: the same data as a lhotse expression, for a comment.
         others: sections for other loaders, each with a line that explains it, for comments.
 
@@ -59,7 +60,10 @@ def write_train_ds(
 
 
 def main_file(workspace: Workspace) -> Path:
-    """The path of the main file, the `train_ds.yaml` of the whole output; a run that adds a version has its own too."""
+    """The path of the main file: the `train_ds.yaml` of the whole output.
+
+    Runs that add a version write another one as well.
+    """
     return Path(os.path.abspath(workspace.main_root / FILE_NAME))
 
 

@@ -85,8 +85,9 @@ def requested(address: str) -> tuple[bytes, ObjectInfo] | None:
 def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wanted]]) -> Iterator[Item]:
     """Yield the items in order; while one is in use, objects that the next items need are requested.
 
-    `wanted_of` returns the addresses of an item's objects, for `beginning_of` and `open_object`, or ranges, for
-    `piece_of`. Outside of workers, the objects of `BATCH` items are requested together before the first item is in use.
+    `wanted_of` returns what an item needs: addresses of objects, which are then read by `beginning_of` or
+    `open_object`, and ranges of objects, which are then read by `piece_of`. In a process that is not a worker, the
+    objects of `BATCH` items are requested together before the first of these items is in use.
     """
     source = iter(items)
     if not is_worker():

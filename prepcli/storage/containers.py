@@ -58,7 +58,7 @@ def place_of(path: str) -> Place | None:
 
 
 def own_name(path: str) -> str:
-    """The text that names in an output are made from: `Place.stem` for a record in a container, else the path."""
+    """The text from which names in an output are made: `Place.stem` for a record in a container, else the path."""
     if SEPARATOR not in path:
         return path
     place = place_of(path)

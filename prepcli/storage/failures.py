@@ -128,7 +128,10 @@ def translated(error: Exception, address: Address, endpoint: str) -> Exception:
 
 
 def _advice(scheme: str) -> str:
-    """Advice after access was denied. For S3, keys or AWS_SKIP_SIGNATURE are in use, else `check_keys` has failed."""
+    """Advice for the message that access was denied.
+
+    Missing keys need no advice here: `check_keys` refuses them earlier.
+    """
     if scheme == "ais":
         return "check AIS_AUTHN_TOKEN, and what it allows in the bucket"
     if is_true("AWS_SKIP_SIGNATURE"):
@@ -146,7 +149,7 @@ def _reason(text: str, code: str | None, status: str | None) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The text with every secret of the environment replaced."""
+    """The text with `***` in place of every secret from the environment."""
     for name in _SECRETS:
         secret = os.environ.get(name)
         if secret:

@@ -173,7 +173,10 @@ def _body(response: "Response", start: int, wanted: int) -> bytes:
 
 
 def _etag(response: "Response") -> str:
-    """The hash of a file's content in an answer of the hub; empty for an answer of the store that it redirects to."""
+    """The hash of a file's content, as the hub states it in an answer.
+
+    The hub may redirect a request to a store; an answer of the store has no such hash, and the result is empty.
+    """
     linked = response.headers.get("X-Linked-Etag")
     own = response.headers.get("ETag") if "X-Repo-Commit" in response.headers else None
     return (linked or own or "").removeprefix("W/").strip('"')
@@ -254,7 +257,7 @@ def _wait(response: "Response") -> float | None:
 
 @lru_cache(maxsize=1)
 def _session(process: int) -> "Session":
-    """The connections of a process, which does not share the connections of its parent."""
+    """The connections to the hub of the process with the id `process`. A forked process makes its own."""
     import requests
     from requests.adapters import HTTPAdapter
 
@@ -269,7 +272,7 @@ def _token() -> str | None:
     """The token for the hub; None if there is none.
 
     Raises:
-        UsageError: huggingface_hub is not installed, or the token cannot be sent.
+        UsageError: huggingface_hub is not installed, or the token has characters that a request cannot have.
     """
     try:
         from huggingface_hub import get_token

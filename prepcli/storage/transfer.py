@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 MAX_FAILURES = 6
 """Number of consecutive failures of one mirror, without a new byte, after which the next mirror is used."""
 BACKOFF, MAX_WAIT = 0.5, 60.0
-"""Seconds before the second attempt, which double for each later attempt, and their maximum."""
+"""Seconds to wait before the second attempt, and the maximum of this time, which doubles before each further attempt.
+"""
 MAX_RETRY_AFTER = 600.0
 """Maximum number of seconds that a download waits if a server asks it to wait."""
 _TIMEOUTS = (30, 60)
@@ -185,7 +186,10 @@ def _download_from(url: str, checksummed: bool, part: PartialFile, progress: Pro
 
 
 def _request(url: str, checksummed: bool, part: PartialFile, progress: Progress) -> None:
-    """Request the missing bytes, or all bytes if the server cannot confirm that the file is the same."""
+    """Request the missing bytes, or all bytes if the file at the server may have changed.
+
+    A changed file does no harm if `checksummed`: then the missing bytes are enough.
+    """
     import requests
     from requests.exceptions import InvalidProxyURL
     from urllib3.exceptions import HTTPError
