@@ -35,10 +35,10 @@ class LineWriter(ABC, Generic[Item]):
 
     @abstractmethod
     def original(self, item: Item) -> tuple[bytes, Origin]:
-        """Return the line and the origin of an item that is rejected."""
+        """Return the input line of a rejected item, and its origin."""
 
     def close(self) -> None:
-        """Write the remaining files of the unit."""
+        """Called after the last item, to write further files or counts of the unit; by default it does nothing."""
 
 
 class LineJob(UnitJob[UnitT, Contents]):

@@ -35,7 +35,11 @@ class Listed(msgspec.Struct):
 
 
 def read_listed(name: str, path: Path) -> list[Listed]:
-    """The lines of a file that is the value of the option `name`.
+    """Read a file that `find-duplicates` has written.
+
+    Args:
+        name: the option that names the file, for messages.
+        path: the file.
 
     Raises:
         UsageError: the file is not the output of `find-duplicates`.

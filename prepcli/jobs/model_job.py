@@ -279,9 +279,9 @@ class _UnderWay:
 
 
 def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
-    """Name the rows of a decoded batch, and pass the notes of its worker on to the run's summary.
+    """Set the `keys` of a decoded batch, and pass the notes of its worker on to the summary of the run.
 
-    Rows of segments that have crashed the model become rejects and silence.
+    A segment that has crashed the model before is rejected, and its row becomes silence.
     """
     for text in decoded.notes:
         note(text)

@@ -65,7 +65,7 @@ def units_of(
 
 
 def even_bounds(count: int, size: int) -> Indices:
-    """The bounds of units that divide `count` records evenly, each of at most `size` records; [0] without records."""
+    """The bounds of units that divide `count` records evenly, each with at most `size` records; [0] if `count` is 0."""
     return by_count(count, -(-count // size)) if count else np.zeros(1, np.int64)
 
 

@@ -1,7 +1,9 @@
-"""A job that distributes the lines of manifests over files, or leaves them out, by a code for each record.
+"""A job that copies the lines of manifests to output files: a code for each record decides to which file, if to any.
 
-The plan reads the manifests once in worker processes and gives each record a code. The units write the lines: a line
-is copied as it is, unless a path in it starts from another folder.
+The plan is made from one reading of the manifests in worker processes, and holds the codes. A unit copies the lines of
+a slice of a manifest. Most lines are copied without parsing. A line changes in these cases: it has a relative path and
+the output is in another folder (the path becomes absolute); `Treatment.changes` sets fields; it has an old name of
+`audio_filepath`, fields that `rejects.jsonl` has added, or a carriage return at its end.
 """
 
 import contextlib

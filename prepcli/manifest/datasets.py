@@ -85,7 +85,7 @@ def parse_paths(config: dict[str, Any]) -> DataSet | Mix:
     """The data that a config names by `shar_path`, `cuts_path` or `manifest_filepath`, in this order of precedence.
 
     Raises:
-        UsageError: none of them is given, a value has another form, or a file is missing.
+        UsageError: none of these keys is given, a value does not have the form that NeMo reads, or a file is missing.
     """
     if config.get("shar_path") is not None:
         return _parse_shar_path(config["shar_path"])

@@ -56,7 +56,7 @@ class Selection(Protocol):
     collector: Callable[[], Collector]
 
     def kept(self, path: str, part: Part) -> npt.NDArray[np.bool_]:
-        """Whether each record is used, for a part of the file `path`."""
+        """Return for each record of `part`, a part of the file `path`, whether the record is used."""
 
 
 def read_input(

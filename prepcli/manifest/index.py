@@ -42,7 +42,7 @@ class SourceFile:
     num_bytes: int
     num_lines: int
     plain_path: str | None
-    """The file with the uncompressed bytes: `path`, the spooled copy of a `.gz`, or None (not spooled)."""
+    """The file with the uncompressed bytes: `path`, or the copy of a compressed or remote file; None: it is not copied."""
     state: FileState
     """The state of `path` before it was read."""
     begin: int = 0
@@ -65,7 +65,7 @@ class ManifestIndex:
     offset: Floats = field(default_factory=lambda: np.empty(0))
     """Offsets in seconds; 0.0 if there is none."""
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
-    """For each key, the 64-bit hashes of its function's results (`key_bytes`, little-endian); 0 for an empty result."""
+    """For each key by its name, an array with the 64-bit hash (`key_bytes`) of every record's key; 0: an empty key."""
     problems: list[Problem] = field(default_factory=list)
     """Unusable lines, in order."""
     num_skipped: int = 0

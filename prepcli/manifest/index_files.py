@@ -1,4 +1,7 @@
-"""An index as files: `.npy` columns that any number of processes map into memory, and the parts that make them up."""
+"""Files of an index: the parts that ranks write, and the columns (`.npy`) that are joined from the parts.
+
+Any number of processes map the columns into memory.
+"""
 
 import os
 import struct

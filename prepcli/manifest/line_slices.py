@@ -26,7 +26,11 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class LineSlice(Unit):
-    """A unit of whole lines: the number of their file, first byte, number of bytes, and number of the first line."""
+    """A unit of whole lines of one file.
+
+    `source` is the number of the file, from 0. `offset` and `length` are the unit's first byte and its number of bytes.
+    `first_line` is the number of its first line, from 1.
+    """
 
     source: int
     offset: int

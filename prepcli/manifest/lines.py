@@ -105,7 +105,10 @@ def line_ends(data: bytes) -> tuple[Chars, Ends]:
 
 
 def decode_lines(data: bytes, chars: Chars, ends: Ends, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
-    """The objects in whole lines (see `line_ends`), one per line; None if any line may not be usable."""
+    """The objects in whole lines (see `line_ends`), one per line; None if a line is blank or could be unusable.
+
+    After None, `read_line` must decide about each line.
+    """
     modern = with_audio_filepath(data)
     if modern is not data:
         data, (chars, ends) = modern, line_ends(modern)

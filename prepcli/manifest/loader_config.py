@@ -76,17 +76,19 @@ def write_loader_config(
 ) -> list[str]:
     """Put `options` into the config at `path`.
 
-    The options go to the one of `PLACES` that the file has, or to its top if the file is a loader's config itself; a
-    missing file is made, with the options at its top. In a `multi_config` they go to the part that reads `data`, or
-    that already has bins. Only the text of these keys changes: comments, order and layout of the rest stay. Lists of
-    one number per bin that are for another number of bins (`bucket_batch_size`, `max_tps`, `max_tpt`) no longer fit and
-    are removed, because NeMo would refuse them.
+    In a training config, the options are written at the one of `PLACES` that the file has. If several mappings are
+    possible, such as the parts of a `multi_config`, it is the one that reads `data` or, if `data` is empty, the one
+    that already has bins. In the config of a loader itself, and in a new file, the options are written at the top.
+
+    The rest of the file keeps its comments, order and layout. But the lists `bucket_batch_size`, `max_tps` and
+    `max_tpt` have one number per bin: a list for another number of bins is removed, because NeMo would refuse it.
 
     Args:
-        path: the file.
+        path: the file; created if it is missing.
         options: the keys with their values.
-        limits: the `options` that leave out examples, each with the limit that the user gave to the command, or None.
-            If the file has a number for one of them, this number is replaced only if another limit was given.
+        limits: the keys among `options` that leave out examples, each with the limit that the user gave to the command;
+            None: no limit was given. A number that the file has for such a key is replaced only if the user gave
+            another one.
         data: the input from which the options were computed, as a user names it; empty if the options are for the bins
             that the file already has.
 

@@ -30,11 +30,11 @@ class Problem(msgspec.Struct, array_like=True):
 
 
 class FieldKey(NamedTuple):
-    """A key that is computed from one field of a line.
+    """A key that a function computes from one field of a line.
 
-    `function` gets the field's text, or its integer as text, and returns the key. It is a module-level function, or a
-    partial of one, and may raise `RecordRejected`. If the field is missing, empty or of another type, the line is a
-    `Problem`. With `is_optional`, a missing field or another type gives an empty key instead.
+    The field must be text or an integer. `function` gets it as text and returns the key; it is a module-level function,
+    or a partial of one, and may raise `RecordRejected`. If the field is missing, is empty or has another type, the line
+    is a `Problem`. With `is_optional`, the line is used: its key is empty if the field is missing or has another type.
     """
 
     field: str
@@ -86,7 +86,10 @@ class Collector(Protocol):
 
 
 class ParquetColumns(NamedTuple):
-    """The names of a Parquet file's columns: the audio, and its duration in seconds; the second may be missing."""
+    """The names of two columns of a Parquet file: the audio, and its duration in seconds.
+
+    A file may lack the column of durations.
+    """
 
     audio: str = "audio"
     duration: str = "duration"
@@ -113,12 +116,15 @@ class Columns(NamedTuple):
     collector: Callable[[], Collector] | None = None
     """A function, sent to workers, that makes a range's collector. Not with `field_keys` or `Numbers.fields`."""
     looks_for: Callable[[bytes], bool] | None = None
-    """A module-level function that gets blocks of whole lines until it has returned True."""
+    """A module-level function that searches blocks of whole lines until it returns True; the result is `Part.found`."""
 
 
 @dataclass(slots=True)
 class Part:
-    """The columns of the lines that begin in one range; line numbers count from 0 within the range."""
+    """The result of reading the lines that begin in one range: columns of their usable records, counts, and problems.
+
+    Line numbers count from 0 within the range.
+    """
 
     digest: bytes
     num_bytes: int

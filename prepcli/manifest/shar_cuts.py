@@ -71,7 +71,11 @@ def decode_cuts(data: bytes, name: str, kind: type[Cut]) -> list[Cut]:
 
 
 def read_cuts(file: CutsFile) -> bytes:
-    """The bytes of a cuts file, not unpacked; raises `InputChangedError` if the file has changed since it was found."""
+    """The bytes of a cuts file as stored, perhaps compressed.
+
+    Raises:
+        InputChangedError: the file has changed since it was found.
+    """
     with naming(file.path):
         data = file.path.read_bytes()
     # If the state alone is not conclusive, `cuts_digest` decides at the end of the run.
@@ -80,7 +84,7 @@ def read_cuts(file: CutsFile) -> bytes:
 
 
 def cuts_digest(path: str) -> str:
-    """The SHA-256 of a cuts file, not unpacked, as in `ShardSize`."""
+    """The SHA-256 of the bytes of a cuts file as stored, perhaps compressed: the `sha256` of its `ShardSize`."""
     with naming(path):
         return hashlib.sha256(path_of(path).read_bytes()).hexdigest()
 

@@ -180,10 +180,10 @@ class Blocks(io.RawIOBase):
 
 
 class Reader:
-    """Reads a file sequentially. Bytes that were read beyond a range can be given back, and are read again.
+    """Reads a manifest in a file sequentially. A caller can give back bytes, which the next `read` then returns.
 
-    `begin`: the byte of the file at which the manifest begins. After a range was read, `num_bytes` is its number of
-    bytes, and `in_line` whether it ended inside a line.
+    `begin`: the byte of the file at which the manifest begins. `prepcli.manifest.scan` reads ranges: after a range,
+    `num_bytes` is the number of its bytes, and `in_line` says whether it ended inside a line.
     """
 
     def __init__(self, path: str, file: BinaryIO, begin: int = 0) -> None:

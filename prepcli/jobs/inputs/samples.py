@@ -33,9 +33,9 @@ _MAX_TEXT_BYTES = 16 << 20
 
 
 class Member(NamedTuple):
-    """A file in a container: name, size in bytes, and a function that returns its `ByteRange` or its content.
+    """A file in a container: its name, its size in bytes, and a function that returns its `ByteRange` or its content.
 
-    The size is None for a file that cannot be read, for which the function raises `RecordRejected`.
+    If the file cannot be read, its size is None, and the function raises `RecordRejected`.
     """
 
     name: str

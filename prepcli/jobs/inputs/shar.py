@@ -88,7 +88,7 @@ def target_of(fields: Mapping[str, object]) -> str:
 
 
 def _pairs(tar: str) -> Iterator[str]:
-    """Yield the name of the data member of each pair (data and its manifest) in a tar."""
+    """Yield a name for each pair of members in a tar (data, and its manifest): the name of the member with the data."""
     members = container(tar)
     assert isinstance(members, TarMembers)
     try:

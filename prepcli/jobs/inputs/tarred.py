@@ -88,7 +88,10 @@ def _shard_of(fields: Mapping[str, msgspec.Raw]) -> int | None:
 
 
 def _member_of(path: str, tar: TarMembers) -> str | None:
-    """The member that the path of a line names, or None; `x-sub1.wav` names a later segment of the member `x.wav`."""
+    """The member of a tar that the path in a line names; None if the tar does not have it.
+
+    Several segments of `x.wav` have the paths `x.wav`, `x-sub1.wav` and so on in the lines of a manifest.
+    """
     if path in tar.members:
         return path
     found = _SUB.match(path)
