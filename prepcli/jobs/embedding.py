@@ -162,7 +162,7 @@ class EmbeddingWork(UnitWork[int, Computed]):
         return take
 
     def _take(self, batch: Indices, found: Result, device: str) -> None:
-        """Keep the embeddings of a batch, on `device`."""
+        """Store the embeddings of a batch, on `device`; records for which its memory was too small are rejected."""
         import torch
 
         for position in batch[found.too_large].tolist():

@@ -116,14 +116,14 @@ class SegmentDecoder:
 
 
 def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | None = None) -> Decoded:
-    """Decode a batch.
+    """Decode the items of a batch, each into a row of an array; items that cannot be used are rejected.
 
     Args:
         decoder: decodes the items.
         batch: the items.
-        audio: (B, T), the memory to write into. None: memory is allocated after the first audio is decoded, because a
-            manifest may claim that a file lasts a year. Samples of a row beyond T (at most one, from rounding) are
-            dropped.
+        audio: (B, T), the array to write into. Samples beyond T are dropped (at most one per row, from rounding). None:
+            an array is allocated after the first item is decoded, because T comes from a manifest, which may state a
+            far too long duration.
     """
     num_rows = len(batch.items)
     decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))

@@ -157,7 +157,10 @@ class OverRecords(Job[UnitT, ContentsT]):
         )
 
     def layout(self, records: Records, make: Callable[[Scratch], Values], *more: object) -> Values:
-        """Make a plan over the records, once for all ranks, from the settings and `more` (see `Records.layout`)."""
+        """The values of the job's plan: one rank calls `make` for all ranks (see `Records.layout`).
+
+        `more`: all that shapes the plan besides the records and the settings of the job.
+        """
         return records.layout([self.command, self.own_settings(), *more], make)
 
     def shards(
@@ -180,7 +183,7 @@ class OverRecords(Job[UnitT, ContentsT]):
         return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
 
     def missing_sample(self, plan: Plan[UnitT, ContentsT]) -> str | None:
-        """A message if a few audio files are all missing; None if one exists, or if the job reads no audio."""
+        """A message if all audio files of a small sample are missing; None if one exists, or if the job reads no audio."""
         return plan.contents.records.missing_sample() if self.reads_audio_files else None
 
     def planned_rejects(self, plan: Plan[UnitT, ContentsT]) -> Iterator[bytes]:

@@ -208,7 +208,11 @@ class Selector:
     def _units(
         self, source: int, index: ManifestIndex, problems: Sequence[int], first: int, keeps_empty: bool
     ) -> Iterator[SelectedSlice]:
-        """The units of a manifest, from its first byte to its last."""
+        """The units of the manifest number `source`, which together cover its records and problems.
+
+    `problems`: the numbers of its unusable lines. `first`: the number of the first unit. `keeps_empty`: whether a slice
+    without records and problems is a unit too.
+    """
         inner = self._cuts[source][1:]
         end = index.first[source + 1]
         starts = [(index.first[source], 0, 1), *((record, byte, index.line_number(record)) for record, byte in inner)]
@@ -345,7 +349,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
     def treatments_of(
         self, contents: SelectionContents, unit: SelectedSlice, lines: "Lines"
     ) -> tuple[list["Treatment"], Ints]:
-        """The different treatments in a unit, and for each of its lines the number of the line's treatment."""
+        """The different treatments in a unit, and an array (num_lines,): for each line, the index of its treatment."""
         gaps, problems = contents.without_record(unit, len(lines))
         skipped, blank = Treatment(0 if self.keeps_skipped else None), Treatment()
         treatments = [skipped, blank]

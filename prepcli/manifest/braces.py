@@ -25,7 +25,9 @@ def nemo_to_braces(text: str) -> str:
 
 
 def expand_braces(text: str) -> Iterator[str]:
-    """Every string that `text` stands for; the leftmost brace changes slowest. Backslashes have no special meaning.
+    """Every string that `text` stands for, in order: `{a,b}{0..1}` -> a0, a1, b0, b1.
+
+    Backslashes have no special meaning.
 
     A pair of braces without a comma or a range is unchanged, as in bash. Raises `ValueError` for unbalanced or too
     deeply nested braces, and `UsageError` if ranges make more than `MAX_STRINGS` strings.

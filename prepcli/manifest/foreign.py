@@ -108,7 +108,10 @@ def _foreign(head: bytes, path: str, cuts: bool) -> tuple[str, str] | None:
 
 
 def _describe(line: str) -> str | None:
-    """A description of a list of paths or a table, by its first line; None for other text, whose lines are rejects."""
+    """Describe the content of a file, for a message, if its first line is a path of audio or a row of a table.
+
+    Returns None for any other line: then the file is not refused, and its unusable lines become rejects.
+    """
     shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
     separator = next((one for one in _SEPARATORS if one in line), None)
     if separator is None:

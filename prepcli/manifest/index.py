@@ -42,7 +42,7 @@ class SourceFile:
     num_bytes: int
     num_lines: int
     plain_path: str | None
-    """The file with the uncompressed bytes: `path`, or the copy of a compressed or remote file; None: it is not copied."""
+    """The file with the uncompressed bytes: `path` or its copy; None if the copy is made when a line is read."""
     state: FileState
     """The state of `path` before it was read."""
     begin: int = 0

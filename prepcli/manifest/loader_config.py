@@ -188,7 +188,7 @@ def _read(path: Path, data: str) -> _Config:
 
 
 def _belongs(section: dict[str, Any], data: str) -> bool:
-    """Whether the options belong to this one of several sections: it reads `data`, or has bins if `data` is empty."""
+    """Whether a section is the place of the options: it reads `data` or, if `data` is empty, already has bins."""
     return is_input_of(data, section) if data else section.get("bucket_duration_bins") is not None
 
 

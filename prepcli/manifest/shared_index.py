@@ -115,7 +115,10 @@ class _Plain(NamedTuple):
 
 
 class _Unpacked(msgspec.Struct, frozen=True):
-    """An uncompressed manifest: its file in the folder of unpacked manifests, and the state of the compressed file."""
+    """The place of an unpacked manifest: the name of a file in the spool, the first byte, and the number of bytes.
+
+    `state`: the state of the compressed file.
+    """
 
     name: str
     begin: int
@@ -425,7 +428,7 @@ def _load(folder: Path, stored: StoredIndex | None, workspace: Workspace) -> Man
 
 
 def _remove_others(folder: Path) -> None:
-    """Remove indexes of other manifests or earlier states; a process that has mapped an index keeps its content."""
+    """Remove all indexes except the one in `folder`; a process that has mapped a removed index can still read it."""
     for other in folder.parent.iterdir():
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)

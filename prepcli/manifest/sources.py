@@ -195,9 +195,9 @@ class Reader:
         self._kept = b""
 
     def begin_at(self, start: int) -> bool:
-        """Go to byte `start` of the manifest, and return whether it is inside a line.
+        """Go to byte `start` of the manifest; returns whether this byte is inside a line, and not at its beginning.
 
-        A compressed file can only be read from byte 0.
+        For a compressed file, `start` must be 0.
         """
         if at := self._begin + max(start - 1, 0):
             self._file.seek(at)

@@ -56,9 +56,9 @@ def remove_drafts(directory: Path) -> None:
 
 
 def _fetch(address: str, directory: Path) -> Path:
-    """Fetch an object into `directory` once, as it is; the name of the file depends on the object's address and state.
+    """Fetch an object into `directory` once; returns the path of the file.
 
-    Returns the path of the file.
+    A compressed object is not unpacked. The name of the file depends on the object's address and state.
     """
     before = state_of(address)
     key = hashlib.sha256(f"{address}\0{before}".encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Parquet files as inputs: a record for each row, with the audio in it, named `FILE::ROW`.
+"""Parquet files as inputs: each row is a record, and its audio, which is in the row, has the name `FILE::ROW`.
 
-The types of the column with audio are those that Hugging Face datasets casts to audio (features/audio.py), and the
-lists of bytes of omnilingual-asr. A path in a row is never followed.
+The column with audio has a type that Hugging Face datasets casts to audio (features/audio.py), or lists of bytes, as in
+omnilingual-asr. A row with only the path of an audio file is rejected.
 """
 
 import re

@@ -21,7 +21,8 @@ from prepcli.storage.containers import BEGINNING, name_in
 
 _SUB = re.compile(r"^(.+)(-sub\d+)(\.\w+)?$")
 _WHOLE_SECONDS = 0.2
-"""If a member and its line differ by fewer seconds, NeMo's loader takes the member as a whole, whatever the offset."""
+"""If the durations of a member and of its line differ by fewer seconds, NeMo's loader reads the whole member and
+ignores the offset in the line."""
 
 
 def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:
