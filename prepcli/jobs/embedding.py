@@ -118,7 +118,10 @@ class EmbeddingWork(UnitWork[int, Computed]):
         self._embeddings: Tensor
 
     def known(self) -> NDArray[np.float32]:
-        """An array for the embeddings (N, dim), which holds the known embeddings; the others are NaN."""
+        """An array for the embeddings (N, dim): embeddings that need not be computed have their values, others are NaN.
+
+        Here all are NaN; a subclass may know some.
+        """
         return np.full((len(self.numbers), self._encoder.dim), np.nan, np.float32)
 
     def batches(self) -> Iterator[Batch[int]]:

@@ -57,8 +57,8 @@ class RecordIds:
     """The parts from which the id of each record is made.
 
     Attributes:
-        given: all records have their own, different ids, and these are used.
-        by_file: file names are unique and become ids; otherwise ids are made from whole paths.
+        given: whether the records' own ids are used: every record has one, and all are different.
+        by_file: whether ids are made from the names of files, because these are unique; else from whole paths.
         ambiguous: for each record, whether another file would get the same id.
         shared: for each record, whether other records are different segments of its file.
         occurrences: for each record, the number of earlier records that are the same segment.

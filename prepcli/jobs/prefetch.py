@@ -180,12 +180,12 @@ def _view(slot: mmap.mmap, batch: Batch[Any]) -> Samples:
 class DecodingPool(WorkerPool, Generic[Item]):
     """Worker processes that decode batches ahead of a model, and read other files for it.
 
-    Batches of up to `max_samples` samples are passed in shared memory, which is allocated before the processes start;
-    longer ones are sent. Memory: two such batches per worker, and two more. After a crash, workers note in `workspace`
-    the audio that they decode (see `prepcli.engine.run.crashes`).
+    A batch of up to `max_samples` samples comes back through shared memory, a larger one through a pipe. The shared
+    memory has places for two batches per worker, and for two more; it is allocated before the processes start. After a
+    crash, workers note in `workspace` the audio that they decode (see `prepcli.engine.run.crashes`).
 
     Raises:
-        WorkerDiedError: on leaving the block, if a worker was killed or has crashed.
+        WorkerDiedError: at the end of the `with` block, if a worker was killed or has crashed.
     """
 
     def __init__(

@@ -75,8 +75,8 @@ class Records:
     ) -> None:
         """Read the manifests once, together with the other ranks of `workspace`.
 
-        A compressed manifest is unpacked in the workspace now, or without a workspace when its first line is read.
-        `keys` and `looks_for`: as in `prepcli.manifest.index.index_manifests`.
+        A compressed manifest is unpacked in the workspace. Without a workspace, it is unpacked when its first line is
+        read. `keys` and `looks_for`: as in `prepcli.manifest.index.index_manifests`.
 
         Raises:
             UsageError: a manifest is missing or damaged, or all lines of all manifests are blank or skipped.

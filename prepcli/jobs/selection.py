@@ -283,7 +283,10 @@ class HeldParts:
         return {name: column.array() for name, column in self._columns.items()}
 
     def parts(self, codes: Codes) -> Iterator[tuple[int, Part, Codes]]:
-        """The parts in order, each with the number of its manifest, and its share of the codes of all records."""
+        """The parts in order, each with the number of its manifest and the codes of its records.
+
+        `codes`: the codes of all records.
+        """
         self._file.seek(0)
         done = 0
         for _ in range(self._count):
@@ -469,7 +472,7 @@ class Lines:
 
 
 def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
-    """Return `data`, which has `num_lines` lines of records, as it is written to an output.
+    """Return the lines in `data` in the form that an output has; `num_lines` is their number, and each has a record.
 
     Fields that `rejects.jsonl` has added are left out, and old names of `audio_filepath` are replaced. Relative paths
     become absolute, from `base_dir`; they stay relative if `base_dir` is empty.

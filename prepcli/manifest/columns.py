@@ -175,11 +175,13 @@ class LineBlocks:
 def _nemo_decoder_with(
     fields: tuple[str, ...], texts: tuple[str, ...], optional: tuple[str, ...], values: tuple[str, ...]
 ) -> msgspec.json.Decoder[Any]:
-    """The decoder of a NeMo line that also keeps further fields, under new names.
+    """The decoder of lines as `NemoLine`, with further fields under new names; any other value is a decoding error.
 
-    `fields` become `field_0`, ...: text that is not empty, or integers. Every line must have them, unless a field is
-    also in `optional`: it may have any value, and is None if it is missing. `texts` become `text_0`, ...: text, or None
-    if the field is missing. `values` become `value_0`, ...: any value, or None if the field is missing.
+    Args:
+        fields: become `field_0`, ...: text that is not empty, or an integer; the line must have the field.
+        texts: become `text_0`, ...: text, or None if the field is missing.
+        optional: names in `fields` whose fields may have any value; None if the field is missing.
+        values: become `value_0`, ...: any value, or None if the field is missing.
     """
     if set(fields) <= {"audio_filepath"} and not texts and not values:
         return msgspec.json.Decoder(NemoLine)

@@ -118,10 +118,12 @@ def data_in_directory(directory: str) -> DataSet | Mix:
 
 
 def parquet_set(entry: dict[str, Any]) -> DataSet:
-    """The data of an entry of type `parquet`: `manifest_filepath` is a file or a list, without patterns, as in NeMo.
+    """The data of an `input_cfg` entry of type `parquet`.
+
+    Its `manifest_filepath` is a file or a list of files. As in NeMo, names with a pattern are not expanded.
 
     Raises:
-        UsageError: a value has another form, or a file is missing.
+        UsageError: a value has the wrong type, a name has a pattern, or a file is missing.
     """
     value = entry["manifest_filepath"]
     names = value if isinstance(value, list) else [value]

@@ -77,10 +77,10 @@ def read_input(
         num_workers: maximum number of worker processes.
         min_duration: seconds; shorter examples are only counted.
         max_duration: seconds; longer examples are only counted.
-        num_examples: if above 0, only the first examples are used that a training run would draw (see
-            `prepcli.manifest.mixing`), at most this number.
-        numbers: returns for a data set the `Numbers` that compute a number for each line. It must return equal
-            `Numbers` for data sets whose lines are computed in the same way: these sets share a pool of workers.
+        num_examples: if above 0, at most this number of examples is used: the first that a training run would draw (see
+            `prepcli.manifest.mixing`).
+        numbers: returns for a data set the `Numbers` that compute a number for each line. If two data sets need the
+            same computation, it must return equal `Numbers`, so that the data sets share a pool of workers.
         seconds_of: measures audio (see `Columns.seconds_of`).
         selection: if given, only records that it keeps are used, and all others are not even counted. All data sets
             must then be NeMo manifests.

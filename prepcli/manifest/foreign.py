@@ -32,11 +32,10 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def check_is_json_lines(path: str, cuts: bool = False) -> None:
-    """Refuse a file that is certainly not a manifest: of another kind, and without a JSON object in its beginning.
+    """Refuse a file whose beginning shows that it is of another kind: audio, an archive, a table, a JSON list, ...
 
-    A file of lhotse cuts is of another kind too, unless `cuts` is set. Broken lines, in any number, are rejects: only
-    files that were never meant as JSON lines are refused. A file that cannot be read is not refused: its reader reports
-    the error.
+    A file of lhotse cuts is of another kind too, unless `cuts` is set. A file of JSON lines is not refused, even if all
+    lines are broken: the lines are rejects. A file that cannot be read is not refused: its reader reports the error.
 
     Raises:
         UsageError: the file is of another kind; the message has the kind, and advice.

@@ -50,7 +50,7 @@ class StoredSource(msgspec.Struct):
     """A manifest in `index.json`.
 
     `first` is the number of its first record, `num_gaps` the number of its lines without a record. `spooled` is the
-    file name of its uncompressed copy, in which its content begins at byte `begin`; empty for a plain file.
+    name of the file with its uncompressed copy, which begins at byte `begin`; empty for a manifest that is not copied.
     """
 
     path: str

@@ -37,11 +37,13 @@ def parse_input_cfg(
 ) -> DataSet | Mix:
     """The data of an `input_cfg`: a list of entries, or the path of a YAML file with such a list or a training config.
 
-    An entry has a `type`: one of `AUDIO_TYPES` or, depending on `texts`, of `TEXT_TYPES`. It has a `weight` if any
-    entry of its list has one. Without weights, all entries of a list have the same weight, whatever their length. A
-    `group` has its own `input_cfg`. `tags`, `INHERITED_KEYS` and `force_finite`, also those of groups, become the data
-    sets' `Notes`: an outer tag replaces an inner one, but for all other keys the inner entry wins. Further keys are
-    ignored. Relative paths start from the working directory, as in NeMo.
+    An entry has a `type`: one of `AUDIO_TYPES` or, depending on `texts`, of the types of texts. A `group` has its own
+    `input_cfg`. Either all entries of a list have a `weight`, or none; then all have the same weight, whatever their
+    length. Relative paths start from the working directory, as in NeMo.
+
+    The keys `tags`, `force_finite` and `INHERITED_KEYS` of an entry become the `Notes` of its data set. The entries of
+    a group inherit them: a tag of the group replaces a tag of the entry, but other keys of the entry replace those of
+    the group. Further keys are ignored.
 
     `seen` and `notes` are for the entries of a group: the chain of files that leads to them, and the notes to inherit.
     Raises `UsageError` for entries that NeMo would refuse, and for files that include each other.

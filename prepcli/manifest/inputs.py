@@ -19,10 +19,16 @@ from prepcli.storage.paths import is_dir
 def resolve_input(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
     """The data that `spec` names.
 
-    `spec` is one of: paths of manifests as in `expand_paths`; `[[a.json,0.7],[b.json,0.3]]` or `[[a.json],[b.json]]`; a
-    `.yaml` with an `input_cfg`, or a training config; a Shar directory, or a directory with `cuts/`; a directory that
-    `manifest-to-tarred` or `manifest-to-parquet` wrote; Parquet files; `key=value` with one of `DATA_KEYS`. A path that
-    exists is always read as a path. `texts`: the treatment of `input_cfg` entries without audio.
+    `spec` has one of these forms:
+
+    - paths of manifests, as in `expand_paths`
+    - a list with or without weights: `[[a.json,0.7],[b.json,0.3]]` or `[[a.json],[b.json]]`
+    - a YAML file: an `input_cfg` or a training config
+    - a directory with Lhotse Shar, a tarred set or Parquet files (see `data_in_directory`)
+    - Parquet files
+    - `KEY=VALUE`, with one of `DATA_KEYS`, unless a path with this name exists
+
+    `texts`: the treatment of `input_cfg` entries without audio.
 
     Raises:
         UsageError: `spec` is none of these, a file is missing, or all entries are left out.

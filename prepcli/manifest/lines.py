@@ -130,7 +130,10 @@ def decode_lines(data: bytes, chars: Chars, ends: Ends, decoder: msgspec.json.De
 
 
 def check_usable(lines: Sequence[NemoLine]) -> bool:
-    """Whether decoded lines pass the checks that their types do not cover."""
+    """Whether each of some decoded lines can be used: no path has a NUL, and no `_skipme` is true.
+
+    The decoder has checked all else.
+    """
     return "\0" not in "".join([line.audio_filepath for line in lines]) and not any(map(_skipme, lines))
 
 

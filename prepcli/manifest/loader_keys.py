@@ -1,4 +1,7 @@
-"""Finds the section of a training config that a data loader reads, and reads the keys that change the examples."""
+"""Finds the section of a training config that a data loader reads, and reads its keys.
+
+It reads the keys that decide which examples are used and how long they are.
+"""
 
 import contextlib
 import math

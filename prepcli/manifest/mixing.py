@@ -4,8 +4,9 @@ NeMo interleaves data sets with lhotse's LazyIteratorMultiplexer (lhotse/lazy.py
 that still have examples, in proportion to their weights; a group counts as one data set of the list that contains it.
 If all examples are read, the weights change only their order, and not the bins.
 
-In place of random draws, this module gives each data set its expected share of the first N examples: w·t examples after
-t steps, with w the weight over the sum of all weights, until a data set is used up and the others are drawn more often.
+In place of random draws, this module gives each data set its expected share of the first N examples. After t steps, the
+share is t times the data set's weight, divided by the sum of all weights. Once a data set is used up, the others are
+drawn more often.
 Within a data set examples come in order (NeMo also shuffles the shards of Shar data, which is not simulated). An
 endless data set, which is read repeatedly, is never used up.
 """

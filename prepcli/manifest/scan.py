@@ -91,7 +91,7 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
 
 
 def lines_of(part: Range) -> Iterator[bytes]:
-    """The lines that begin in one range (of a compressed file: all), without newlines; raises as `scan` does.
+    """The lines that begin in one range, without newlines; all lines of a compressed file. Raises as `scan` does.
 
     Blank lines are included, so that a caller can count lines. `manifest.lines.read_line` makes a record of a line.
     """

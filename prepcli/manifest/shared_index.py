@@ -309,9 +309,9 @@ def shared_index(
     keys: Mapping[str, KeyFunction] | None = None,
     looks_for: Callable[[bytes], bool] | None = None,
 ) -> ManifestIndex:
-    """The index of `index_manifests`, read by all ranks of `workspace` together and kept there in files.
+    """The index of `index_manifests`. All ranks of `workspace` read the manifests together and keep the index there.
 
-    Without a workspace, with little input, or if nothing can be written, this process reads for itself.
+    If there is no workspace, little input, or no permission to write, this process reads the manifests alone.
 
     Raises:
         UsageError: a manifest is missing or damaged.

@@ -14,7 +14,7 @@ from prepcli.manifest.record import MAX_SECONDS
 from prepcli.storage.containers import BEGINNING, UNUSABLE
 
 TEXT_NAMES = ("text", "sentence", "transcript", "transcription", "normalized_text", "raw_text", "raw_transcription")
-"""Usual names of the field with the text: the first that a record has becomes `text`, others stay as they are."""
+"""Usual names of the field with the text: the first that a record has becomes `text`, others keep their names."""
 SPEAKER_NAMES = ("speaker", "speaker_id", "client_id")
 LANGUAGE_NAMES = ("lang", "language", "locale")
 DURATION_NAMES = ("duration", "audio_duration")

@@ -27,8 +27,8 @@ _FILES = {"webdataset": "tar", "Parquet": "file", "zip archive": "file", "WeNet 
 def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]) -> list[str]:
     """The manifests that `spec` names (`expand_paths`), and for a data set the containers of its records.
 
-    A data set is a folder, a list of WeNet, or some of its files: tars, Parquet files, zip archives, cuts. If a run is
-    continued, `commits` returns the commits of data sets on the hub that it has read (`revisions_of`).
+    `spec` names a data set by its folder, by a list of WeNet, or by some of its files: tars, Parquet files, zip
+    archives or cuts. `commits`: see `with_commits`.
 
     Raises:
         UsageError: a file does not exist, or a folder is not a data set.

@@ -12,13 +12,15 @@ _DATA_SET = re.compile(
     rf"{HUB}://datasets/[\w.-]+/[\w.-]+(?:@(?:refs/(?:convert/[\w.-]+|pr/\d+)|[^/@,\s]+))?", re.ASCII
 )
 Commits = Callable[[], Mapping[str, str]]
-"""Returns the commits that the run to continue has read, by the address of each data set as the user gave it."""
+"""Returns commits that an earlier start of the same run has read, by the address of each data set as the user gave it.
+
+The result is empty for a new run."""
 
 
 def with_commits(spec: str, commits: Commits = dict[str, str]) -> str:
     """The inputs `spec` of a user, with a commit in each address of a data set on the hub.
 
-    The hub is asked for commits that `commits` does not return.
+    A run that is continued reads the same commits again, which `commits` returns; other commits come from the hub.
 
     Raises:
         UsageError: there is no such data set or revision, or access is denied.

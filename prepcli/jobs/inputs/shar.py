@@ -46,11 +46,14 @@ _decode = msgspec.json.Decoder(_Cut).decode
 
 
 def shar_lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
-    """Yield the catalogue lines of a shard: for each cut a line per supervision, or one line without a text.
+    """Yield the catalogue lines of a shard: for each cut one line per supervision.
+
+    A cut without supervisions gives one line without a text.
 
     Args:
         cuts: the cuts file of the shard.
-        tars: the tar of each field of audio: the field of `target_of`, and `context_audio` if there is one.
+        tars: the shard's tar for each field with audio. Only two fields are read: the result of `target_of`, and
+            `context_audio` if the shard has it.
 
     Raises:
         UsageError: a file is damaged, or the cuts and the tars have different numbers of items.
