@@ -72,7 +72,7 @@ def _forms(segments: Sequence[Segment], base_dir: str) -> Hashes:
 
 
 class KeyPairs(NamedTuple):
-    """Numbers of records, and a key of each; a record with several keys occurs several times."""
+    """Pairs of a record's number and a key, as two arrays of equal length; a record may be in several pairs."""
 
     records: NDArray[np.int64]
     keys: Hashes

@@ -110,7 +110,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     @property
     @abstractmethod
     def max_batch_samples(self) -> int:
-        """Maximum number of samples, over all padded rows, of a batch that workers return through shared memory."""
+        """Maximum number of samples in all rows of a batch, with padding, for which shared memory is reserved."""
 
     @abstractmethod
     def read_ahead(self, contents: Contents, unit: UnitT, workers: DecodingPool[Any]) -> Begin:

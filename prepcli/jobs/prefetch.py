@@ -71,7 +71,7 @@ class Decoder(Protocol[Item]):
     """Decodes items in worker processes, which get the decoder when they start."""
 
     def ahead(self, items: Sequence[Item], /) -> Iterator[Item]:
-        """The items in order; several items in an object store are requested at once."""
+        """Yield the items in order; if their audio is in an object store, several are requested at once."""
 
     def decode(self, item: Item, /) -> Samples:
         """Return the samples (n,) of one item.
@@ -92,7 +92,7 @@ class SegmentDecoder:
         self._probe = Probes()
 
     def ahead(self, records: Sequence[int]) -> Iterator[int]:
-        """The records in order; several files in an object store are requested at once."""
+        """Yield the records in order; if their audio is in an object store, several are requested at once."""
         return self._records.reading_ahead(records)
 
     def decode(self, record: int) -> Samples:

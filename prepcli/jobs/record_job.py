@@ -265,9 +265,9 @@ def each_record(
     Args:
         records: the records of the job.
         numbers: the numbers of the records to write.
-        write: writes a record, and returns its seconds of audio; or None if another loop will count it. Raises
-            `RecordRejected`.
+        write: writes a record, and returns its seconds of audio; or None if the caller will count the record later.
+            Raises `RecordRejected`.
         writer: counts and rejects.
-        advance: shows progress; None if another loop has done so.
+        advance: shows progress; None if the caller shows it.
     """
     writer.write_each(numbers, write, records.original, advance, records.index.duration.item)

@@ -299,7 +299,7 @@ def settings_over(manifests: Sequence[str], audio_base_dir: AnyPath | None, opti
 
 
 def file_identity(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scratch | None = None) -> Hashes:
-    """A 64-bit hash of each record's audio file, shape (n,); `index.keys` must hold `path`, the key of `normal_path`.
+    """A 64-bit hash of each record's audio file, shape (n,); `index.keys["path"]` must hold hashes of `normal_path`.
 
     Without `audio_base_dir`, equal relative paths in manifests of different folders are different files.
     """

@@ -68,7 +68,10 @@ def _lines(path: str, columns: Columns) -> Iterator[bytes]:
 
 
 def _records(values: dict[str, list[Any]], stem: str, first: int, columns: Columns) -> list[dict[str, Any]]:
-    """The fields of some rows, from the values of each column. Without a column `id`, ids count from `first`."""
+    """The fields of some rows, from the values of each column.
+
+    Without a column `id`, the id of a row is `stem` and the number of the row, which counts from `first`.
+    """
     assert columns.parquet is not None
     audio, seconds = values.pop(columns.parquet.audio, []), values.get(columns.parquet.duration)
     names = values.get("id") or [f"{stem}{first + number}" for number in range(len(audio or seconds or []))]

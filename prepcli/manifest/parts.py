@@ -108,13 +108,13 @@ class Columns(NamedTuple):
     cuts: bool = False
     """Whether the lines are lhotse cuts, not NeMo records."""
     parquet: ParquetColumns | None = None
-    """The columns of the files if they are Parquet, of which each row is read as a line; None for files of lines."""
+    """For Parquet files, the names of their columns; each row is read as a line. None for files of lines."""
     seconds_of: Callable[[bytes, str], float] | None = None
     """A module-level function that gets encoded audio and its name, and returns its seconds; for Parquet files without
     durations."""
     numbers: Numbers | None = None
     collector: Callable[[], Collector] | None = None
-    """A function, sent to workers, that makes a range's collector. Not with `field_keys` or `Numbers.fields`."""
+    """A function that makes the collector of a range, in a worker; None with `field_keys` or `Numbers.fields`."""
     looks_for: Callable[[bytes], bool] | None = None
     """A module-level function that searches blocks of whole lines until it returns True; the result is `Part.found`."""
 

@@ -38,10 +38,10 @@ _NO_BLOCK = _Block(-1, 0, b"")
 class LineReader:
     """Reads the lines of an index's records, in any order and from any number of processes.
 
-    Each process opens files at their first use; reads have explicit positions (`pread`), so forked processes share only
-    the descriptor. A `.gz` that the index has not spooled is unpacked into a temporary directory at its first use.
-    Raises `InputChangedError` if a file was removed or changed since it was indexed; lines that were read before are
-    correct.
+    Each process opens files at their first use. Reads have explicit positions (`pread`), so forked processes can share
+    a descriptor. A compressed manifest that was not copied for the index is unpacked into a temporary directory at its
+    first use. Raises `InputChangedError` if a file was removed or changed since it was indexed; lines that were read
+    before are correct.
     """
 
     def __init__(self, index: "ManifestIndex") -> None:

@@ -284,7 +284,10 @@ def _canonical(word: str) -> str:
 
 
 def _config_of(name: str) -> str:
-    """The configuration of a file: its folders without those of a split, `data`, and keys such as `lang=deu_Latn`."""
+    """The configuration that a file belongs to: the path of its folder, from the folder of the data set.
+
+    Folders that name a split, `data`, and a key such as `lang=deu_Latn` are left out. Empty if no folder is left.
+    """
     parts = name.split("/")[:-1]
     plain = [part for part in parts if "=" not in part and part != "data" and _canonical(part) not in _SPLITS]
     return "/".join(part for part in plain if not any(_canonical(word) in _SPLITS for word in _WORD.findall(part)))
