@@ -71,7 +71,10 @@ class RecordIds:
     occurrences: Ints
 
     def id_of(self, records: Records, number: int, record: Record) -> str:
-        """The id of a record: `utt`, `utt@0_5_2_25` (offset and duration of a segment), `utt@n2` (repeated record)."""
+        """The id of a record: its own, or its file's name or path, with parts after `@` if others would have the same.
+
+        Examples: `utt`; `utt@0_5_2_25`, a segment at 0.5 s of 2.25 s; `utt@n2`, the second record of one segment.
+        """
         if self.given:
             return str(record.get(GIVEN_ID.field))
         path = record.audio_filepath

@@ -325,6 +325,9 @@ def segment_identity(index: ManifestIndex, files: Hashes, scratch: Scratch | Non
 
 
 def hash_segments(files: Hashes, offset: NDArray[np.float64], duration: NDArray[np.float64]) -> Hashes:
-    """A 64-bit hash of each segment, shape (n,): of the hash of its file, its offset and its duration, in any unit."""
+    """A 64-bit hash of each segment, shape (n,), made from the hash of its file, its offset and its duration.
+
+    Offset and duration may be in any unit, such as seconds or samples.
+    """
     with np.errstate(over="ignore"):
         return mix64(files ^ mix64(offset.view(np.uint64)) ^ duration.view(np.uint64) * GOLDEN)

@@ -210,9 +210,9 @@ class Selector:
     ) -> Iterator[SelectedSlice]:
         """The units of the manifest number `source`, which together cover its records and problems.
 
-    `problems`: the numbers of its unusable lines. `first`: the number of the first unit. `keeps_empty`: whether a slice
-    without records and problems is a unit too.
-    """
+        `problems`: the numbers of its unusable lines. `first`: the number of the first unit. `keeps_empty`: whether a
+        slice without records and problems is a unit too.
+        """
         inner = self._cuts[source][1:]
         end = index.first[source + 1]
         starts = [(index.first[source], 0, 1), *((record, byte, index.line_number(record)) for record, byte in inner)]

@@ -115,7 +115,7 @@ def read_loader_keys(section: dict[str, Any], where: str) -> tuple[LoaderKeys, l
 
 
 def _is_default(value: Any) -> bool:
-    """Whether a value sets no limit, like NeMo's defaults."""
+    """Whether a value sets no limit: it is missing, or -1 or infinity, which are defaults of NeMo."""
     return not is_given(value) or (not isinstance(value, bool) and value in (-1, float("inf")))
 
 

@@ -79,7 +79,10 @@ def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple
 
 
 def _kept_places(inside: npt.NDArray[np.bool_], num_drawn: int) -> Ints:
-    """Indexes of the examples that pass the filter in `num_drawn` draws, which start again after the last example."""
+    """Draw `num_drawn` examples in order, again from the first after the last; returns the indexes of those inside.
+
+    `inside`: whether each example passes the filter.
+    """
     if num_drawn <= len(inside):
         return np.flatnonzero(inside[:num_drawn])
     rounds, rest = divmod(num_drawn, len(inside))

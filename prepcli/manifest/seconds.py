@@ -9,7 +9,8 @@ from prepcli.errors import option
 
 _LONG = 600.0
 _MIN_SPEED, _SPEECH = 0.1, 1.0
-"""Characters per second: below the first, any duration is doubtful; from the second on, even a long one is not."""
+"""Characters per second. Below `_MIN_SPEED`, every duration is doubtful; from `_SPEECH` on, even a long duration is
+plausible."""
 _UNITS = ((1e3, "milliseconds"), (16e3, "samples"), (1e6, "microseconds"))
 _SAMPLED = 100_000
 

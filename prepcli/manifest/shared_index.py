@@ -59,8 +59,8 @@ from prepcli.version import __version__
 _COMPRESSION = 8
 """Approximate ratio of the length of a manifest to that of its compressed file."""
 _SMALL_BYTES = 1 << 20
-"""A file up to this size is not opened twice: whether it is of another kind is checked only if one of its lines is
-bad."""
+"""Up to this size, a file is checked for being of another kind only if one of its lines is unusable: the check opens
+the file once more."""
 _BLOCK_BYTES = 1 << 20
 
 
@@ -296,8 +296,7 @@ def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], 
 
 
 MIN_SHARED_BYTES = 8 << 20
-"""Minimum bytes of input that ranks read together; each rank reads less input alone. Compressed bytes count eight
-times."""
+"""If the input has fewer bytes, each rank reads all of it alone. Compressed bytes count eight times."""
 _FORMAT = 5
 
 

@@ -13,7 +13,11 @@ _SPEAKER = re.compile(r"\| Language:(\w+) Dataset:[\w\W]+ Speaker:[\w\W]+ \|")
 
 
 def speaker_of(record: Record) -> str | None:
-    """The speaker of a record, also a number, as text; None if it is missing. Raises `RecordRejected` (BAD_FIELD)."""
+    """The speaker of a record as text; None if it is missing or null. A number is converted to text.
+
+    Raises:
+        RecordRejected: BAD_FIELD if the speaker is neither text nor an integer.
+    """
     raw = record.fields.get("speaker")
     if raw is not None and type(decode_value(raw)) is int:
         return str(decode_value(raw))  # NeMo's FastPitch manifests number their speakers

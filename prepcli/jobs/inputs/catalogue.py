@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 @dataclass(frozen=True, slots=True)
 class FieldNames:
-    """The names of fields or columns that the user has given; None: they are found by their usual names."""
+    """The names of fields or columns that the user has given; None: the field is found by its usual names."""
 
     audio: str | None = None
     text: str | None = None

@@ -1,4 +1,4 @@
-"""Data sets for commands that read durations and audio without writing a set: bins, inspect and verify."""
+"""The inputs of commands that write no data set: they estimate bins, inspect or verify data."""
 
 from prepcli.errors import UsageError
 from prepcli.interface.shared_options import SetInput
