@@ -226,7 +226,7 @@ def _alone(environ: Environ, world_size: int | None) -> Rank:
 
 
 def _local_rank_of_any(environ: Environ) -> int | None:
-    """The local rank for a rank from the command line: from any launcher's variables; None if none of them is set."""
+    """The local rank if `--rank` is given: from the variables of any launcher; None if none of them is set."""
     texts = (environ.get(name, "") for one in reversed(LAUNCHERS) for name in one.local_rank)
     return next((int(text) for text in texts if text.isdecimal()), None)
 

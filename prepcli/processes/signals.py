@@ -27,7 +27,7 @@ def stop_on_signals(kind: type[BaseException] = InterruptedBySignal) -> Iterator
     """Within the context, the first stop signal raises `kind` in the main thread; further ones are ignored.
 
     In another thread, the context does nothing. Raising is safe at any point of the engine: every file is renamed into
-    place whole, or not at all. Only work with processes delays it (see `prepcli.processes.workers.no_interruption`).
+    place whole, or not at all. Only blocks of `prepcli.processes.workers.no_interruption` delay it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -100,7 +100,7 @@ def wait_for_any(futures: "Collection[Future[Result]]") -> "set[Future[Result]]"
 
 
 def wait_for(future: "Future[Result]", tick: Callable[[], None] = lambda: None) -> Result:
-    """The result of a future, or the exception of its call; while waiting, `tick` is called every `TICK` seconds."""
+    """The result of a future; raises the exception of its call. `tick` is called every `TICK` seconds of the wait."""
     while not wait_for_any([future]):
         tick()
     return future.result()

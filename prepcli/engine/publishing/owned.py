@@ -28,7 +28,7 @@ from prepcli.storage.paths import AnyPath, StorePath
 
 State = os.stat_result | ObjectInfo
 _RETIRED = "retired"
-"""Replaces the owner in the name of a document that `retire` has moved: no process publishes further files of it."""
+"""Replaces the owner in the name of a note that was made from an old marker: no process is still working on it."""
 
 
 class Noted(msgspec.Struct, frozen=True):
@@ -66,9 +66,9 @@ class Owned:
                 self.ended.append(path)
 
     def fits(self, path: AnyPath, name: str, state: State, *more: PublishedFile) -> bool:
-        """Whether the file `name` at `path`, in this state, matches one of its records or one of `more`.
+        """Whether the file at `path` matches one of the records of the name `name`, or one of the records `more`.
 
-        Reads the file if the time of its last change (in a store, its ETag) matches none.
+        `state`: the current state of the file. If it fits no record (`is_as_published`), the file is read.
         """
         records = [*self.files.get(name, ()), *more]
         return is_as_published(state, records) or _has_content(path, state, records)
@@ -90,8 +90,8 @@ def mark(
 ) -> None:
     """Write `document` as the marker of a unit, after all files of the unit, `names`, have appeared.
 
-    `noted`: the path of the unit's note, which is renamed to the marker. None if the content of the note differs: the
-    marker is then a new file. `folder`: the temporary directory of the unit.
+    `noted`: the path of the unit's note, which is renamed to the marker. None if there is no note with the content of
+    `document`: the marker is then a new file. `folder`: the temporary directory of the unit.
     """
     path = workspace.done / f"{unit}.json"
     if not _read(path).files.keys() <= set(names):
@@ -130,7 +130,8 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
         The files; `foreign` is set for existing files that must not be published.
 
     Raises:
-        UsageError: a foreign file exists or, in a store, a changed one.
+        UsageError: a foreign file with other content has one of the names; or, in a store, a file of ours has changed,
+            which cannot be moved.
     """
     out, result = workspace.out, dict(files)
     there = {name: state for name in files if (state := workspace.found.state(name)) is not None}
@@ -233,7 +234,11 @@ def _digest_file(workspace: Workspace, name: str) -> Path:
 
 
 def is_as_published(state: State, records: Iterable[PublishedFile]) -> bool:
-    """Whether a file has the size and time (in a store, the ETag) of one of the records, and no write protection."""
+    """Whether a file matches one of the records, without reading the file.
+
+    An object in a store must have the ETag of the record. Any other file must have its size and time of last change,
+    be a regular file, and not be write-protected.
+    """
     if isinstance(state, ObjectInfo):
         return any(state.etag == file.etag != "" for file in records)
     return _is_plain(state) and any(

@@ -118,8 +118,8 @@ class UnitWriter:
     def add_after(self, name: str, data: bytes | memoryview) -> None:
         """Add a small file that will become `OUT/name` and describes other files of the unit, for example an index.
 
-        The small file is renamed after the files that it describes, so it is never older than they are. A file of an
-        earlier run with its name is removed before the described files are renamed.
+        The small file is renamed after the files that it describes, so it is never older than they are. If an
+        earlier run has left a file `OUT/name`, this file is removed before the described files are renamed.
         """
         self._after[name] = data
 

@@ -55,8 +55,8 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
 def can_append(data: bytes) -> bool:
     """Whether the lines in `data` can become rejects without being parsed, by appending the texts of `to_append`.
 
-    False if a line may already have fields of a reject, or has audio in a container, or NaN or Infinity, which JSON
-    does not have. The caller checks that a line ends with a brace.
+    False if a line may already have fields of a reject, or has audio in a container, or has NaN or Infinity, which are
+    not valid in JSON. The caller checks that a line ends with a brace.
     """
     return not any(one in data for one in (b'"reject_', b'"manifest_', SEPARATOR.encode(), b"NaN", b"Infinity"))
 

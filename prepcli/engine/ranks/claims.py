@@ -42,7 +42,10 @@ class Claims:
     """The claims in a folder, as one rank sees them; its worker processes inherit the object."""
 
     def __init__(self, folder: Path, rank: int, life: Life, silence: float = REPEAT_SECONDS) -> None:
-        """`life`: the signs of life of this rank. `silence`: a rank is dead after so many seconds without one."""
+        """`life`: the signs of life of this rank.
+
+        `silence`: the seconds without a sign of life after which another rank counts as dead.
+        """
         self._folder = folder
         self.rank = rank
         self._life = life

@@ -189,7 +189,7 @@ def _with_notes(folder: Path, refused: frozenset[str], function: Callable[[Task]
 
 
 def key_of(item: object) -> str:
-    """A short name for an item of a batch, the same in every run."""
+    """The key of an item of a batch: a hash of its `repr`, so it is the same in every run."""
     return hashlib.blake2b(repr(item).encode(errors="surrogateescape"), digest_size=8).hexdigest()
 
 

@@ -18,7 +18,7 @@ from prepcli.version import __version__
 
 
 class Report(msgspec.Struct):
-    """The result of a run. `records_in` = `records_out` + `rejects`, checked; `skipped` records have a true `_skipme`.
+    """The result of a run. `records_in` is `records_out` + `rejects`; `skipped` counts records with a true `_skipme`.
 
     `status`: done, too_many_rejects, incomplete (units are missing) or nothing_to_do (the run was finished before).
     `seconds` are seconds of audio in the output, `num_bytes` the size of its files. `outputs` are the absolute paths of

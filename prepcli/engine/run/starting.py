@@ -86,7 +86,7 @@ def _clear_if_asked(run: "Run") -> bool:
 
 
 def _refuse_foreign(run: "Run") -> None:
-    """Refuse to begin in an OUT with files that an earlier run, whose plan is missing, has or may have written."""
+    """Raise `UsageError` if no plan is stored, but OUT has files that an earlier run has written, or may have written."""
     workspace = run.workspace
     stock = take_stock(workspace, run.job, run.plan)
     if not (stock.ours or stock.mistakable):
@@ -182,7 +182,7 @@ def _check_restart(run: "Run") -> None:
 
 
 def _plan_document(run: "Run") -> StoredPlan:
-    """Return the content of `plan.json` for the run that begins now, and write its units for readers of the plan."""
+    """Return the content of `plan.json` for the run that begins now, and write the file with the units of the plan."""
     plan, workspace = run.plan, run.workspace
     return StoredPlan(
         command=run.job.command,

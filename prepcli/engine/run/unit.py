@@ -58,7 +58,7 @@ class Execution:
         return False
 
     def do_unit(self, unit: Unit, write: Callable[[UnitWriter], object]) -> Marker:
-        """Do a claimed unit: `write` makes its files and counts, which are then published; returns its marker.
+        """Do a claimed unit: `write` writes its files and counts its records, then it is published; returns its marker.
 
         The claim is given back in any case. If `write` fails, nothing of the unit is published.
         """

@@ -101,7 +101,7 @@ def undone_versions(out: AnyPath) -> list[int]:
 
 
 def is_changing(out: Path) -> bool:
-    """Whether an addition to `out`, or its removal, is not complete; some files then belong to no version."""
+    """Whether a version is being added to `out` or removed from it; some files of `out` then belong to no version."""
     root = _root(out)
     return bool(undone_versions(out)) or any(
         (one / "plan.json").exists() and not (one / "done" / f"{FINISH_UNIT.id}.json").exists()

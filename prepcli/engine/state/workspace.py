@@ -177,7 +177,7 @@ class Workspace:
         return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
-        """Let `check_claim` compare the stored plan with this digest from now on; raises as `check_claim` does."""
+        """Check that the stored plan has this digest, as `check_claim` does, which compares the digest from now on."""
         self._claimed = (digest, FileState(0, 0))  # no file has this state, so the plan is read
         self.check_claim()
 
