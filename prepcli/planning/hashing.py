@@ -1,6 +1,6 @@
 """64-bit hashes.
 
-Plans and names of files depend on them, so they are the same on every machine and in every process.
+Plans and names of files depend on the hashes, so a hash is the same on every machine and in every process.
 """
 
 from collections.abc import Iterator
@@ -37,8 +37,9 @@ def mix64(keys: Hashes) -> Hashes:
 def groups_of(keys: Hashes) -> Iterator[NDArray[np.int64]]:
     """Divide the positions 0..len(keys)-1 into groups of about `GROUP_SIZE`; positions of equal keys share a group.
 
-    Positions ascend within a group, and groups come in ascending order of their keys. The keys must be hashes, so that
-    the groups have similar sizes. Work done group by group needs memory for one group, and one byte per key.
+    Groups are larger if there are more than 16 million keys. Positions ascend within a group, and groups come in
+    ascending order of their keys. The keys must be hashes, so that the groups have similar sizes. Work done group by
+    group needs memory for one group, and one byte per key.
     """
     bits = min(MAX_GROUP_BITS, max(0, (len(keys) - 1) // GROUP_SIZE).bit_length())
     if not bits:

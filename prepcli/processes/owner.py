@@ -155,7 +155,7 @@ class Life:
     """
 
     def __init__(self, folder: Path, rank_id: str) -> None:
-        """`folder`: where the ranks have their files; it is made if the folder above it is there."""
+        """`folder`: the folder with the files `rank-<owner>`; `beat` makes it if its parent folder exists."""
         self._folder = folder
         self.owner = Owner.of_this_process(rank_id)
         self._beats = 0
@@ -210,7 +210,10 @@ class Life:
         return self._folder / f"{_RANK}{owner}"
 
     def last_beat(self, owner: Owner) -> bytes:
-        """The last sign of life of the rank of `owner`: it changes as long as the rank is at work."""
+        """The last sign of life of the rank of `owner`; b"" if there is none.
+
+        It changes as long as the rank is at work.
+        """
         with contextlib.suppress(FileNotFoundError):
             return self._file(owner).read_bytes()
         return b""

@@ -83,7 +83,10 @@ class Launcher(NamedTuple):
     launch: Callable[[Environ, Rank], Rank] = lambda _, rank: rank
 
     def is_set(self, environ: Environ, world_size: int | None) -> bool:
-        """Whether this launcher's variables (or `world_size`, if it may replace one) give rank and world size."""
+        """Whether this launcher's variables give the rank and the world size.
+
+        The argument `world_size` may stand in for its variable if `takes_world_size` is true.
+        """
         has_size = environ.get(self.world_size) or (self.takes_world_size and world_size is not None)
         return bool(environ.get(self.rank) and has_size)
 

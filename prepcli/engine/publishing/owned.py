@@ -43,7 +43,7 @@ class Owned:
     Attributes:
         files: for each name below OUT, the records of the files published under this name, from all documents.
         documents: the notes and markers that were read.
-        ended: those of `documents` whose processes have ended.
+        ended: all markers in `documents`, and the notes whose processes have ended.
     """
 
     def __init__(self, workspace: Workspace, unit: str | None = None) -> None:
@@ -223,7 +223,7 @@ def remove_editable(workspace: Workspace, name: str) -> None:
 
 
 def _written(workspace: Workspace, name: str) -> list[str]:
-    """The SHA-256 digests that the file may have; with any other digest, a user has changed it."""
+    """The SHA-256 digests that `write_editable` has recorded for a file; with another one, a user has changed it."""
     with contextlib.suppress(OSError):
         return _digest_file(workspace, name).read_text().split()
     return []

@@ -62,7 +62,10 @@ def can_append(data: bytes) -> bool:
 
 
 def to_append(rejected: RecordRejected, manifest: str) -> tuple[bytes, bytes]:
-    """Two texts. A reject is a manifest line without its last brace, the first text, the line number and the second."""
+    """The two texts that turn a manifest line into a reject.
+
+    The reject is the line without its last brace, then the first text, the line number, and the second text.
+    """
     before = b'"reject_reason":%b,"reject_detail":%b' % (_raw(rejected.reason.value), _raw(rejected.detail))
     return b',%b,"manifest_line":' % before, b',"manifest_filepath":%b}\n' % _raw(manifest)
 

@@ -1,4 +1,4 @@
-"""Progress across ranks: each rank writes a small file every few seconds; rank 0 shows one bar for all."""
+"""Progress across ranks: each rank writes a small file every few seconds; on a terminal, rank 0 shows a bar for all."""
 
 import contextlib
 import os
@@ -101,7 +101,9 @@ class SharedCounter:
 
 
 class Reporter:
-    """Writes this rank's progress file, and shows progress: in rank 0 a bar for all ranks, or lines without a terminal.
+    """Writes this rank's progress file, and shows progress.
+
+    On a terminal, rank 0 shows a bar for all ranks. Without a terminal, each rank prints lines about its own share.
 
     `own`: the progress of this rank, which the caller keeps up to date. `records_before`: the number of records in
     units that were done before this rank began. `records_all`: the number of records in all units of the job.

@@ -108,13 +108,13 @@ def survive_crashes(
     attempt: Callable[[list[UnitT]], Iterator[Marker]],
     shared_notes: str = "",
 ) -> Generator[Marker, None, None]:
-    """Do `units` by calling `attempt` with the units that are left, again after each crash that notes can explain.
+    """Call `attempt` with `units`; after each crash of a worker, call it again with the units that are left.
 
     Yields the markers that `attempt` yields. An attempt that ends without a crash may have left out units that other
     ranks do. `shared_notes`: as in `note_crash`.
 
     Raises:
-        IncompleteError: a worker was killed, or workers crash for a reason that no note shows.
+        IncompleteError: a worker was killed, no note shows why workers crash, or they have crashed `MAX_CRASHES` times.
     """
     left = {unit.id: unit for unit in units}
     num_crashes = 0
@@ -206,7 +206,8 @@ def crashed_notes(workspace: Workspace) -> list[list[str]]:
 class InFlight:
     """Knows which segments the model of this process is working on, and which segments have crashed a model before.
 
-    `file`: where the keys of segments at work are noted; None: nowhere. `crashes`: the result of `crashed_notes`.
+    `file`: the file in which the keys of the segments in the model are noted; None: no notes are taken. `crashes`: the
+    result of `crashed_notes`.
 
     Attributes:
         refused: keys of segments that have crashed the model twice, the second time alone.

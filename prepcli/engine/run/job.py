@@ -116,7 +116,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         return None
 
     def planned_rejects(self, plan: Plan[UnitT, Contents]) -> Iterator[bytes]:
-        """The lines (see `prepcli.engine.publishing.rejects.reject_line`) of `Plan.planned_rejects`, in input order."""
+        """The lines (`prepcli.engine.publishing.rejects.reject_line`) of the rejects of the plan, in input order."""
         return iter(())
 
     def prepare(self) -> None:

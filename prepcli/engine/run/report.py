@@ -125,7 +125,10 @@ def build_report(
 
 
 def finished_report(workspace: Workspace, digest: str, sizes: OutputSizes | None = None) -> Report | None:
-    """The report of a run with this digest whose units are all done and merged; None if it is not finished."""
+    """The stored report of the finished run whose plan has this digest; None if the run is not finished.
+
+    `sizes`: as in `read_marker`.
+    """
     report = read_document(workspace.report_file, Report)
     merged = read_marker(workspace, FINISH_UNIT, digest, sizes)
     return report if report is not None and report.digest == digest and merged is not None else None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def claim_output(run: "Run") -> None:
-    """Store the plan of `run`, or check that the plan stored there is the same; with `--overwrite`, clear first.
+    """Store the plan of `run`, or check that a stored plan is the same; with `--overwrite`, clear the output first.
 
     Raises:
         UsageError: the output belongs to another run, or an input would be lost.
@@ -52,7 +52,7 @@ def claim_output(run: "Run") -> None:
 
 
 def refuse_other_command(job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
-    """Refuse the output of another command before planning, which may take long and writes an index there."""
+    """Raise `UsageError` if another command has made the output; called before planning, which may take long."""
     stored = None if options.overwrite else read_document(workspace.plan_file, StoredPlan)
     if stored is not None and stored.command != job.command:
         raise UsageError(
@@ -86,7 +86,7 @@ def _clear_if_asked(run: "Run") -> bool:
 
 
 def _refuse_foreign(run: "Run") -> None:
-    """Raise `UsageError` if no plan is stored, but OUT has files that an earlier run has written, or may have written."""
+    """Raise `UsageError` if no plan is stored, but OUT has files that an earlier run has, or may have, written."""
     workspace = run.workspace
     stock = take_stock(workspace, run.job, run.plan)
     if not (stock.ours or stock.mistakable):
@@ -126,7 +126,7 @@ def _elsewhere(job: AnyJob, workspace: Workspace) -> str:
 
 
 def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]:
-    """The commits that a continued run has read, by the address of each data set on the hub; empty for a new run."""
+    """The commits of the data sets on the hub that a continued run has read, by address; empty for a new run."""
     rank = options.rank
     if options.overwrite and not (has_done(workspace, rank, "overwrite") or has_begun_to_clear(workspace, rank)):
         return {}

@@ -194,7 +194,7 @@ def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
 
 
 def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
-    """The ranks of the most recent launch; the ranks of earlier launches, which may be more, are left out."""
+    """The ranks of the newest launch, without ranks that only an earlier launch had, which may have had more."""
     if not ranks:
         return []
     newest = max(ranks, key=lambda rank: rank.updated)
@@ -243,7 +243,7 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
     Runs that add to an output append shards, add a codec's codes or text contexts, or write a data set of a corpus.
 
     Raises:
-        UsageError: nothing of a corpus is unpacked yet.
+        UsageError: `out` is for the data sets of a corpus, and none of them has been unpacked yet.
     """
     root = work_folder(out, work_dir)
     later = version_roots(root)

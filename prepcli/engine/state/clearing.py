@@ -203,7 +203,7 @@ def is_being_cleared(workspace: Workspace, command: str) -> bool:
     """Whether `clear` was interrupted, so that it must be called again.
 
     Raises:
-        UsageError: another process may be clearing at this moment, or another command has been interrupted.
+        UsageError: another process may be clearing at this moment, or the interrupted `clear` was of another command.
     """
     left = read_document(workspace.clearing_file, _Clearing)
     if left is None:

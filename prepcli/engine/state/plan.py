@@ -17,7 +17,7 @@ from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, absolute, exists
 
 PLAN_FORMAT = 2
-"""Version of `plan.json`, and of the content of a digest; runs of another version are not continued."""
+"""Version of the format of `plan.json` and of the plan's digest; runs with another version are not continued."""
 UNITS_FOLDER = "units"
 """The folder in OUT.prepcli with the units of its plan (`prepcli.engine.state.stored_units`)."""
 _CHUNK = 1 << 14

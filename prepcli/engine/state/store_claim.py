@@ -2,8 +2,8 @@
 
 A store has no lock that works with racing writers. So each state folder writes its own object,
 `OUT.prepcli/claims/<id>.candidate`, and lists the others; the folder with the smallest id then writes `<id>.held`.
-That folder holds the output as soon as no candidate is left that could have missed its object. The listings of the
-store must show all earlier writes.
+Other candidates see this object in their next listing and withdraw; when none is left, the folder holds the output. The
+listings of the store must show all earlier writes.
 """
 
 import contextlib

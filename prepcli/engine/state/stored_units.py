@@ -70,7 +70,7 @@ def read_units(workspace: Workspace, plan: StoredPlan) -> list[Unit]:
     """The units of a plan that `find_plan` has found.
 
     Raises:
-        UsageError: their file is damaged.
+        UsageError: the file with the units is missing or damaged.
         OSError: the file cannot be read.
     """
     if not plan.num_units:

@@ -80,7 +80,7 @@ def version_roots(root: Path) -> list[Path]:
 
 
 def undone_roots(root: Path) -> list[Path]:
-    """The folders `undone_version_1` and so on in OUT.prepcli, of additions whose removal is not complete, in order."""
+    """The folders `undone_version_1`, ... in OUT.prepcli, sorted by number: one per version that is being removed."""
     return _numbered(root, _UNDONE)
 
 

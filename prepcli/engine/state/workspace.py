@@ -253,9 +253,10 @@ def _device_of_new_file(folder: Path) -> int:
 
 
 def while_others_remove(attempt: Callable[[], Result]) -> Result:
-    """Call `attempt`, which makes a folder and uses it, up to ten times, if another rank removes the folder meanwhile.
+    """Call `attempt`, which makes a folder and uses it; returns its result.
 
-    Returns the result of `attempt`. A rank that clears, or that ends, removes folders. `mkdir` reports that a file
+    If another rank removes the folder meanwhile, `attempt` is called again, at most ten times in all. A rank that
+    clears the output, or that ends, removes folders. `mkdir` reports that a file
     exists if the folder disappears before `mkdir` has found out that it is a folder.
     """
     for _ in range(9):
