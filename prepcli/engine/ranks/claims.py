@@ -124,7 +124,7 @@ class Claims:
         return self._folder / f"{name}.{number}"
 
     def _last_state(self, name: str, number: int) -> str:
-        """The state (`_state`) of claim `number` for `name`; `dead` also if another rank has taken over our own claim."""
+        """The state (`_state`) of claim `number` for `name`; `dead` also if another rank has taken over our claim."""
         found = self._state(self._path(name, number))
         return "dead" if found == "own" and self._path(name, number + 1).exists() else found
 
