@@ -163,7 +163,10 @@ def fields_of(tree: Node) -> list[Field]:
 
 
 def read_fields(tree: Node) -> set[str]:
-    """The fields of a record that an expression needs: those that it names, and `text` and `duration` for `DERIVED`."""
+    """The fields of a record that an expression needs.
+
+    These are the fields that it names; if it names a value of `DERIVED`, also `text` and `duration`.
+    """
     names = {one.name for one in fields_of(tree)}
     return (names - DERIVED.keys()) | ({"text", "duration"} if names & DERIVED.keys() else set())
 

@@ -99,7 +99,7 @@ def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
 
 
 def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
-    """For each line that rules drop, the mark to write (the value of `_skipme`, which names the rules), by `_key`."""
+    """The mark of each line that rules drop, by the hash of the line (`_key`). A mark names the rules."""
     reasons = {}
     for unit in plan.units:
         lines = Lines(plan.contents.slices.block(unit))

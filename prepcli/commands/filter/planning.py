@@ -115,7 +115,7 @@ class Planning:
     def _consume(self, source: int, part: Part, drops: NDArray[np.uint64]) -> None:
         """Add the records of a part to the sums and to the plan.
 
-        `drops`: for each record, a bit per rule that drops it; rules that compare records (`--unique`) are included.
+        `drops`: for each record, a bit per rule that drops it, also for the rules that compare records (`--unique`).
         """
         self._tally.add(drops, part.duration, part.collected.groups, part.collected.group_of)
         most = 1 << (len(self._rules) + len(self._bits))

@@ -27,7 +27,7 @@ MIN_WORDS = 16
 SHORT_WORDS = 50
 """The number of fingerprint words in 1 s of audio; all keys of a record with fewer words are used."""
 LONG_WORDS = 129
-"""The number of fingerprint words in 1.9 s of audio; the limit of two records with as many words is `MAX_BIT_ERROR`."""
+"""The number of fingerprint words in 1.9 s of audio; with sound at as many words, the limit is `MAX_BIT_ERROR`."""
 MAX_BIT_ERROR = 0.25
 _LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
 """Pairs (N, share): if both aligned records have sound at N fingerprint words or more, at most this share of the bits
@@ -40,7 +40,7 @@ the record that has fewer of them."""
 _DISTANCE = 8
 """The distance between the two fingerprint words of a key, in words."""
 _SAMPLED = np.uint64(3)
-"""A key is compared only if these bits of its hash are 0; this selects a quarter of the keys."""
+"""A key is compared only if these bits of its hash are 0, as in a quarter of the keys; short records need all keys."""
 _NEIGHBOURS = 4
 """A key is compared with this number of equal keys that follow it in the order of the records."""
 _BEFORE, _AFTER = 24, 32

@@ -166,7 +166,7 @@ def remove_drafts(folder: AnyPath) -> None:
 
 
 def check_index(file: DataFile) -> Outcome:
-    """Check that an index fits its data file and is not older than it; the outcome has the problem, if any."""
+    """Check that an index fits its data file, and is not older than this file; the outcome has the problem, if any."""
     advice = f"readers do not notice and read wrong bytes; run prepcli index again, with {option('--overwrite')}"
     try:
         content = file.index.read_bytes()

@@ -249,7 +249,7 @@ class SharContents(RecordContents):
     """The records in their order.
 
     Attributes:
-        occurrences: for each record, the number of records before it whose cut has the same id by NeMo's naming.
+        occurrences: for each record, the number of earlier records whose cut has the same id (`occurrences_of_ids`).
         has_context: whether a record has a context; if one has, all must have one.
     """
 

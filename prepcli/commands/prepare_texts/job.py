@@ -109,7 +109,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         return f"{self._stem}_shards/{self._stem}_{number}.json"
 
     def plan(self, workspace: Workspace) -> TextsPlan:
-        """Cut the input files into units, and check that options fit them."""
+        """Cut the input files into units, and check that the options fit these files."""
         slices = slice_lines(self.paths, workspace.spool)
         if not slices.num_records:
             raise UsageError(f"no texts in {', '.join(self.paths)}: all lines are empty")

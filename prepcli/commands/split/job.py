@@ -249,7 +249,7 @@ class SplitJob(SelectionJob):
         return rows
 
     def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """The treatment of records with a code: written to the file of a part, or left out for a reason."""
+        """The treatment of records with the code `code`: written to the file of a part, or left out for a reason."""
         if code < len(self.names):
             return Treatment(code)
         return left_out(_LEFT_OUT[code - len(self.names)])

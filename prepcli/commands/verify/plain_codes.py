@@ -18,7 +18,7 @@ from prepcli.interface.printing import first_line
 from prepcli.manifest.record import Record
 
 TOLERANCE = 0.025
-"""Seconds by which the length of codes may differ from the duration in a line; the duration may be a bit too long."""
+"""Seconds by which the length of codes may differ from the duration in a line, which may be a bit too long."""
 _FILES_REMEMBERED = 4096
 
 
@@ -76,7 +76,7 @@ class CodesFiles:
 
 
 def _shape_of(path: str) -> tuple[int, int] | str:
-    """The numbers of codebooks and frames in a file, or its problem."""
+    """The numbers of codebooks and frames in a file of codes, or a message if the file is not valid."""
     if importlib.util.find_spec("torch") is None:
         raise UsageError("verifying codes needs torch: pip install 'prepcli[models]'")
     import torch

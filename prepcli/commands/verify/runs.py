@@ -55,12 +55,12 @@ def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
 
 
 def plan_of(name: str, runs: Sequence[PublishedRun]) -> StoredPlan | None:
-    """The plan of the only run; of several runs, the plan of the one that published the file `name`, or None."""
+    """The plan of the run that published the file `name`, None if no run did; if there is only one run, its plan."""
     return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
 
 
 def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:
-    """Add a problem to the report if the output has no record, and notes on damaged files and rejected records."""
+    """Add a problem to the report if the output has no records, and notes on damaged files and rejected records."""
     if not report.records and not report.problems and not any(run.status.records_out for run in runs):
         report.problems.append(f"empty: {_why_empty(runs)}")
     if len(runs) == 1 and runs[0].is_finished and any("SHA-256 differs" in problem for problem in report.problems):

@@ -38,7 +38,7 @@ class ShardReport:
     problems: list[str] = field(default_factory=list)
 
     def set_ids(self, ids: Iterable[str]) -> None:
-        """Set `id_hashes` to the hashes of these ids."""
+        """Set `id_hashes` to the hashes of `ids`."""
         hashes = [line_hash(id.encode("utf-8", "surrogatepass")) for id in ids]
         self.id_hashes = np.array(hashes, np.uint64)
 

@@ -173,7 +173,7 @@ def lines_by_shard(whole: AnyPath, prefix: str, problems: list[str]) -> tuple[Co
     """Count the lines of each shard in the manifest of the whole set; adds problems of lines to `problems`.
 
     Returns:
-        By the number of the shard: the number of its lines, and the sum of their hashes (`line_hash`).
+        Two counters by the number of the shard: the number of its lines, and the sum of their hashes (`line_hash`).
     """
     totals: Counter[int] = Counter()
     digests: Counter[int] = Counter()
