@@ -43,7 +43,7 @@ def called_from_python() -> bool:
 
 
 def same_command() -> str:
-    """Return the words for "run ... again" in a message: `the same command`, or `the same call` in Python."""
+    """Return what a message asks the user to run again: `the same command`, or `the same call` in Python."""
     return "the same call" if called_from_python() else "the same command"
 
 

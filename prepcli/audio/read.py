@@ -31,10 +31,11 @@ _MAX_SAMPLES = 1 << 24
 
 
 def decode_flac(source: Source, info: AudioInfo, start: int, num_samples: int) -> "NDArray[Any] | None":
-    """Return all samples of a file as int16 of shape (num_samples, num_channels).
+    """Decode a whole FLAC file of 16 bits with dr_flac.
 
     Returns:
-        None if libsndfile must decode: other formats, segments, long or damaged files, machines without dr_flac.
+        int16 of shape (num_samples, num_channels); None if libsndfile must decode: for another format, a part of a
+        file, a long or damaged file, and on a machine without dr_flac.
     """
     whole = not start and num_samples == info.num_samples
     if not whole or (info.format, info.subtype) != ("flac", "PCM_16") or num_samples * info.num_channels > _MAX_SAMPLES:

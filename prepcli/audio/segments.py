@@ -302,8 +302,8 @@ def locate(
         name: for messages.
 
     Raises:
-        RecordRejected: as by `segment_samples`, also if the whole file is taken; BAD_FIELD for a channel that does not
-            exist.
+        RecordRejected: for the reasons of `segment_samples`, even if the policy takes the whole file; BAD_FIELD for a
+            channel that does not exist.
     """
     name = name or name_of(source)
     start, num_samples = segment_samples(info, offset, duration)

@@ -177,7 +177,10 @@ def _json_value(value: Any) -> Any:
 
 
 def shown_defaults(options: type) -> dict[str, str]:
-    """Return `Option.shown_default` of each option that shapes the output and has one, by its name with dashes."""
+    """Return the defaults that `--help` shows as words, by the option, such as `--num-workers`.
+
+    Only options that shape the output and have an `Option.shown_default` are included.
+    """
     return {
         f"--{one.name.replace('_', '-')}": one.option.shown_default
         for one in declared(options)

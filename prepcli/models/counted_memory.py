@@ -102,7 +102,10 @@ def _crossing(flat: tuple[int, int], steep: tuple[int, int]) -> float:
 
 
 def without_arithmetic(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Make the results of a PyTorch operation without computing their values; NotImplemented if it must be called."""
+    """Make the results of a PyTorch operation without computing their values.
+
+    Returns NotImplemented if the operation must be run.
+    """
     kind = _kind_of(func)
     if kind == "computed" or not _has_large((*args, *kwargs.values())):
         return NotImplemented
@@ -133,9 +136,10 @@ class _Shape(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list[Any], Any] | None:
-    """Return the results of an operation on tensors of these shapes, as a flat list and their structure.
+    """Find the results of an operation from the shapes of its tensors: a flat list, and the structure to unflatten it.
 
-    Tensors are replaced by their shapes. The result is None if the operation must be computed.
+    In the list, a `_Shape` stands for each tensor. None if shapes are not enough, if results are integers or booleans,
+    or if they share memory with the arguments: then the operation must be run.
 
     Results are cached: layers repeat shapes, and finding a result takes ten times as long as a look-up.
     """
@@ -193,7 +197,10 @@ def _storages(tensors: Iterable[torch.Tensor]) -> set[int]:
 
 
 def _described(value: Any) -> Any:
-    """The shape of a tensor; other values with their type: 1, 1.0 and True are equal but give different results."""
+    """A value as a key of a cache: a `_Shape` for a tensor, else the value and its type.
+
+    The type is needed because 1, 1.0 and True are equal but give different results.
+    """
     if isinstance(value, torch.Tensor):
         size = value.untyped_storage().nbytes()
         return _Shape(tuple(value.shape), value.stride(), int(value.storage_offset()), value.dtype, size)

@@ -139,9 +139,9 @@ def _num_gpus() -> int:
 
 
 def _num_exposed(otherwise: int) -> int:
-    """The number of devices that CUDA itself shows to a process: with MIG one, even if PyTorch counts several.
+    """The number of devices that CUDA itself shows to a process. With MIG it shows one, even if PyTorch counts several.
 
-    It is `otherwise` if CUDA does not answer.
+    Returns `otherwise` if CUDA does not answer.
     """
     done = subprocess.run([sys.executable, "-SEc", _COUNT], capture_output=True, text=True, check=False)
     text = done.stdout.strip()

@@ -44,7 +44,10 @@ class _Model:
 
 @contextmanager
 def fetching_once(said: TextIO) -> Iterator[None]:
-    """Within the context, NeMo downloads models by `fetch_model`, whose notes go to `said`; NeMo must be imported."""
+    """Within the context, NeMo downloads models by `fetch_model`, whose messages are written to `said`.
+
+    NeMo must be imported before.
+    """
     from nemo.core.classes import common
 
     theirs = getattr(common, _NEMOS_NAME, None)

@@ -9,9 +9,9 @@ from prepcli.models.nemo import quiet
 
 
 def input_cuts(path: Path, **options: Any) -> Any:
-    """Return the cuts of an `input_cfg` as a training run draws them: endless, each from a set drawn by weight.
+    """Return an endless stream of the cuts of an `input_cfg`, as a training run draws them.
 
-    `options` are further options of NeMo's loader.
+    Each cut comes from a data set that is drawn by its weight. `options` are further options of NeMo's loader.
     """
     from nemo.collections.common.data.lhotse.cutset import read_cutset_from_config
     from omegaconf import OmegaConf

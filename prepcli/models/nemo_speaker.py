@@ -22,7 +22,10 @@ _MAX_HOPS = 64
 
 
 def _shortest(front_end: Any) -> int:
-    """Return the minimum number of samples, in whole hops: it gives the two frames that the normalisation needs."""
+    """Return the minimum length of the input in samples, a multiple of the hop length.
+
+    It gives two frames, which the normalisation needs.
+    """
     import torch
 
     hop = int(front_end.hop_length)

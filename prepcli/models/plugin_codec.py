@@ -143,7 +143,7 @@ class PluginCodec:
             move(device)
 
     def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
-        """Return codes (B, C, F) and frames (B,) of audio (B, T); see the protocol."""
+        """Return the codes (B, C, F) of audio (B, T), and the number of frames (B,) of each row; see `Codec.encode`."""
         import torch
 
         use_tf32() if precision == "tf32" else use_full_float32()

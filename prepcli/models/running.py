@@ -37,7 +37,10 @@ class Streams:
         self._to_host: Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def prepare(self, prepare: Prepare, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...]":
-        """Return the result of `prepare` for a batch, ready for computations that are started from now on."""
+        """Return the result of `prepare` for a batch.
+
+        The call does not wait for the copies: computations on the GPU that are started after it wait for them.
+        """
         import torch
 
         with torch.cuda.stream(self._to_device):

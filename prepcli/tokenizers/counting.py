@@ -176,7 +176,8 @@ _MIN_TEXTS = 16
 _SLOT_BITS = 18
 _BLANK, _LINE_END = b" \n"
 _MAX_WORD_BYTES = 16
-"""Maximum bytes of a word in the table; longer words, and words whose slot is taken, are in the dictionary only."""
+"""Maximum bytes of a word in the table of `WordSums`. Longer words are only in its dictionary, and so are words whose
+slot in the table is taken."""
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)] + [(1 << 64) - 1], np.uint64)
 
 

@@ -1,4 +1,7 @@
-"""Tokenizers on Hugging Face's hub: copies on this machine first, then one check whether the hub can be reached."""
+"""Tokenizers on Hugging Face's hub.
+
+A copy on this machine is used if there is one. Otherwise one check shows whether the hub can be reached.
+"""
 
 import os
 import re

@@ -55,7 +55,7 @@ class TokensOfTexts:
 class TokensOfCuts:
     """Counts the tokens of lhotse cuts: the sum over all supervisions with a text, in all tracks of a cut.
 
-    `lang` is the language of supervisions that name none. Without `needs_text`, a cut without a text has 0 tokens.
+    `lang` is the language of supervisions without a language. Without `needs_text`, a cut without a text has 0 tokens.
     """
 
     spec: TokenizerSpec
