@@ -6,7 +6,7 @@ import sys
 
 
 def leave_out_current_folder() -> None:
-    """Keep imports out of the current folder, which `python -m` searches first: a `typer.py` there would hide typer."""
+    """Remove the current folder from `sys.path`: `python -m` puts it first, and a `typer.py` there would hide typer."""
     root = os.path.dirname(os.path.dirname(__file__))
     if not getattr(sys.flags, "safe_path", False) and sys.path[0] != root:
         del sys.path[0]

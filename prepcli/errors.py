@@ -49,7 +49,10 @@ def same_command() -> str:
 
 @contextmanager
 def arguments_named_by(argument: Callable[[str, object], str]) -> Iterator[None]:
-    """Within the context, let `option(name, value)` return `argument(name, value)`, which names a Python argument."""
+    """Within the context, messages name options as arguments of a Python call, such as `num_shards=8`.
+
+    `option(name, value)` then returns `argument(name, value)`.
+    """
     token = _argument.set(argument)
     try:
         yield

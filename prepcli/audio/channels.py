@@ -47,9 +47,9 @@ SEVERAL_CHANNELS = "several_channels"
 
 
 def channels_note(count: float, what: str) -> dict[str, str]:
-    """Return {key: text} for the summary: `count` items have several channels; an empty dict if `count` is 0.
+    """Return {key: text} for the summary, which says that `count` items have several channels.
 
-    `what` is the noun for the items, such as "records".
+    `what` is the noun for the items, such as "records". The dict is empty if `count` is 0.
     """
     if not count:
         return {}

@@ -71,7 +71,7 @@ def encodable_rate(format: str, rate: int) -> int:
 
 
 def lossless_subtype(info: AudioInfo, format: str) -> str | None:
-    """Return the subtype for `encode` that keeps most of the source's precision; None for lossy formats.
+    """Return the subtype for `encode` that keeps the source's samples if possible; None for lossy formats.
 
     Samples change only for sources with more than 24 bits in FLAC, which has up to 24, for DOUBLE in WAV, which becomes
     FLOAT, and for sources in lossy codecs, which become PCM_16.

@@ -194,7 +194,7 @@ def _in_one_pass(source: Source, name: str) -> Source:
 
 
 def _tables_of_places(index: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the first byte of each table of offsets (`stco`, `co64`), and the `struct` code of its numbers."""
+    """Yield the byte offset of each table of offsets (`stco`, `co64`), and the `struct` code of the table's numbers."""
     source, pending = ByteSource(index), [(0, len(index))]
     while pending:
         for box in boxes(source, *pending.pop()):

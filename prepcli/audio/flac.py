@@ -51,7 +51,7 @@ class StreamInfo(NamedTuple):
 
     @property
     def tail_bytes(self) -> int:
-        """Number of bytes at the end of the file that contain the whole last frame (and an ID3v1 tag after it)."""
+        """Number of bytes to read at the end of the file: enough for the whole last frame and an ID3v1 tag after it."""
         return (self.max_frame_bytes or _TAIL_BYTES) + 128
 
 
@@ -80,8 +80,8 @@ def with_length(data: bytes, num_samples: int) -> bytes:
 def end_of_last_frame(tail: bytes, info: StreamInfo) -> int | None:
     """Return the number of samples per channel up to the end of the last frame in `tail`, the end of a file.
 
-    Both checksums of the frame are verified, so a truncated frame is found as well. Two cases are not found: one in
-    65,000 by chance, and a missing last byte of 0, without which the checksum is also right.
+    Both checksums of the frame are verified, which also finds a truncated frame, except in two cases: the checksum of
+    the rest is right by chance (1 in 65,000), or only a last byte of 0 is missing.
 
     Returns:
         None if no whole frame ends at the end of `tail`: the file is truncated, other data follow the audio, or the
@@ -105,9 +105,10 @@ def end_of_last_frame(tail: bytes, info: StreamInfo) -> int | None:
 def frames_fit(data: bytes) -> bool:
     """Return whether the checksums of all frames of a file are right; False also if other data follow the audio.
 
-    Each frame with its CRC-16 is a multiple of the polynomial (see `_crc16_fits`), and so are all frames together:
-    their boundaries do not matter. The second factor of the polynomial is primitive, so x^32767 = 1, and blocks of
-    32,767 bytes are added with XOR, at the speed of memory. Any single damage of up to 16 bits is found.
+    Damage to up to 16 consecutive bits is always found. Each frame, with its CRC-16 at the end, is a multiple of the
+    polynomial (see `_crc16_fits`), and so are all frames one after the other: where they begin does not matter. The
+    second factor of the polynomial is primitive, so x^32767 = 1: blocks of 32,767 bytes can be added with XOR, as fast
+    as memory is read.
     """
     import numpy as np
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, NoReturn
 from prepcli.errors import RecordRejected, RejectReason
 
 NOT_PASSABLE = "sox"
-"""`AudioInfo.format` of files that sox decodes, or libsndfile with a corrected header; trainers cannot read these."""
+"""`AudioInfo.format` of files that prepcli can decode and trainers cannot: with sox, sph2pipe or a corrected header."""
 FFMPEG = "ffmpeg"
 """`AudioInfo.format` of files that only ffmpeg decodes."""
 
@@ -37,7 +37,7 @@ class AudioInfo(NamedTuple):
 
     @property
     def is_passable(self) -> bool:
-        """Whether trainers can read the file as it is; otherwise it must be encoded again."""
+        """Whether trainers can read an unchanged copy of the file; otherwise it must be encoded again."""
         return self.format not in (NOT_PASSABLE, FFMPEG)
 
     @property
@@ -46,7 +46,10 @@ class AudioInfo(NamedTuple):
         return self.num_samples / self.sampling_rate
 
     def samples_in(self, seconds: float) -> int:
-        """Return the number of samples in `seconds`, rounded to 8 decimals as in lhotse, then half up."""
+        """Return the number of samples in `seconds`: rounded to the nearest whole number, half up.
+
+        As in lhotse, it is rounded to 8 decimals before, so that an error of floating point does not matter.
+        """
         position = min(seconds * self.sampling_rate, 2.0**62)
         whole = floor(position)
         above = position - whole  # exact: both have the same exponent or the result needs fewer bits

@@ -5,7 +5,10 @@ from collections.abc import Iterable, Mapping
 
 _ALL, _LOW = "with_a_rate", "low_rate/"
 _MUCH_LOWER = 0.75
-"""A rate is much lower than the wanted rate if their ratio is below this number; 22,050 is not, against 24,000 Hz."""
+"""A rate is much lower than the wanted rate if their ratio is below this number.
+
+22,050 Hz is not much lower than 24,000 Hz, and 16,000 Hz is.
+"""
 
 
 def rate_counts(rate: int, wanted: float) -> list[str]:
@@ -19,7 +22,7 @@ def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed
     Args:
         counts_of_units: the counts of each unit, by name; see `rate_counts`.
         what: the noun for the audio, such as "segments".
-        needed: the words for the rate of the output, such as "the codec's {} Hz".
+        needed: a text for the rate of the output, such as "the codec's {} Hz"; the rate replaces the braces.
     """
     counts: Counter[str] = Counter()
     for one in counts_of_units:

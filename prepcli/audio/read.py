@@ -237,7 +237,10 @@ def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]
 
 
 def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
-    """Return the sample from which to decode, so that samples from `start` on are correct; the others are dropped."""
+    """Return the sample at which decoding must begin, so that the samples from `start` on are correct.
+
+    The caller drops the samples before `start`.
+    """
     if info.subtype == "OPUS":
         return max(start - int(_OPUS_LEAD_IN * info.sampling_rate), 0)
     if info.subtype.startswith("MPEG"):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Samples(Enum):
-    """The samples of a file that are taken for a record. The values are texts for `docs/formats.md`."""
+    """Which samples of a file a command writes for a record. The values are texts for `docs/formats.md`."""
 
     FILE = "the whole file, of which the manifest names the segment"
     NEARLY = "the whole file if the record begins with it and ends at most 20 ms before its end, else the record's"
@@ -389,7 +389,8 @@ def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:
     up to 24 bits).
 
     Raises:
-        RecordRejected: as by `decode`; UNREADABLE_AUDIO if the format cannot have that many channels or samples.
+        RecordRejected: for the reasons of `decode`; UNREADABLE_AUDIO if the format cannot have as many channels or
+            samples as the segment.
     """
     info = segment.info
     format = target.format or info.format

@@ -43,7 +43,7 @@ def decoder(coding: str) -> list[str] | None:
 
 
 def how_to_decode(coding: str) -> str:
-    """Return advice for a message: to install one of the programs that decode SPHERE of this `sample_coding`."""
+    """Return advice for a message: which programs to install to decode SPHERE files whose `sample_coding` is `coding`."""
     sph2pipe = "sph2pipe (`lhotse install-sph2pipe` builds it, or any sph2pipe on the PATH)"
     return f"install {'the Debian package ffmpeg, or ' if coding.startswith('pcm') else ''}{sph2pipe}"
 

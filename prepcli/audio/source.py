@@ -154,11 +154,11 @@ class FileSource:
         return self.read(0, self.size)
 
     def for_libsndfile(self) -> int:
-        """Return the descriptor, at the start of the file; without a name, libsndfile cannot judge by the extension."""
+        """Return the open file's descriptor, after a seek to its start: without a name, the extension has no effect."""
         return self.for_process()
 
     def for_process(self) -> int:
-        """Return the descriptor, at the start of the file."""
+        """Return the open file's descriptor, after a seek to its start."""
         self.is_decoded = True
         os.lseek(self.fd, 0, os.SEEK_SET)
         return self.fd
@@ -180,7 +180,7 @@ class RangeSource:
         return self._file.read(self._start + offset, length) if offset < self.size else b""
 
     def everything(self) -> bytes:
-        """Return all bytes; raises `RecordRejected` if they differ from their checksum."""
+        """Return all bytes; raises `RecordRejected` if the part has a checksum that does not fit them."""
         return intact(self.read(0, self.size), self._part, self._file.name)
 
     def for_libsndfile(self) -> io.BytesIO:

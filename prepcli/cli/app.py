@@ -88,7 +88,7 @@ class GroupedHelp(TyperGroup):
 
 
 class CorpusGroup(TyperGroup):
-    """A group of corpora, which suggests the corpus that a name such as LibriTTS_R or common_voice means."""
+    """The commands of the corpora. For an unknown corpus, the error suggests the corpus with the most similar name."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """See `click.Group.resolve_command`.
@@ -242,7 +242,7 @@ def _is_said_elsewhere(error: PrepcliError) -> bool:
 
 
 def _command() -> None:
-    """Run the command, and flush stdout while an error can still be reported."""
+    """Run the command, and flush stdout before the process ends: an error in this can then still be reported."""
     try:
         code = run_app(build_app(sys.argv[1:]))
     finally:

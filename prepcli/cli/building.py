@@ -158,7 +158,7 @@ def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[An
 def _expect_requests(options: Any) -> None:
     """Start the process that talks to the store if an option is an address.
 
-    Both processes then import their modules at the same time.
+    It is started early, so that it imports its modules while this process imports its own.
     """
     if any(is_address(str(value)) for value in vars(options).values()):
         from prepcli.storage.access import start_helper

@@ -104,7 +104,7 @@ class Declared(NamedTuple):
         return self.type is bool and self.default is True and "/" not in self.names[0]
 
     def words(self, value: Any) -> list[str]:
-        """Return the words of a command line that set the value; an empty list for the default."""
+        """Return the arguments that set the value on a command line; an empty list for the default."""
         if value == self.default or value is None:
             return []
         if self.type is bool:
@@ -115,7 +115,7 @@ class Declared(NamedTuple):
 
     @property
     def long_name(self) -> str:
-        """The name on the command line for messages; of a pair, the name that switches on."""
+        """The option's first name with two dashes, for messages; of a pair `--index/--no-index`, it is `--index`."""
         return next(name for name in self.names if name.startswith("--")).partition("/")[0]
 
 

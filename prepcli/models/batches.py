@@ -45,17 +45,18 @@ def grid_lengths(lengths: Ints) -> Ints:
 
 
 def full_batches(lengths: Ints, max_length: int) -> list[tuple[Ints, int, int]]:
-    """Divide items of any lengths into full batches whose number of rows follows from the length.
+    """Divide items of any lengths into batches that are as full as `max_length` allows.
 
-    The items are taken from the longest to the shortest, so the items of a batch have nearly the same length; only the
-    last batch may not be full.
+    The items are taken from the longest to the shortest, so the items of a batch have nearly the same length. The first
+    item of a batch decides how many rows fit; only the last batch may have fewer rows.
 
     Args:
         lengths: frames of each item.
         max_length: maximum frames per batch, with padding; a longer item is alone in its batch.
 
     Returns:
-        For each batch the positions of its items in `lengths`, its number of rows, and its number of frames.
+        For each batch the positions of its items in `lengths`, its number of rows when full, and the padded length of
+        its rows in frames.
     """
     order = np.argsort(-lengths, kind="stable")
     on_grid = grid_lengths(lengths[order])

@@ -29,7 +29,10 @@ cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
 failed = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
 print("" if failed else count.value)
 """
-"""Program that prints the number of CUDA devices. It runs in a new process, so that this one can still be forked."""
+"""Program that prints the number of CUDA devices.
+
+It runs in a new process: a process that has initialized CUDA cannot be forked.
+"""
 
 _FAILURE = "CUDA initialization: "
 """Beginning of PyTorch's warning that the driver fails."""
@@ -109,9 +112,12 @@ def _num_gpus_of_ranks(found: int, count: int) -> int:
     """The number of GPUs that all ranks of this machine use together.
 
     Args:
-        found: number of GPUs that this rank can use. If the Slurm step has more GPUs on this machine, each rank has its
-            own GPUs (`--gpus-per-task`, `--gpu-bind`).
-        count: number of GPUs that `--devices` takes.
+        found: number of GPUs that this rank can see.
+        count: number of GPUs that `--devices` asks for.
+
+    Returns:
+        The number of GPUs of the Slurm step if it is greater than `found`: Slurm then shows each rank only its own GPUs
+        (`--gpus-per-task`, `--gpu-bind`). Otherwise `count`.
     """
     text = os.environ.get("SLURM_GPUS_ON_NODE", "")
     of_step = int(text) if text.isdecimal() else 0
@@ -259,7 +265,7 @@ def to_device(values: "Tensor", device: str) -> "Tensor":
 
 @contextmanager
 def computing_in(precision: Precision, device: str) -> Iterator[None]:
-    """Within the context, PyTorch computes in bfloat16 if `precision` is "bf16", else as it is set."""
+    """Within the context, PyTorch computes in bfloat16 if `precision` is "bf16"; otherwise this changes nothing."""
     import torch
 
     if precision != "bf16":

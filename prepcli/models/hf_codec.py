@@ -43,7 +43,9 @@ def is_hf_codec(name: str) -> bool:
 
 
 def check_hf_codec(name: str, flag: str) -> None:
-    """Check in milliseconds, without transformers, that a folder contains a codec; a name is not checked.
+    """Check in milliseconds, without transformers, that a folder contains a codec.
+
+    If `name` is not a folder but a name on the hub, nothing is checked.
 
     Raises:
         UsageError: the folder does not contain a codec.
@@ -142,7 +144,7 @@ class HfCodec:
                 module._embed = None
 
     def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
-        """Return codes (B, C, F) and frames (B,) of audio (B, T); see the protocol."""
+        """Return the codes (B, C, F) of audio (B, T), and the number of frames (B,) of each row; see `Codec.encode`."""
         import torch
 
         use_tf32() if precision == "tf32" else use_full_float32()
@@ -185,7 +187,7 @@ def _load(name: str, flag: str) -> tuple[Any, HfKind]:
 
 
 def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[Any, dict[str, set[str]]]:
-    """Load the encoder of a larger model, without its decoder, which is of another class.
+    """Load the encoder of a larger model, whose decoder this class of transformers does not support.
 
     Returns:
         The model, and a dict in which `missing_keys` has the names of the weights that the file lacks.

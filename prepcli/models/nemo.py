@@ -149,8 +149,8 @@ def without_earlier_models() -> Iterator[None]:
 def without_cuda() -> Iterator[None]:
     """Within the context PyTorch says that there is no GPU.
 
-    To make a model, NeMo asks for the current GPU and so initializes CUDA: before the worker processes are forked, and
-    on the first GPU instead of the GPU of this rank.
+    Otherwise NeMo asks for the current GPU when it makes a model, and so initializes CUDA too early (processes can then
+    not be forked), and on the first GPU instead of the GPU of this rank.
     """
     import torch
 

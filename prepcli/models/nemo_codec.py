@@ -26,7 +26,7 @@ EXACT_MODES = frozenset({"reflect", "replicate", "zeros"})
 
 
 class Rows:
-    """The lengths of the rows of a batch, at one resolution."""
+    """The lengths of the rows of a batch, in the input or the output of a layer."""
 
     def __init__(self, lengths: "Tensor | None") -> None:
         """Lengths (B,) of the rows, on the device of the batch. None: all rows are as long as the batch."""
@@ -34,7 +34,7 @@ class Rows:
         self._places: dict[tuple[int, int, str], tuple[Tensor, Tensor]] = {}
 
     def divided(self, by: int) -> "Rows":
-        """Return the rows of the output of a layer with the stride `by`, which must divide the length of every row."""
+        """Return the lengths after a layer with the stride `by`, which must divide the length of every row."""
         return self if by == 1 or self.lengths is None else Rows(self.lengths // by)
 
     def pad(self, values: "Tensor", left: int, right: int, mode: str) -> "Tensor":
@@ -58,7 +58,7 @@ class Rows:
         return padded.scatter_(2, to, padded.gather(2, source))
 
     def _columns(self, left: int, right: int, mode: str) -> "tuple[Tensor, Tensor]":
-        """The indexes (B, 1, right) of the columns after each row's end, and of the columns to copy to them."""
+        """Two tensors of indexes (B, 1, right): the columns after each row's end, and the columns that are copied there."""
         import torch
 
         key = (left, right, mode)
@@ -149,7 +149,11 @@ def quantizer_of(model: Any) -> "Callable[[Tensor], Tensor] | None":
 
 
 def _quantize(quantizer: Any, encoded: "Tensor") -> "Tensor":
-    """Return the codes (B, C, F) of the encoder's output, for all groups at once: all have the same levels."""
+    """Return the codes (B, C, F) of the encoder's output.
+
+    All groups of its channels are quantized at once, with the first group's quantizer: all quantizers have the same
+    levels.
+    """
     one = quantizer.fsqs[0]
     groups = encoded.reshape(len(encoded) * quantizer.num_groups, -1, encoded.shape[-1])
     codes = one.round(one.compress(groups, None), None) / (one.num_levels // 2)

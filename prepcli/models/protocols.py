@@ -8,7 +8,11 @@ if TYPE_CHECKING:
     from prepcli.manifest.parts import Ints
 
 Precision = Literal["fp32", "tf32", "bf16"]
-"""A precision: float32; float32 with products in TF32 on GPUs that support it; or bfloat16 up to the quantizer."""
+"""The precision of a computation.
+
+"fp32" is float32. "tf32" is float32 with products in TF32, on GPUs that support it. With "bf16", all layers before the
+quantizer compute in bfloat16.
+"""
 
 
 class SpeakerEncoder(Protocol):

@@ -55,7 +55,8 @@ def run_ranks(
 ) -> Report:
     """Start the command as `num_ranks` processes, wait for them, and return the report of the run.
 
-    If progress is shown, the ranks print progress and errors; otherwise the raised error has the message of a rank.
+    If progress is shown, the ranks print it, and their errors, on stderr. Otherwise they print nothing, and the raised
+    error contains the error message of one rank.
 
     Raises:
         PrepcliError: the ranks have failed.

@@ -223,15 +223,15 @@ def _free_memory() -> None:
 
 
 class ModelRunner:
-    """Runs a model on batches, a few ahead of their results.
+    """Runs a model on batches; the next batches are started before the result of the first is used.
 
     On a CPU a batch is cut into pieces of `rows` rows (None: it stays whole). Each piece is computed by one thread,
     with as many threads as PyTorch has. Rounding then depends neither on the size of batches nor on the number of
     threads, and activations stay in the cache of a core.
 
-    On a GPU, with `to_host`, the results of a batch can be used while later batches are computed: reading a tensor on
-    the GPU would also wait for all work that was started after it. Batches are prepared and results are copied in
-    parallel with the computation (`prepcli.models.running`).
+    On a GPU, with `to_host`, results are copied to the CPU, so that they can be used while later batches are computed.
+    Reading a tensor on the GPU would also wait for all work that was started after it. Batches are prepared and results
+    are copied in parallel with the computation (`prepcli.models.running`).
 
     Attributes:
         device: "cpu" or "cuda:N".
@@ -261,8 +261,9 @@ class ModelRunner:
     ) -> Running:
         """Start the model on the output of `prepare` for a batch, whose tensors may be overwritten after this call.
 
-        `keys` name the rows in notes, in case the process crashes (`prepcli.engine.run.crashes`). If one of them was in
-        flight in an earlier crash, the rows are computed one by one, with no other row in flight.
+        `keys` are names of the rows. They are noted on disk until the result is used, in case the process crashes
+        (`prepcli.engine.run.crashes`). If an earlier process crashed while it computed one of these rows, they are
+        computed one by one, with no other row at the same time.
         """
         if keys and in_flight().is_suspect(keys):
             return self._run_alone(model, prepare, batch, keys)

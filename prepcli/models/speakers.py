@@ -25,7 +25,10 @@ def check_speaker_model(name: str) -> None:
 
 
 def notes_on_speaker_model(name: str) -> list[str]:
-    """Return a note for the plan if it is known without network that no model has this name, else an empty list."""
+    """Return a note for the plan if there is no model of this name, as far as that is known without network.
+
+    The list is empty if there is no note.
+    """
     return [] if name == RESEMBLYZER else notes_on_name(name, OPTION, MODEL_CLASS, "asr")
 
 

@@ -23,7 +23,10 @@ class Widest:
 
 @contextmanager
 def noting_widest(model: Any) -> Iterator[Widest]:
-    """Within the context, note the sizes of all outputs of a model's layers, but not of weights that layers compute."""
+    """Within the context, note the size of the largest output of a model's layers in the yielded `Widest`.
+
+    Modules that only compute weights (parametrizations) are left out.
+    """
     widest = Widest()
     layers = [layer for name, layer in model.named_modules() if "parametrizations" not in name]
     hooks = [layer.register_forward_hook(widest.note) for layer in layers]

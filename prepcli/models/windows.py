@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reach_of(codec: Codec) -> int | None:
-    """Return the number of frames, before and after a frame, on which its codes depend; None if it is not known."""
+    """Return how many frames before a frame, and as many after it, its codes depend on; None if it is not known."""
     samples = getattr(codec, "reach", None)
     return None if samples is None else -(-samples // codec.samples_per_frame)
 

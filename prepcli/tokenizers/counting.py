@@ -239,9 +239,9 @@ class WordSums:
 
 
 def _keys(data: bytes, starts: Ints, lengths: Ints) -> Hashes:
-    """Return 64-bit keys of words: a hash of the first 8 bytes, and of the next 8 bytes if the word is longer.
+    """Return a 64-bit key for each word: a hash of its first 16 bytes.
 
-    `data` has the texts, `starts` and `lengths` the place of each word in bytes.
+    `data` has the encoded texts; `starts` and `lengths` have the place of each word in it, in bytes.
     """
     windows: Hashes = np.ndarray(len(data) + 1, "<u8", data + bytes(8), strides=(1,))
     keys: Hashes = windows[starts] & _MASKS[np.minimum(lengths, 8)]

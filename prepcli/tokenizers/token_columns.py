@@ -26,8 +26,8 @@ _cut_decoder = msgspec.json.Decoder(_Cut)
 class TokensOfTexts:
     """Counts the tokens of texts, given the text and the language of each record.
 
-    `lang` is the language of records that name none; `field` is the field of the texts, for messages. Without
-    `needs_text`, a record without a text has 0 tokens.
+    `lang` is the language of records without a language. `field` is the name of the field with the text, for messages.
+    Without `needs_text`, a record without a text has 0 tokens.
     """
 
     spec: TokenizerSpec
