@@ -43,7 +43,7 @@ def mean_of_channels(samples: "NDArray[Any]") -> "NDArray[Any]":
 
 
 SEVERAL_CHANNELS = "several_channels"
-"""The name of the count of audio that is stored with several channels."""
+"""Name under which units count audio that is stored with several channels."""
 
 
 def channels_note(count: float, what: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reads the size in the headers of less common containers, to find truncated files: libsndfile accepts these."""
+"""Reads the size in the headers of less common containers, to find truncated files, which libsndfile accepts."""
 
 import re
 from collections.abc import Iterator

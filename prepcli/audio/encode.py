@@ -56,9 +56,10 @@ WRITABLE, LOSSLESS = tuple(_FORMATS), tuple(_WIDE)
 
 
 def encodable_rate(format: str, rate: int) -> int:
-    """Return the rate in Hz to resample to before encoding: the next higher rate of the format, or its highest.
+    """Return the rate in Hz to resample to before encoding: `rate` if the format allows it.
 
-    WAV allows all rates; FLAC and Ogg Vorbis allow all usual rates.
+    Otherwise it is the next higher rate that the format allows, or its highest. WAV allows all rates; FLAC and Ogg
+    Vorbis allow all usual rates.
     """
     if format == "flac" and rate > _MAX_ODD_FLAC_RATE:
         return min(-(-rate // 10) * 10, _MAX_FLAC_RATE)
@@ -128,7 +129,7 @@ def encode(samples: "NDArray[Any]", sampling_rate: int, format: str, subtype: st
 
 
 def _convert(samples: "NDArray[Any]", subtype: str, clip: bool = False) -> "NDArray[Any]":
-    """Return samples in the type from which the subtype is written (int16, int32 or float32), rounded and clipped."""
+    """Return samples, rounded and clipped, in the type from which the subtype is encoded: int16, int32 or float32."""
     import numpy as np
 
     kind = samples.dtype.kind

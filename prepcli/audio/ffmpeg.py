@@ -120,7 +120,7 @@ def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: st
         float32 of shape (num_samples, num_channels), or fewer at the end of the file.
 
     Raises:
-        RecordRejected: as by `probe`.
+        RecordRejected: for the reasons of `probe`.
     """
     import numpy as np
 
@@ -134,7 +134,7 @@ def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: st
 
 
 def _decode(source: Source, found: Format, name: str) -> _Decoded:
-    """Decode a whole file into an unnamed temporary file, unless it is the last decoded file."""
+    """Decode a whole file into an unnamed temporary file. The last decoded file is kept, and not decoded again."""
     note(THROUGH_FFMPEG)
     key = _identity(source)
     if _Last.decoded is not None and _Last.decoded.key == key:

@@ -27,9 +27,10 @@ _FRAMES_AT_ONCE = 64
 
 
 def fingerprint(samples: NDArray[np.int16], sampling_rate: int) -> Words:
-    """Return the fingerprint (words,) of the mean of all channels of samples (n, channels) at `sampling_rate` Hz.
+    """Return the fingerprint of samples (n, channels) at `sampling_rate` Hz: a vector of 32-bit numbers.
 
-    There is a word for each frame but the first, so audio shorter than 0.43 s has none. A silent frame has the word 0.
+    It is computed from the mean of all channels. There is one number for each frame but the first, so the vector is
+    empty for audio shorter than 0.43 s. The number of a silent frame is 0.
     """
     mono = samples[:, 0].astype(np.float32) if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
     mono *= np.float32(1 / 32768)

@@ -106,7 +106,7 @@ def frames_fit(data: bytes) -> bool:
     """Return whether the checksums of all frames of a file are right; False also if other data follow the audio.
 
     Damage to up to 16 consecutive bits is always found. Each frame, with its CRC-16 at the end, is a multiple of the
-    polynomial (see `_crc16_fits`), and so are all frames one after the other: where they begin does not matter. The
+    polynomial (see `_crc16_fits`), and so are all frames one after the other: their boundaries do not matter. The
     second factor of the polynomial is primitive, so x^32767 = 1: blocks of 32,767 bytes can be added with XOR, as fast
     as memory is read.
     """

@@ -35,7 +35,7 @@ class Mean:
 
 
 Mono = NDArray[np.float32] | Mean
-"""Samples of shape (n,); full scale is 1."""
+"""Samples of one channel, of shape (n,), or the mean of all channels; full scale is 1."""
 
 NUM_FFT = 512
 SDP_RATE, SDP_SECONDS = 44100, 30

@@ -48,7 +48,7 @@ class Probes:
     """Probes files, and remembers the results, so that the segments of a file share one probe."""
 
     def __init__(self, size: int = 1 << 14) -> None:
-        """`size`: maximum number of files to remember; 1 is enough if the segments of a file are neighbours."""
+        """`size`: maximum number of files to remember; 1 is enough if the segments of a file follow one another."""
         self._size = size
         self._known: dict[str, AudioInfo | RecordRejected] = {}
 
@@ -74,7 +74,7 @@ class Probes:
 
 
 def probe_bytes(data: bytes, name: str) -> AudioInfo:
-    """Return the properties of a file in memory, as `probe` does, but do not note it: the caller has noted it."""
+    """Return the properties of a file in memory, as `probe` does, but without `take_in_hand`: the caller does that."""
     return _probe(ByteSource(data), data, name)
 
 

@@ -222,7 +222,7 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
 
 
 def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]":
-    """Return up to `count` samples; memory is allocated by what is decoded, not by what a header says."""
+    """Return up to `count` samples. Memory grows with the decoded samples: a wrong header may make `count` too large."""
     import numpy as np
 
     samples = np.empty((min(count, _BLOCK_VALUES // sound.channels), sound.channels), dtype)
@@ -252,7 +252,7 @@ def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
 
 
 def _with_corrected_header(source: Source, info: AudioInfo) -> ByteSource | None:
-    """Return the file for libsndfile, with the length that its header lacks, and without a tag before it.
+    """Return a copy of a file that libsndfile can read: with the right length in its header, and without an ID3 tag.
 
     Returns:
         None if sox must read the file.

@@ -82,7 +82,10 @@ def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
 
 
 def _walk(head: bytes, source: Source, name: str) -> AudioInfo | None:
-    """Return the same as `parse` for a file with any chunks before its data; every chunk starts at an even offset."""
+    """Return the same as `parse`, for a file with any chunks before the chunk of samples.
+
+    Every chunk starts at an even offset.
+    """
     is_rf64 = head[:4] == b"RF64"
     fmt: tuple[int, int, int, int, int] | None = None
     long_size: int | None = None
@@ -159,7 +162,10 @@ def _finish(
 
 
 def _is_tail_of_chunks(offset: int, source: Source) -> bool:
-    """Return whether all bytes from `offset` on are whole chunks; then a data size of 0 in the header is correct."""
+    """Return whether all bytes from `offset` on are whole chunks.
+
+    If so, a data chunk of size 0 before them is really empty. Otherwise 0 means that its size is unknown.
+    """
     for _ in range(_MAX_CHUNKS):
         left = source.size - offset
         if left <= 0:

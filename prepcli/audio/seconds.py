@@ -1,4 +1,7 @@
-"""The duration of encoded audio, for commands that rarely need it: importing the readers would slow their start."""
+"""The duration of encoded audio, for commands that rarely need it.
+
+The modules that read audio are imported only in the call, so these commands start faster.
+"""
 
 
 def seconds_of(data: bytes, name: str) -> float:

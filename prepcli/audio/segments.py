@@ -47,7 +47,10 @@ class Channels(Enum):
 
 
 class Again(Enum):
-    """The format of audio that is encoded again; FLAC if the format itself cannot be written."""
+    """The format of audio that is encoded again, in words for the documentation.
+
+    A format that cannot be written is replaced by FLAC.
+    """
 
     OWN = "`--force-codec`, else the file's"
     SHAR = "`--audio-format`; with `original` the file's"
@@ -60,7 +63,8 @@ class Again(Enum):
 class Policy(NamedTuple):
     """The policy of a writer for the segments that records name.
 
-    A file is copied byte for byte if all of its samples and channels are taken, and its format and rate may stay.
+    A file is copied byte for byte if all of its samples and channels are taken, and if neither its format nor its rate
+    must change.
 
     Attributes:
         writer: the command, and the option that chooses the policy.
@@ -237,7 +241,9 @@ class EncodedAudio:
 
 
 class Segment(NamedTuple):
-    """A range of samples of a source, within the length that its header gives. Equal segments are equal audio.
+    """A range of samples of an audio source; it ends within the length that the header gives.
+
+    Segments that compare equal have the same audio.
 
     Attributes:
         source: the audio that is decoded.
@@ -364,7 +370,7 @@ def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bo
     With `check`, copied audio is checked by `check_decoded`, which decodes it; otherwise by `check_copy`.
 
     Raises:
-        RecordRejected: as by `convert`, or UNREADABLE_AUDIO if the check finds damage.
+        RecordRejected: for the reasons of `convert`, and UNREADABLE_AUDIO if the check finds damage.
     """
     source, info, _, _, channel, name = segment
     if (

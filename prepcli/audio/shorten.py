@@ -29,7 +29,7 @@ def shortened_sphere(source: Source) -> Sphere | None:
 
 
 def decoder(coding: str) -> list[str] | None:
-    """Return the command that decodes SPHERE of this `sample_coding`; None if no program for it is installed."""
+    """Return the command that decodes SPHERE files whose `sample_coding` is `coding`; None if none is installed."""
     # Without a home directory, "~" stays in the path: a program in a local folder named "~" must not be run.
     lhotse = os.path.expanduser(_LHOTSE_TOOLS)
     folders = [os.environ.get("PATH", os.defpath), *([lhotse] if os.path.isabs(lhotse) else [])]
@@ -43,7 +43,7 @@ def decoder(coding: str) -> list[str] | None:
 
 
 def how_to_decode(coding: str) -> str:
-    """Return advice for a message: which programs to install to decode SPHERE files whose `sample_coding` is `coding`."""
+    """Return advice for a message: the programs to install for SPHERE files whose `sample_coding` is `coding`."""
     sph2pipe = "sph2pipe (`lhotse install-sph2pipe` builds it, or any sph2pipe on the PATH)"
     return f"install {'the Debian package ffmpeg, or ' if coding.startswith('pcm') else ''}{sph2pipe}"
 

@@ -71,7 +71,7 @@ class ByteSource:
         return _Bytes(self.data)
 
     def for_process(self) -> IO[bytes]:
-        """Return an unnamed temporary file with the bytes, at its start."""
+        """Return an unnamed temporary file with all bytes, positioned at its start."""
         import tempfile
 
         file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller's process inherits it; closed with the object
@@ -136,7 +136,7 @@ class FileSource:
         self.size = size
         self.name = name
         self.is_decoded = False
-        """Whether libsndfile or a program has read the file: it may have taken a read error for damage."""
+        """Whether libsndfile or a program has read the file. If so, it may have reported a read error as damage."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from byte `offset` on."""
@@ -188,12 +188,12 @@ class RangeSource:
         return _Bytes(self.everything())
 
     def for_process(self) -> IO[bytes]:
-        """Return an unnamed temporary file with the bytes, at its start."""
+        """Return an unnamed temporary file with all bytes, positioned at its start."""
         return ByteSource(self.everything()).for_process()
 
 
 def intact(data: bytes, part: ByteRange, name: str) -> bytes:
-    """Return `data`, the bytes of a range; raises `RecordRejected` if the range has a checksum and they differ."""
+    """Return `data`, the bytes of a range; raises `RecordRejected` if the range has a checksum that does not fit."""
     if part.crc32 is not None and zlib.crc32(data) != part.crc32:
         raise RecordRejected(
             RejectReason.UNREADABLE_AUDIO,
@@ -212,16 +212,16 @@ class WatchedSource(FileSource):
         self.failure: Exception | None = None
 
     def for_libsndfile(self) -> Any:
-        """Return a file object, at its start."""
+        """Return a file object, positioned at the start of the file."""
         os.lseek(self.fd, 0, os.SEEK_SET)
         return ForLibsndfile(self, io.FileIO(self.fd, closefd=False))
 
 
 def open_file(path: str | AnyPath, name: str) -> int:
-    """Return a descriptor for reading `path`; a named pipe does not block.
+    """Return a descriptor for reading `path`; to open a named pipe does not block.
 
     Raises:
-        RecordRejected: as by `open_source`.
+        RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it cannot be opened.
     """
     try:
         return os.open(str(path), READING)

@@ -44,5 +44,5 @@ class ObjectSource:
         return ForLibsndfile(self, RangeFile(self.file.info, self.file.held))
 
     def for_process(self) -> IO[bytes] | int:
-        """Return an unnamed temporary file with the bytes, at its start."""
+        """Return an unnamed temporary file with all bytes, positioned at its start."""
         return ByteSource(self.everything()).for_process()

@@ -139,8 +139,8 @@ def _typer(name: str, help: str, cls: type[TyperGroup] = TyperGroup) -> typer.Ty
 def build_app(words: Sequence[str]) -> typer.Typer:
     """Build the program for the words of a command line.
 
-    If the words begin with a command, only this command is built. Otherwise the call is one such as `prepcli --help`,
-    for which names and summaries are enough: declaring all options would double its time.
+    If the words begin with a command, only this command is built. Other calls, such as `prepcli --help`, need only the
+    names and summaries of the commands: declaring all options would double the time of the call.
     """
     app = _typer("prepcli", _SUMMARY, GroupedHelp)
     app.callback()(_root)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def show(options: Any, report: Any) -> None:
-    """Print a report: as text, as the longer or shorter text of `--verbose` or `--quiet`, or as one JSON object.
+    """Print a report: as text, which `--verbose` makes longer and `--quiet` shorter, or with `--json` as a JSON object.
 
     Raises:
         typer.Exit: with the exit code of the report, if it is not 0.
@@ -120,9 +120,10 @@ def build_command(
 
 
 class _PathOrAddress(TyperPath):
-    """A path or an address. Its existence is checked when it is used; an address of another scheme is refused later.
+    """The type of a path or an address on the command line. The existence of an address is not checked here.
 
-    An address is checked before typer converts it to `Path`, which would change its key.
+    An address is not converted to `Path`, which would change its key. An address of an unsupported scheme is passed on,
+    and refused later.
     """
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:

@@ -12,8 +12,8 @@ INTERRUPTED = 4
 def exit_on_signals() -> None:
     """Make stop signals end the process at once, with one line and exit code 4.
 
-    No exception is raised: within an import it can be lost, and nothing has been written yet. Commands replace these
-    handlers while they work; see `prepcli.processes.signals`.
+    No exception is raised, because an exception within an import can be lost. Nothing has been written yet, so there is
+    nothing to clean up. Commands replace these handlers while they work; see `prepcli.processes.signals`.
     """
 
     def stop(number: int, _frame: object) -> None:

@@ -57,7 +57,9 @@ def called(words: Sequence[str], *, progress: bool) -> Iterator[None]:
 
 
 def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:
-    """Keep a state of the program that calls prepcli before it is changed. A state that is already kept stays as it is.
+    """Keep a state of the program that calls prepcli, such as a setting of PyTorch, before the call changes the state.
+
+    The end of the call restores it. If the call has kept this state already, or there is no call, nothing is read.
 
     Args:
         read: reads the state, and returns a function that restores it.
@@ -69,7 +71,7 @@ def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:
 
 
 def note_revision(address: str, commit: str) -> None:
-    """Note, for the plan of this call, the commit that is read of the data set at `address` on the hub."""
+    """Note which commit this call reads of the data set at `address` on the hub; the plan records it."""
     call = _current.get()
     if call is not None:
         call.revisions[address] = commit
@@ -117,9 +119,9 @@ def words_called() -> list[str]:
 def command_line(of_rank: bool = True) -> str:
     """Return the command that continues this call, to paste into a shell.
 
-    Options that start again, such as `--overwrite`, are left out. With `of_rank`, the command repeats this rank's part;
-    without, it does all missing work of all ranks. If the environment variable `PREPCLI_CONTINUE_WITH` is set, its
-    value is returned.
+    Options that repeat finished work (`--overwrite`, `--retry-rejects`) are left out. With `of_rank`, the command runs
+    as the same rank; without, it does all missing work of all ranks. If the environment variable
+    `PREPCLI_CONTINUE_WITH` is set, its value is returned.
     """
     words = ["prepcli", *(word for word in words_called() if word not in _FROM_THE_BEGINNING)]
     return os.environ.get(CONTINUE_WITH) or shlex.join(words if of_rank else _without_ranks(words))

@@ -1,4 +1,4 @@
-"""The corpora with a command of their own: the row of a corpus makes its command, summary and line of `--list`."""
+"""The corpora with a command of their own. The entry of a corpus gives its command, summary and line in `--list`."""
 
 from typing import NamedTuple
 

@@ -18,7 +18,7 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
 
     Args:
         name: the name of the function.
-        arguments: all arguments of the function; an argument that is its default does not count as given.
+        arguments: all arguments of the function; one with its default value counts as not given.
 
     Raises:
         PrepcliError: the message names Python arguments.
@@ -35,13 +35,13 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
 
 
 def in_full(functions: Mapping[str, Any], reference: str, arguments: str, errors: str) -> None:
-    """Replace a reference in the docstrings of functions by the texts that they share, so that `help` shows the texts.
+    """Write the text on shared arguments and errors into the docstrings of functions, so that `help` shows it.
 
     Args:
         functions: all functions by name.
-        reference: the line in their docstrings, below the section `Args:`.
-        arguments: further lines of this section.
-        errors: further lines of the section `Raises:`; they are left out if it names the first of these errors already.
+        reference: the line in the docstrings that stands for the text; `arguments` replaces it.
+        arguments: lines for the end of the section `Args:`.
+        errors: lines for the end of the section `Raises:`; left out if the section names the first of these errors.
     """
     for name in BY_PYTHON_NAME:
         above, found, below = (functions[name].__doc__ or "").partition(reference)
@@ -73,7 +73,7 @@ def argument(options: type, name: str, value: object = None) -> str:
 
 @lru_cache
 def arguments_of(options: type) -> dict[str, tuple[Declared, bool]]:
-    """For each option name on the command line, return the declaration, and the value that it sets if it is a flag."""
+    """For each option name on the command line, return its declaration, and for a flag the value that the name sets."""
     found: dict[str, tuple[Declared, bool]] = {}
     for one in declared(options):
         for name in one.names if one.option.only != "command line" else ():

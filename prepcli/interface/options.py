@@ -38,9 +38,10 @@ class Option:
         order: position in `--help`: below 0 for options that most calls need; above 0, at the end, for options that few
             calls need.
         names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused.
-        needs: the field of another option, without which this option has no effect; a call with this one alone is
-            refused.
-        disables: the fields of options that have no effect with this option; a call with both is refused.
+        needs: the field of another option, without which this option has no effect; a call that gives only this option
+            is refused.
+        disables: the fields of options that have no effect with this option; a call that gives one of them with this
+            option is refused.
         added_later: earlier versions did not have the option, so its default value is left out of `plan.json`; a run of
             an earlier version can then be continued.
     """
@@ -69,7 +70,7 @@ class Option:
 
 
 SYNONYMS = {"--force-codec": "--audio-format", "--audio-format": "--force-codec"}
-"""Names of NeMo's scripts for the same option; a command that has one of the two names also accepts the other."""
+"""Two names that NeMo's scripts have for one option: a command that declares one name also accepts the other."""
 
 
 class Declared(NamedTuple):
@@ -120,7 +121,7 @@ class Declared(NamedTuple):
 
 
 def _text(value: Any) -> str:
-    """Return the text of a value; a whole number has no decimals, because an option of floats may also take a count."""
+    """Return the text of a value for a command line; 8.0 becomes `8`, because some options take a float or a count."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -189,7 +190,7 @@ def shown_defaults(options: type) -> dict[str, str]:
 
 
 def words_of(options: Any) -> list[str]:
-    """Return the words of a command line for these options; options with their default value are left out."""
+    """Return the arguments of a command line for these options; options with their default value are left out."""
     words: list[str] = []
     arguments: list[str] = []
     for one in declared(type(options)):

@@ -1,4 +1,4 @@
-"""Makes figures with matplotlib, without a display, and raises the errors of `--plot`."""
+"""Makes figures with matplotlib, without a display; errors are raised as errors of the option `--plot`."""
 
 import os
 from pathlib import Path

@@ -51,7 +51,10 @@ def first_line(error: BaseException) -> str:
 
 
 def printable_command(command: str) -> str:
-    """Return a command line from `shlex.join`, or two with `&&` between them, as one line to paste into bash or zsh."""
+    """Return a command as one printable line, to paste into bash or zsh.
+
+    `command` is a command line from `shlex.join`, or two of them with `&&` between them.
+    """
     if printable(command) == command:
         return command
     return " ".join(word if word == "&&" else _quoted(word) for word in shlex.split(command))

@@ -26,9 +26,9 @@ def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
 
 
 def check_effects(options: Any) -> None:
-    """Refuse options that have no effect next to the others, as `Option.needs` and `Option.disables` declare it.
+    """Refuse options without effect: one that they need is missing (`Option.needs`), or `Option.disables` names them.
 
-    An option counts as given if it does not have its default.
+    An option counts as given if its value is not its default.
 
     Raises:
         UsageError: an option has no effect; the message names it and the other option.
@@ -56,7 +56,7 @@ def _converted(one: Declared, value: Any) -> Any:
 
 
 def _joined(one: Declared, value: Any) -> Any:
-    """Return a list of paths as one text with commas between them; a single path stays as it is."""
+    """Return a list of paths as one text with commas between them; any other value is returned unchanged."""
     if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
         return value
     paths = [_one_value(one, item) for item in value]
@@ -119,9 +119,13 @@ def _check_limits(one: Declared, value: Any, name: str) -> None:
 
 
 def _text_or_path(one: Declared, value: str, name: str) -> Any:
-    """Return the text of an option as a path, if it is one; raises `UsageError` for an address that is not taken.
+    """Return the value of an option: a path if the type of the option is `Path`, else the text.
 
-    An address is taken only with `Option.takes_address`. `name` names the option in messages.
+    `name` names the option in messages.
+
+    Raises:
+        UsageError: the value is an address, and the option does not take addresses (`Option.takes_address`); an address
+            lacks a bucket or has an unsupported scheme; or the value is a new folder (`new/`) in place of a file.
     """
     text = restored(value) if one.type is Path else value
     if one.type is Path and text in _WITHOUT_BUCKET:  # `pathlib` reduces `s3://` to `s3:`

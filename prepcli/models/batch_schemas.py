@@ -56,7 +56,7 @@ class Schema:
         make: makes a batch of tensors: `tuple`, or a class that takes the tensors.
         items: the tensors of a batch.
         input_length: returns the number of entries of the input for a duration in seconds (text: in tokens).
-        output_length: returns the number of entries of the output for the output length of a bucket.
+        output_length: returns the number of entries of the output for a length of the output in tokens.
     """
 
     make: Callable[..., Any]
@@ -65,12 +65,12 @@ class Schema:
     output_length: Callable[[float], int]
 
     def lengths(self, duration: float, tokens: int | None, ratio: float) -> tuple[int, int]:
-        """Return the numbers of entries of input and output for a bucket, as NeMo computes them.
+        """Return the length of the input and of the output for a bucket, in entries of a tensor, as NeMo computes them.
 
         Args:
             duration: the upper bound of the bucket in seconds (in tokens, if the input is text).
             tokens: the upper bound of the bucket for the length of the output; None if it has no such bound.
-            ratio: without `tokens`, the length of the output is `ratio * duration`.
+            ratio: only used if `tokens` is None: the length of the output is then `ratio * duration`.
         """
         output = math.ceil(ratio * duration) if tokens is None else tokens
         return self.input_length(duration), self.output_length(output)
@@ -178,7 +178,7 @@ def _num_samples(rate: int, seconds: float) -> int:
 
 
 def _with_audio_tags(make: Callable[..., Any], tag: int, **tensors: Any) -> Any:
-    """Return the batch of a speech language model: each text begins with one tag, which the audio replaces."""
+    """Return a batch of a speech language model. Each text begins with a tag, which the model replaces by the audio."""
     ids = tensors["input_ids"]
     ids[ids == tag] = 0 if tag else 1
     ids[:, 0] = tag
@@ -187,10 +187,10 @@ def _with_audio_tags(make: Callable[..., Any], tag: int, **tensors: Any) -> Any:
 
 
 def _magpie_schema(model: Any) -> Schema:
-    """Return the schema of `MagpieTTSLhotseDataset`: text, and the codes (or audio) of target and context.
+    """Return the schema of the batches of `MagpieTTSLhotseDataset`.
 
-    The bounds of a bucket are the duration of the target and the number of text tokens. Contexts have the maximum
-    length that the config allows.
+    They have text, and the codes or the audio of target and context. The input of a bucket is the target, and the
+    output is the text. Contexts have the maximum length that the config allows.
     """
     rate, hop = int(model.sample_rate), int(model.codec_model_samples_per_frame)
     seconds = float(model.cfg.get("context_duration_max", 10.0))

@@ -38,7 +38,10 @@ def check_codec_model(name: str, num_codebooks: int | None = None) -> None:
 
 
 def notes_on_codec_model(name: str) -> list[str]:
-    """Return a note for the plan if it is known without network that no codec has this name, else an empty list."""
+    """Return a note for the plan if there is no codec of this name, as far as that is known without network.
+
+    The list is empty if there is no note.
+    """
     return [] if is_plugin(name) else notes_on_name(name, OPTION, MODEL_CLASS, "tts")
 
 

@@ -28,7 +28,7 @@ _RESHAPING = frozenset({"resize_", "resize_as_", "set_"})
 
 
 class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within the context, each new tensor adds the bytes of its storage, until the storage is freed.
+    """Within the context, counts the bytes of the storages of all tensors, each until it is freed.
 
     Args:
         known: tensors that exist already: the model, the optimizer's state.
@@ -74,12 +74,12 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]) -> list[tuple[int, int]]:
-    """Return lines (base, slope): the peak of a batch of n examples is the maximum of `base + slope * n`, in bytes.
+    """Return lines (base, slope), in bytes: a step with n examples needs at most the greatest `base + slope * n`.
 
-    `first` is the timeline of a step with `small` examples, `second` the timeline of a step with `large` examples. A
-    step makes the same tensors in the same order for every batch size, and the size of each grows linearly. So the two
-    timelines give a line for each event; which event is the peak depends on the batch size. If the timelines have
-    different lengths, their peaks give one line.
+    `first` is the timeline of a step with `small` examples (see `MemoryCounter`), `second` the timeline of a step with
+    `large` examples. A step makes the same tensors in the same order for every batch size, and the size of each grows
+    linearly. So each pair of entries of the two timelines gives a line; which line is the highest depends on n. If the
+    timelines have different lengths, the result is a single line, through their peaks.
     """
     pairs = set(zip(first, second, strict=True)) if len(first) == len(second) else {(max(first), max(second))}
     best: dict[int, int] = {}
@@ -97,7 +97,7 @@ def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]
 
 
 def _crossing(flat: tuple[int, int], steep: tuple[int, int]) -> float:
-    """The batch size from which on the steeper line is higher."""
+    """The batch size above which the line `steep` is higher than the line `flat`; see `envelope`."""
     return (flat[0] - steep[0]) / (steep[1] - flat[1])
 
 
@@ -212,7 +212,7 @@ def _meta(one: _Shape) -> torch.Tensor:
 
 
 def _zeros(one: _Shape) -> torch.Tensor:
-    """A tensor of zeros on the CPU; the system provides its memory when something is written.
+    """A tensor of zeros on the CPU, which takes no memory until something is written to it.
 
     Raises:
         MemoryError: the system does not allow a tensor of this size.

@@ -230,7 +230,7 @@ def _set_torch_states(states: "tuple[Tensor, list[Tensor]] | None") -> None:
 
 
 def use_full_float32() -> None:
-    """Switch off TF32: with its 10-bit mantissa, similarities and selections would differ between kinds of GPUs."""
+    """Switch off TF32: its 10-bit mantissa would make results differ between GPUs that support it and other GPUs."""
     import torch
 
     keep_for_caller(_settings)

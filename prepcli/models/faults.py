@@ -55,7 +55,8 @@ _DEVICE = (
     "MPS client",
 )
 _OF_THE_DEVICE = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "cuFFT error", "CUSOLVER_STATUS")
-"""Words in the messages of all errors of a device that `_MEMORY` and `_DEVICE` do not list."""
+"""Words in messages of a device. An error with such words that is in neither `_MEMORY` nor `_DEVICE` is a fault of the
+computation or of the program."""
 _PROGRAM = (
     "device-side assert triggered",
     "invalid argument",
@@ -106,7 +107,9 @@ def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteErr
 
 @contextmanager
 def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
-    """Turn errors of the device into errors of the run; `otherwise` as in `device_failure`.
+    """Within the context, turn errors of the device into errors of the run.
+
+    `otherwise` is a further way to continue, which the message names; see `device_failure`.
 
     Raises:
         IncompleteError: the device has failed.

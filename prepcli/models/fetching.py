@@ -1,4 +1,6 @@
-"""Downloads pretrained models from NVIDIA's servers: once for all ranks, and complete before the file gets its name.
+"""Downloads pretrained models from NVIDIA's servers.
+
+One rank downloads for all ranks. Only a complete file gets the final name.
 
 NeMo itself downloads to the final name, in every process that finds no file: ranks that start together read a file that
 another one is writing, and the incomplete file of a killed process stays. Hugging Face's hub has locks.
@@ -120,10 +122,11 @@ def _state(path: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def _reads_whole(path: Path, size: int, changed: int) -> bool:
-    """Whether a tar archive can be read to its end; checked once as long as its size and time stay the same.
+    """Whether a tar archive can be read to its end.
 
-    `tarfile` takes an archive that is cut off in a header for complete, so the block of zeros after the members is
-    required; at the end of a compressed file its checksum is compared.
+    The archive is read once, and again only if its `size` or the time of its last change, `changed`, differs. `tarfile`
+    accepts an archive that is cut off in a header, so the block of zeros after the last member is required. Reading to
+    the end of a compressed file also verifies its checksum.
     """
     try:
         with tarfile.open(path, "r:*") as tar:

@@ -31,10 +31,10 @@ _NEEDED = ", ".join(kind.title for kind in KINDS.values())
 
 
 def is_hf_codec(name: str) -> bool:
-    """Return whether the value of `--codec-model` is for transformers: a folder, or a known kind of `owner/name`.
+    """Return whether transformers loads the value of `--codec-model`: a folder, or a name on the hub (`owner/name`).
 
-    The name must have a word such as mimi, dac or neucodec: `kyutai/mimi` and `descript/dac_44khz` are for
-    transformers; other names are NeMo's.
+    A name on the hub must contain a word such as mimi, dac or neucodec, as in `kyutai/mimi` and `descript/dac_44khz`.
+    NeMo loads all other names.
     """
     if os.path.exists(name) or name.endswith(".nemo"):  # unlike `Path`, accepts names that are too long
         return os.path.isdir(name)
@@ -101,7 +101,7 @@ class HfCodec:
     is_residual = True
 
     def __init__(self, name: str, flag: str, num_codebooks: int | None = None) -> None:
-        """Load a codec from a folder or from the hub; `num_codebooks`: use the first of its codebooks (None: all).
+        """Load a codec from a folder or from the hub; only its first `num_codebooks` codebooks are used (None: all).
 
         Raises:
             UsageError: the codec cannot be loaded, has fewer codebooks, or needs more than codes to decode a frame.
@@ -157,7 +157,7 @@ class HfCodec:
 
 
 def _load(name: str, flag: str) -> tuple[Any, HfKind]:
-    """Load a model without transformers' output; returns the model and its kind."""
+    """Load a model, and suppress what transformers prints; returns the model and its kind."""
     with quiet():
         try:
             transformers = importlib.import_module("transformers")
@@ -205,7 +205,7 @@ def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[An
 
 
 def _check_frames_suffice(config: Any, where: str) -> None:
-    """Refuse codecs that need more than the codes to decode a frame, such as a scale, and codecs of several channels.
+    """Refuse codecs of several channels, and codecs whose chunks need a scale besides the codes to be decoded.
 
     `where` names the option and its value in messages.
     """
@@ -223,7 +223,10 @@ def _codebooks(config: Any, available: int, wanted: int | None, where: str) -> i
 
 
 def _in_float32(quantize: "Callable[..., Any]") -> "Callable[..., Any]":
-    """Return `quantize`, a method of a quantizer, in float32 even under autocast: bfloat16 is too coarse for it."""
+    """Return a function that calls `quantize`, a method of a quantizer, in float32 even under autocast.
+
+    bfloat16 is too coarse for a quantizer.
+    """
     import torch
 
     def quantized(vectors: "Tensor", *arguments: Any, **options: Any) -> Any:

@@ -93,7 +93,7 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr", i
         name: a `.nemo` file, or the name of a pretrained model, which is downloaded at its first use.
         flag: name of the option, for messages.
         collection: NeMo's collection of the model.
-        instead: what to give for a model that cannot be fetched, for messages.
+        instead: what the user can give in place of a model that cannot be fetched, for messages.
 
     Raises:
         UsageError: NeMo is not installed, or the model cannot be loaded.
@@ -164,10 +164,10 @@ def without_cuda() -> Iterator[None]:
 
 @contextlib.contextmanager
 def extraction_filters() -> Iterator[None]:
-    """Within the context `TarFile.extract` takes a `filter`, also in Python before 3.10.12 and 3.11.4 (Debian 12).
+    """Within the context, `TarFile.extract` accepts a `filter`, also in Python before 3.10.12 and 3.11.4 (Debian 12).
 
-    NeMo 3.0 passes a filter, which is ignored in an older Python: NeMo itself refuses links and paths that leave the
-    folder before it extracts.
+    NeMo 3.0 passes a filter. Such a Python does not have filters, so the filter is ignored. This is safe: before NeMo
+    extracts, it refuses links, and paths that leave the folder.
     """
     if hasattr(tarfile, "data_filter"):
         yield

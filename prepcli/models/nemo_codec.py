@@ -58,7 +58,7 @@ class Rows:
         return padded.scatter_(2, to, padded.gather(2, source))
 
     def _columns(self, left: int, right: int, mode: str) -> "tuple[Tensor, Tensor]":
-        """Two tensors of indexes (B, 1, right): the columns after each row's end, and the columns that are copied there."""
+        """Two tensors of indexes (B, 1, right): the columns after each row's end, and the columns to copy there."""
         import torch
 
         key = (left, right, mode)
@@ -72,7 +72,10 @@ class Rows:
 
 
 class _Reach(Rows):
-    """Rows that collect the padding of each layer, in samples: the sum is how far the layers read beyond a frame."""
+    """`Rows` that also note how much each layer pads, in samples of the audio.
+
+    The sum is an upper bound of how far before and after a frame the layers read.
+    """
 
     def __init__(self, lengths: "Tensor | None", scale: int, found: list[int]) -> None:
         super().__init__(lengths)
@@ -106,7 +109,7 @@ _PADDING_BUFFERS = ("stride", "kernel_size", "padding_total")
 
 
 def fold_weight_norm(model: Any) -> None:
-    """Replace the norm and the direction of each layer's weights by the computed weights, bit for bit."""
+    """Compute each layer's weights once, from their norm and direction, and keep only these weights."""
     from torch.nn.utils import parametrize
 
     for module in model.modules():
@@ -275,7 +278,7 @@ class NemoCodec:
         """Load a codec from a `.nemo` file, or a pretrained one by its name; `flag` names the option in messages.
 
         Raises:
-            UsageError: loading fails, or the codec does not have codes.
+            UsageError: loading fails, or the codec does not have a quantizer.
         """
         model: Any = load_nemo(MODEL_CLASS, name, flag, collection="tts")
         self._model = model
@@ -362,9 +365,9 @@ class NemoCodec:
         vars(self).pop("_encoder_in_bfloat16", None)
 
     def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
-        """Return codes (B, C, F) and frames (B,) of audio (B, T); see the protocol.
+        """Return the codes (B, C, F) of audio (B, T), and the number of frames (B,) of each row; see `Codec.encode`.
 
-        If `lengths` is on the CPU, nothing waits for the device, and `frames` is on the CPU as well.
+        If `lengths` is on the CPU, this call does not wait for a GPU, and the numbers of frames are on the CPU as well.
         """
         import torch
 

@@ -60,9 +60,10 @@ def _mask_of_nemo() -> Undo:
 
 @contextlib.contextmanager
 def asking_nothing_of_the_gpu() -> Iterator[None]:
-    """Within the context, NeMo neither checks types nor searches for rows of one frame, which `min_samples` rules out.
+    """Within the context, NeMo neither checks types nor searches a batch for rows of a single frame.
 
-    The search would wait for the GPU. NeMo skips it while a CUDA graph is captured, so PyTorch reports a capture here.
+    There are no such rows, because of `min_samples`, and the search would wait for the GPU. NeMo skips it while a CUDA
+    graph is captured, so PyTorch reports within the context that it captures one.
     """
     import torch
     from nemo.core.classes.common import typecheck
@@ -130,7 +131,10 @@ class NemoSpeakerEncoder:
         self.dim: int = next(int(size) for size in sizes if size)
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """For each length, return the greatest that NeMo pads to the same number of frames; see the protocol."""
+        """For each length, return the greatest length that NeMo pads to the same number of frames.
+
+        See `SpeakerEncoder.padded_lengths`.
+        """
         frames = num_samples // self._hop + self._more_frames
         padded = -(-frames // self._grid) * self._grid
         return (padded - self._more_frames + 1) * self._hop - 1
@@ -142,7 +146,7 @@ class NemoSpeakerEncoder:
         self._model.to(device)
 
     def embed(self, audio: "Tensor", lengths: "Tensor") -> "Tensor":
-        """Return embeddings (B, dim) of audio (B, T); see the protocol. Nothing waits for a GPU."""
+        """Return embeddings (B, dim) of audio (B, T), without waiting for a GPU; see `SpeakerEncoder.embed`."""
         import torch
 
         on_cpu = audio.device.type == "cpu"

@@ -17,7 +17,9 @@ _LISTED = re.compile(r'pretrained_model_name="([^"]+)"')
 
 
 def problem_of(name: str, model_class: str, collection: str) -> str | None:
-    """Return the reason why no pretrained model has this name; None if one has it, or only a download could show it.
+    """Return the reason why there is no pretrained model of this name.
+
+    None if there is one, or if only a download could show whether there is one.
 
     A name without a slash must be in the list of `model_class` in `nemo.collections.<collection>.models`; `owner/name`
     is on Hugging Face's hub.

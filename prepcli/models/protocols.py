@@ -32,7 +32,9 @@ class SpeakerEncoder(Protocol):
     rows_on_cpu: int | None
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """Return the lengths to which utterances of `num_samples` samples are zero-padded; similar ones become equal.
+        """Return the lengths to which utterances of `num_samples` samples are zero-padded.
+
+        Utterances of similar length are padded to the same length.
 
         An embedding may depend on this padding, so the padded length depends on the utterance alone. All utterances of
         a batch have the same padded length, so no embedding depends on other utterances.

@@ -91,7 +91,10 @@ class ResemblyzerEncoder:
             module.eval()
 
     def padded_lengths(self, num_samples: "Ints") -> "Ints":
-        """For each length, return the greatest one with the same number of partial utterances; see the protocol."""
+        """For each length, return the greatest length that is cut into the same number of partial utterances.
+
+        See `SpeakerEncoder.padded_lengths`.
+        """
         return num_partials(num_samples) * PARTIAL_STEP * HOP + int(MIN_COVERAGE * PARTIAL_FRAMES * HOP) - 1
 
     def to(self, device: str) -> None:

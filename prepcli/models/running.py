@@ -51,7 +51,10 @@ class Streams:
         return tensors
 
     def copy_to_host(self, tensors: "Sequence[Tensor]") -> "tuple[Tensor, ...]":
-        """Return copies of results in pinned memory; wait for the event of `copied` before they are read."""
+        """Return copies of results in pinned memory, which may still be incomplete.
+
+        They may be read when the event that `copied` returns is complete.
+        """
         import torch
 
         self._to_host.wait_stream(torch.cuda.current_stream())
@@ -71,7 +74,7 @@ class Streams:
 
 @lru_cache(maxsize=8)
 def streams_of(device: str) -> Streams:
-    """The streams of a device, one set per process: PyTorch keeps freed memory for the stream that used it."""
+    """The streams of a device, made once per process: new streams could not use the memory that old ones have freed."""
     return Streams(device)
 
 

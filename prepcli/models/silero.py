@@ -22,7 +22,10 @@ FRAME, CONTEXT = 512, 64
 _FRAMES_AT_ONCE = 512
 _HIDDEN = (1, 1, 128)
 THRESHOLD, END_THRESHOLD = 0.5, 0.35
-"""Speech begins at the first probability, and ends when it stays below the second one (defaults of the package)."""
+"""Speech begins when its probability reaches 0.5, and ends when it falls below 0.35; see `speech_segments`.
+
+These are the defaults of the package.
+"""
 _MIN_SPEECH, _MIN_SILENCE, _PAD = 4000, 1600, 480
 """Samples in the shortest speech (250 ms), in the shortest silence (100 ms) and at each end (30 ms): the defaults of
 the package."""
@@ -72,8 +75,9 @@ def speech_probabilities(mono: Mono) -> NDArray[np.float32]:
 def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Segments:
     """Return the segments of speech in `num_samples` at 16 kHz, by the rules of the package's `get_speech_timestamps`.
 
-    A segment begins with a frame that reaches `THRESHOLD`, and ends before 100 ms below `END_THRESHOLD`. Segments up to
-    250 ms are left out. The others get 30 ms at each end, or half of the pause between them.
+    A segment begins with a frame that reaches `THRESHOLD`. It ends at the first frame below `END_THRESHOLD`, unless a
+    frame of the next 100 ms reaches `THRESHOLD`. Segments up to 250 ms are left out. The others become 30 ms longer at
+    each end; in a pause shorter than 60 ms, each gets half of it.
     """
     found: Segments = []
     start = silent_from = -1

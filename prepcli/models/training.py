@@ -113,7 +113,7 @@ def make_optimizer(model: Any, name: str) -> Any:
 
 
 def make_step(model: Any, optimizer: Any, batch: Any, dtype: str, device: str) -> None:
-    """Run one training step; the gradients stay, as between the steps of a training run."""
+    """Run one training step; the gradients stay in memory until the next step, as in a training run."""
     import torch
 
     kind = device.partition(":")[0]

@@ -27,7 +27,7 @@ def encode_in_windows(
         precision: the precision of the computation.
         audio: (1, T), zero after the end of the row.
         num_frames: number of frames in the row.
-        max_frames: maximum number of frames to encode at once; if smaller, it is raised to three times the reach.
+        max_frames: maximum number of frames to encode at once; a number below three times the reach is raised to it.
     """
     import torch
 

@@ -64,7 +64,10 @@ class TokenizerSpec:
 
 
 def by_word_or_whole(spec: TokenizerSpec, count: Callable[[TokenizerSpec], Found]) -> tuple[Found, list[str]]:
-    """Return `count(spec)` and no notes; if `count` raises `WordsDiffer`, the result for whole texts and a note."""
+    """Return `count(spec)` and an empty list.
+
+    If `count` raises `WordsDiffer`, it is called again to count whole texts. The list then has a note on this.
+    """
     try:
         return count(spec), []
     except WordsDiffer:
@@ -182,12 +185,13 @@ _MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)] + [(1 << 64) - 
 
 
 class WordSums:
-    """Adds up the numbers of the words of each text, which is split at single spaces (`str.split(" ")`).
+    """Adds up a number for each word of a text, such as the word's token count. `text.split(" ")` gives the words.
 
-    `numbers` takes a list of words and returns their numbers, which are kept. The empty word has the number 0. A table
-    with at most one word per slot is read for all words of a block of texts in a few calls of NumPy, in a third of the
-    time of a dictionary. Two words of up to 8 bytes never have the same key in the table; the key of a longer word is a
-    hash of 64 bits.
+    `numbers` takes a list of words and returns their numbers, which are kept. The empty word has the number 0.
+
+    The numbers are in a dictionary, and those of short words also in a table with at most one word per slot. NumPy
+    looks up all words of a block of texts in the table with a few calls, in a third of the time of the dictionary. Two
+    words of up to 8 bytes never have the same key in the table; the key of a longer word is a hash of 64 bits.
     """
 
     def __init__(self, numbers: Callable[[list[str]], list[int]]) -> None:
@@ -305,12 +309,12 @@ class SentencePieceCounter:
 
 
 def splits_at_spaces(model: Any) -> bool:
-    """Whether, by the properties of the model, a text has as many pieces as its space-separated words together.
+    """Whether each text has as many pieces as its words, which spaces separate, have one by one.
 
-    True if all of this holds: No piece crosses the beginning of a word. A single space is a piece; otherwise runs of
-    unknown characters would be joined across words. A word has the same pieces at every place in the text. Further
-    spaces change nothing. So the result is False for models of whole words, and for models without a dummy prefix, with
-    spaces as suffixes, or that keep all spaces.
+    True if the model has all of these properties: No piece crosses the beginning of a word. A single space is a piece;
+    otherwise runs of unknown characters would be joined across words. A word has the same pieces at every place in the
+    text. Further spaces change nothing. So the result is False for models of whole words, models without a dummy
+    prefix, models with spaces as suffixes, and models that keep all spaces.
     """
     pieces = model.id_to_piece(list(range(model.get_piece_size())))
     if any(_SPACE in piece[1:] or " " in piece for piece in pieces):
