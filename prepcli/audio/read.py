@@ -222,7 +222,7 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
 
 
 def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]":
-    """Return up to `count` samples. Memory grows with the decoded samples: a wrong header may make `count` too large."""
+    """Return up to `count` samples. Memory grows with the decoded samples: a bad header can make `count` too large."""
     import numpy as np
 
     samples = np.empty((min(count, _BLOCK_VALUES // sound.channels), sound.channels), dtype)
