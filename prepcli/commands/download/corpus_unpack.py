@@ -38,8 +38,8 @@ _MALFORMED = (
     *(EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile, ValueError, ArithmeticError, LookupError),
     RuntimeError,
 )
-"""Exceptions that Python raises for archives that are cut, damaged or encrypted. The general ones come from `tarfile`,
-which parses extended headers without checks."""
+"""Exceptions that Python raises for archives that are cut, damaged or encrypted. `ValueError`, `ArithmeticError` and
+`LookupError` come from `tarfile`, which parses extended headers without checks."""
 _BAD_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Error numbers that the archive causes, not the disk: a name is too long, or is the name of a file and a folder."""
 MAX_RATIO, MAX_SMALL = 100, 1 << 30

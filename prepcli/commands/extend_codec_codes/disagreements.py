@@ -6,8 +6,8 @@ from prepcli.audio.rates import rate_counts, rates_note
 from prepcli.audio.segments import Segment
 
 LONG_SECONDS = 30.0
-"""Segments above this length are counted: codecs are trained with a few seconds, and trainers cut utterances at about
-30 s."""
+"""Segments of more seconds are counted: codecs are trained with pieces of a few seconds, and trainers cut utterances at
+about 30 s."""
 _CHANNELS, _LONG = "of_several_channels", "long_segments"
 
 

@@ -171,9 +171,10 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return {"cuts": cuts, **audio, **own}
 
     def _indexed(self, plan: CodesPlan, fields: Mapping[str, AnyPath], writer: UnitWriter) -> dict[str, Any]:
-        """The text to paste into a training config, if a separate folder (`MIRROR`) has the set's indexes; else empty.
+        """Return a text to paste into a training config, with its key; empty if the Shar set has no folder `MIRROR`.
 
-        If the codes are in another folder than the set, the indexes of the set's files are added to `MIRROR` there.
+        This folder has the indexes of all files of the set. If the codes are in another folder than the set, the
+        indexes are also written to `MIRROR` there.
         """
         first, out = plan.contents.shards[0], writer.workspace.out
         name = index_name(self.folder, first.cuts, out, "")

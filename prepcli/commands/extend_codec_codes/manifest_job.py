@@ -267,10 +267,10 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         return details | plan.contents.records.merged_details(out) | self.statistics(markers)
 
     def _check_relied(self, root: Path, markers: Sequence[Marker]) -> None:
-        """Check that the codes that records name, and other units should have written, exist.
+        """Check that all codes exist that records name and that other units should have written.
 
         If a segment can be decoded but the codec has too little memory for it, only the unit that encodes the segment
-        notices this; units that name the segment as a context do not.
+        notices this. Another unit that names the segment as a context does not notice.
 
         Raises:
             PrepcliError: a record names a segment without codes.

@@ -1,1 +1,1 @@
-"""`extend-context-audio`: finds for each record the best other utterance of the same speaker."""
+"""`extend-context-audio`: finds for each record the most similar other utterance of the same speaker."""

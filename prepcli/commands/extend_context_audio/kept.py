@@ -59,7 +59,7 @@ class EmbeddingStore:
                 )
 
     def find(self, root: Path, bundle: str, keys: Hashes) -> "KeptEmbeddings":
-        """The kept embeddings of a bundle's records, which have these keys; `root` is the workspace of this run."""
+        """The kept embeddings of a bundle. `keys`: from `keys_of`, one per record. `root`: this run's workspace."""
         own, *others = self._files(root, bundle)
         for path in (own, *others):
             rows = _rows_of(path, keys)

@@ -51,7 +51,7 @@ class ContextLayout:
 
 
 def plan_bundles(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scratch | None = None) -> ContextLayout:
-    """Pack whole groups, in order of appearance, into bundles of about equal seconds.
+    """Pack the groups (the records of one voice), in order of appearance, into bundles of about equal seconds.
 
     `index` must have the keys `path`, from `normal_path`, and `group`, from `group_key`. The bundles depend only on the
     records.

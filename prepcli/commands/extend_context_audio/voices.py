@@ -40,7 +40,8 @@ PRESETS = {
 def group_key(group_by: str) -> FieldKey:
     """The index key for a value of `--group-by`; records with equal keys have the same voice.
 
-    A record without the field is rejected with MISSING_FIELD; a record that does not match is rejected with BAD_FIELD.
+    A record without the field is rejected with MISSING_FIELD. If the pattern is not found in the field, the record is
+    rejected with BAD_FIELD.
 
     Raises:
         UsageError: the preset does not exist, or the pattern is not a regular expression with a group.

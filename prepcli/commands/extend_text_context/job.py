@@ -58,7 +58,9 @@ Suffix = Callable[[Fields, Fields], str]
 
 
 def parse_suffix(suffix: str | None) -> Suffix:
-    """Return the function that finds the suffixes for a value of `--suffix`; for None, they are empty.
+    """Return a function that finds what a cut's text context has after the name of the speaker, such as an emotion.
+
+    `suffix` is the value of `--suffix`; for None, the function returns an empty text.
 
     Raises:
         UsageError: the value is invalid.
