@@ -184,7 +184,7 @@ def _unpack_zip(raw: IO[bytes], into: Path, name: str, limit: int) -> None:
 
 @contextmanager
 def _naming_member(archive: str, member: str) -> Iterator[None]:
-    """Raise `UnsafeArchiveError` if the member cannot be written because of its name (`_BAD_NAMES`)."""
+    """Turn an `OSError` of the block into `UnsafeArchiveError` if the name of the member causes it (`_BAD_NAMES`)."""
     try:
         yield
     except OSError as error:

@@ -69,7 +69,11 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
 
     @property
     def mixes_lengths(self) -> bool:
-        """Whether a batch may hold segments of several lengths: on a GPU, if other rows do not change a row's codes."""
+        """Whether a batch may hold segments of several lengths.
+
+        True on a GPU with a codec that declares, in an attribute of this name, that other rows do not change the codes
+        of a row.
+        """
         return self.is_on_gpu and bool(getattr(self.model, "mixes_lengths", False))
 
     def decoder(self, contents: Contents) -> UsedSegmentDecoder:

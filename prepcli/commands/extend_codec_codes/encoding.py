@@ -48,13 +48,13 @@ class BatchShape:
 
     Attributes:
         sampling_rate: rate of the decoded rows (Hz); the codec's own if they need no resampling.
-        num_frames: length of the batch; shorter rows are zero-padded.
-        num_rows: number of rows of the whole batch; missing rows are filled with silence. A GPU prepares each new shape
-            for 25 to 100 ms, so few shapes are used.
+        num_frames: length of the batch in frames; shorter rows are zero-padded.
+        num_rows: number of rows of the whole batch; missing rows are filled with silence. Few different shapes are
+            used, because a GPU needs 25 to 100 ms to prepare for a new one.
         num_given: number of rows with audio. If a batch with silent rows does not fit into memory, it is divided, and
             no silent rows are added to the divided batches. A batch with a single row gets none either.
         mixes_lengths: whether the rows may have different lengths.
-        peak: each row is scaled so that its largest sample is this; 0 to keep its level.
+        peak: the level of the largest sample of each row after scaling; 0: rows are not scaled.
     """
 
     sampling_rate: int
@@ -205,7 +205,10 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
 
     @property
     def _max_samples(self) -> int:
-        """Maximum samples of a batch, at the codec's rate; on a GPU, so few that no layer exceeds `MAX_VALUES`."""
+        """Maximum number of samples of a batch, at the codec's rate.
+
+        On a GPU, no layer of the codec then returns more than `MAX_VALUES` values. On a CPU, there is not a limit.
+        """
         return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
 
     @property

@@ -162,9 +162,9 @@ def select_contexts(embeddings: "Tensor", is_candidate: NDArray[np.bool_], segme
 
 
 def _near_best(values: "Tensor", slack: float) -> "tuple[Tensor, Tensor]":
-    """The rows and the columns of all `values` (R, C) within `slack` of the maximum of their row.
+    """The row numbers and the column numbers of all `values` (R, C) within `slack` of the maximum of their row.
 
-    Rows that hold only -inf have none. C must be a multiple of `_BLOCK`.
+    No value of a row that holds only -inf is returned. C must be a multiple of `_BLOCK`.
     """
     import torch
 

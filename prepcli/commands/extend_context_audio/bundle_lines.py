@@ -87,7 +87,7 @@ def histograms(indexes: Iterable[NDArray[Any]]) -> dict[str, Any]:
 def histogram_of_all(best: Sequence[Path]) -> dict[str, Any]:
     """A histogram of the similarities to the best other utterance, including records rejected for a low similarity.
 
-    `best` has a file of each unit with an array of similarities.
+    `best`: one file per unit, which holds an array of similarities.
     """
     counts = np.zeros(len(SIMILARITY_EDGES) - 1, np.int64)
     for path in best:
@@ -98,7 +98,7 @@ def histogram_of_all(best: Sequence[Path]) -> dict[str, Any]:
 def kept_at(best: Sequence[Path], chosen: float) -> str:
     """A text such as `900 at 0.5, 700 at 0.6`: how many records some values of --context-min-ssim keep.
 
-    `chosen` is the value of this run; `best` has a file of each unit with an array of similarities.
+    `chosen`: the value of this run. `best`: one file per unit, which holds an array of similarities.
     """
     thresholds = sorted({*OTHER_THRESHOLDS, chosen})
     counts = np.zeros(len(thresholds), np.int64)

@@ -43,8 +43,8 @@ def data_set(language: str, archive_format: str) -> CorpusPart:
 def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
     """Yield the utterances of `train/transcripts.txt` and the other transcripts, which have lines `id	text`.
 
-    The small training parts follow train; each is published as a list of ids of utterances in train. Recordings that no
-    transcript names are left out: to find them, millions of files would have to be listed.
+    After train come its small parts (`train_9hr`, `train_1hr`), which are published as lists of ids of utterances in
+    train. Recordings that no transcript names are left out: to find them, millions of files would have to be listed.
     """
     genders = dict(_genders(root / tree / "metainfo.txt"))
     listed = [
