@@ -26,8 +26,8 @@ class Archive:
         num_bytes: the published size in bytes, for plans and for the limit `MAX_LONGER`; None if it is not known.
         checksum: `sha256:<hex>` or `md5:<hex>`. None if the publisher gives none; then the length that the server
             states, the CRC in gzip and the end of the tar are checked.
-        folder: the folder in `D/archives` that the archive is fetched to, if archives of several corpora have the same
-            name; empty for `D/archives` itself.
+        folder: the folder that the archive is fetched to, if archives of several corpora have the same name. It is in
+            the folder `archives` of the data root; empty for `archives` itself.
     """
 
     name: str

@@ -49,7 +49,7 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
 def _checked(utterance: Utterance, folder: Path, targets: set[str]) -> Utterance:
     """A copy of an utterance with its duration, or with the reason why it cannot be used.
 
-    `targets` holds the WAV files of earlier utterances, and gets the one of this utterance.
+    `targets` holds the WAV files of earlier utterances. The WAV file of this utterance is added to it.
     """
     line = msgspec.structs.replace(utterance)
     if line.reason is None:

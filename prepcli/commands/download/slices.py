@@ -358,9 +358,9 @@ def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
 
 
 def _runs(pieces: Sequence[_Piece], rate: int, min_seconds: float) -> Iterator[tuple[list[_Piece], float]]:
-    """Group consecutive pieces into runs; a run ends with the piece with which it reaches `min_seconds`.
+    """Group consecutive pieces: pieces are added to a group until it has at least `min_seconds` of audio.
 
-    Yields the pieces and the total seconds of each run. The last run may be shorter.
+    Yields the pieces and the total seconds of each group. The last group may be shorter.
     """
     run: list[_Piece] = []
     seconds = 0.0

@@ -44,8 +44,8 @@ from prepcli.storage.paths import NUMBER, AnyPath, path_of
 def codes_workspace(out: AnyPath, codec_name: str, work_dir: Path | None = None) -> Workspace:
     """The workspace of one codec's codes in `out`: `OUT.prepcli/codes_<name>`.
 
-    It is inside the workspace of the run that made OUT, and does not change it, nor the workspaces of other codecs.
-    `prepcli.engine.run.status.workspaces_of` finds all of them. `work_dir`: as in `Workspace`.
+    It is inside the workspace of the run that made OUT. The state of that run and the workspaces of other codecs are
+    not changed. `prepcli.engine.run.status.workspaces_of` finds all workspaces. `work_dir`: as in `Workspace`.
     """
     return Workspace(out, work_folder(out, work_dir) / CODES_FOLDER.format(codec_name), work_dir=work_dir)
 
@@ -92,7 +92,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return [CODES_NAME.format(glob.escape(self.name), field, NUMBER) for field in CODES_OF.values()]
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The existing indexes of the tar `name`, next to it or in the folder of indexes."""
+        """The existing index files of the tar `name`: next to that tar, or in the folder of indexes."""
         return indexes_of(found, name)
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:

@@ -273,9 +273,10 @@ class Bundle(EmbeddingWork[Embedded]):
         return Chosen(best, similarity)
 
     def _has_linked_copy(self, members: Indices, chosen: Chosen, segments: Segments) -> bool:
-        """Whether a chosen context is the row's own segment in another path of the same file, such as a link.
+        """Whether any chosen context is the row's own segment under another path of the same file, such as a link.
 
-        If there is none, links need not be resolved: excluding candidates that were not chosen changes no choice.
+        If not, the choice is final. Other candidates may be such copies too, but they were not chosen anyway, so their
+        links need not be resolved.
         """
         rows = np.flatnonzero(chosen.best >= 0)
         others = chosen.best[rows]

@@ -68,7 +68,7 @@ class EmbeddingStore:
         return KeptEmbeddings(own, own, keys, np.full(len(keys), -1, np.int64))
 
     def _files(self, root: Path, bundle: str) -> list[Path]:
-        """The paths of a bundle's embeddings: the file that this run writes, then the one of the other run, if any."""
+        """The files with a bundle's embeddings: of this run, then of the run whose embeddings are reused, if any."""
         folders = [root / FOLDER / self._name, *([] if self._reused is None else [self._reused])]
         return [folder / f"{bundle}.npy" for folder in folders]
 

@@ -76,9 +76,10 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: 
 
 
 def _bundles(seconds: NDArray[np.float64]) -> Indices:
-    """The number of each group's bundle, from 0 without gaps, for the seconds of the groups.
+    """For groups of `seconds` of audio, return the number of each group's bundle, from 0 without gaps.
 
-    The groups are laid end to end in time, which is cut into equal parts; the middle of a group determines its part.
+    The groups are laid end to end, and the total time is divided into equal parts. A part becomes a bundle: it has the
+    groups whose middle is in it.
     """
     if not len(seconds):
         return np.zeros(0, np.int64)

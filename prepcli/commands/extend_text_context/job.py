@@ -1,4 +1,4 @@
-"""extend-text-context: gives the cuts of a Lhotse Shar set texts as contexts."""
+"""extend-text-context: adds a text context to each cut of a Lhotse Shar set."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -266,7 +266,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
 
 
 def extend_text_context(options: ExtendTextContext) -> Report:
-    """Give the cuts of a Shar set text contexts.
+    """Add a text context to each cut of a Shar set.
 
     Returns:
         The report of the run; `outputs` has `cuts`, and the `target_audio` to read them with.
