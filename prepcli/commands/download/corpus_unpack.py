@@ -260,10 +260,11 @@ def _short(name: str) -> str:
 
 
 def _write(content: IO[bytes], target: Path) -> None:
-    """Write a member; it replaces an earlier member of the same name, as in other programs.
+    """Write a member to the file `target`. A later member replaces an earlier member of the same name, as in `tar`.
 
     Raises:
-        FileExistsError: for the file system, the name equals an earlier member's, e.g. because it ignores case.
+        FileExistsError: the file system takes this name and the name of another member for the same, e.g. because it
+            ignores case.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and target.name not in os.listdir(target.parent):

@@ -228,7 +228,9 @@ def _marker(workspace: Workspace) -> UnpackedMarker | None:
 
 @contextlib.contextmanager
 def exclusive_lock(workspace: Workspace, name: str) -> Iterator[None]:
-    """Hold the lock of a data set, so that only one process fetches it. The lock ends with the process.
+    """Hold the lock of a data set during the block, so that only one process fetches the data set.
+
+    If the process is killed, the lock is released.
 
     Raises:
         UsageError: another process has the lock, or the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Segments of audio files and of tars: found by their headers and decoded in worker processes."""
+"""Segments of audio files and of tars. Worker processes find them, without decoding, and later decode them."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

@@ -146,7 +146,11 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return begin
 
     def finish(self, plan: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the files for training configs; returns the paths of codes, texts to paste, and statistics."""
+        """Write `train_ds.yaml` and, if needed, indexes.
+
+        Returns:
+            The paths of the codes, texts to paste into a training config, and statistics.
+        """
         name = self.options.codec_name
         shards = shard_range([shard.number for shard in plan.contents.shards])
         details: dict[str, Any] = {

@@ -43,8 +43,8 @@ from prepcli.planning.hashing import Hashes
 from prepcli.processes.workers import wait_for
 
 LOST_NAME, RELIED_NAME = "parts/{}.lost.npy", "parts/{}.relied.npy"
-"""The names of two files of a unit: the keys of its own segments that could not be encoded, and the keys of segments
-that its lines name and other units encode."""
+"""The names of two files of a unit. The first has the keys of segments that this unit failed to encode; the second has
+the keys of segments of other units whose codes the manifest lines of this unit name."""
 _CHECKED_AT_ONCE, _PROBED_AT_ONCE = 64, 256
 _ELSEWHERE = np.empty((0, 0), np.int16)
 """Stands for codes that another unit writes."""

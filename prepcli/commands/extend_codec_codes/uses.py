@@ -163,8 +163,8 @@ def _tabulate(keys: Hashes, files: Hashes, stems: Hashes, seconds: NDArray[np.fl
 def group_records(records: Records, table: SegmentTable | None, seconds: float) -> list[RecordUnit]:
     """Divide consecutive records into units with at least `seconds` of audio to encode, or with `MAX_RECORDS` records.
 
-    Without `table`, only targets count. The last unit may be smaller. The units, and so the batches, depend only on the
-    input and the settings.
+    Without `table`, only the seconds of targets are counted. The last unit may be smaller. The units, and so the
+    batches, depend only on the input and the settings.
     """
     durations, numbers = records.index.duration, np.arange(len(records))
     costs = durations if table is None else durations + np.where(table.owners[1] == numbers, table.seconds, 0.0)

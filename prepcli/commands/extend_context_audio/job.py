@@ -75,7 +75,7 @@ class ContextJob(SpeakerJob[ContextContents]):
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """Check the options; raises `UsageError` if they cannot work."""
+        """Check `--group-by` and the name of the output; raises `UsageError` if one is invalid."""
         group_key(options.group_by)
         super().__init__(manifests, options, options.speaker_model, device, num_workers)
         self.batch_duration = options.batch_duration or BATCH_SECONDS["cpu" if device == "cpu" else "cuda"]

@@ -100,8 +100,8 @@ def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
 def _derive(records: Iterator[tuple[str, dict[str, Any]]], seed: int) -> Iterator[tuple[str, Iterable[str]]]:
     """Yield the name and the lines `path|text` of each file list, for Tacotron 2 and WaveGlow.
 
-    Paths are relative to the parent of LJSpeech-1.1, texts are normalized. The subsets of the train part are in random
-    order, and a smaller one is the beginning of a larger one.
+    Paths are relative to the folder that contains `LJSpeech-1.1`, or absolute for a copy elsewhere. Texts are
+    normalized. Lists with a part of train are in random order; a smaller list is the beginning of a larger one.
     """
     lines: dict[str, dict[str, str]] = {part: {} for part in _LISTS}
     for manifest, record in records:
