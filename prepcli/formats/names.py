@@ -65,7 +65,10 @@ def path_in(folder: str, audio_filepath: str) -> str:
 
 
 def absolute_folder(folder: str) -> str:
-    """The folder as an absolute path. `..` is removed if the path still names the same folder; an address stays one."""
+    """The folder as an absolute path, or the address if it is one.
+
+    Parts `..` are removed, unless the path would then name another folder because of a symbolic link.
+    """
     if is_address(folder):
         return str(parse_address(folder))
     path = normal_path(os.path.join(os.getcwd(), folder))

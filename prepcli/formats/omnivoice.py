@@ -1,7 +1,7 @@
 """Codes for OmniVoice: tars with an array for each id, labels with the same ids, and the list that its reader opens.
 
 The rules are those of the reader (omnivoice/data/dataset.py): the key of a member is its name up to the first dot, and
-labels are found by `id`; each line of the list has four words.
+its labels are those with the same `id`. A line of the list has four values, separated by blanks.
 """
 
 import re

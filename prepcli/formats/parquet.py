@@ -132,10 +132,10 @@ class _ArrowSink:
 
 
 class _Audio:
-    """The audio of a row group, in memory that is kept for the next group and the next file.
+    """The audio of a row group, in memory that is used again for the next group and the next file.
 
-    The kernel clears newly allocated memory page by page; with new memory per group, this took as long as the rest of
-    the writing.
+    The operating system fills new memory with zeros. If each group got new memory, this would take as long as all the
+    rest of writing.
     """
 
     _kept: ClassVar[list[bytearray]] = []

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 BLOCK = 512
 END_BYTES = 2 * BLOCK
-"""Two zero blocks end an archive. A tar that is cut off after a member lacks only these blocks; readers accept it."""
+"""The size of the two zero blocks that end an archive. Readers accept a tar without them, so a tar that was cut off
+between two members looks complete.
+"""
 _MAX_OCTAL_SIZE = 8**11 - 1
 _SMALL = 4096
-"""Number of bytes below which copying takes less time than another write."""
+"""Data of fewer bytes are copied next to their header and written together with it: this is faster than two writes."""
 MAX_PLAIN_NAME = 100
 """Maximum bytes of a name in one header; a longer name takes two blocks before the member's own header."""
 

@@ -160,7 +160,7 @@ class _DatasetConfig(msgspec.Struct):
 
 
 class _Metadata(msgspec.Struct):
-    """The keys of `metadata.yaml` that prepcli computes with."""
+    """The keys of `metadata.yaml` whose values prepcli uses, with the types that these must have."""
 
     dataset_config: _DatasetConfig | None = None
     prepcli: dict[str, Any] | None = None

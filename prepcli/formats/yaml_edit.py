@@ -14,7 +14,8 @@ _WIDTH = 110
 class EditableYaml:
     """A YAML text, its value, and the positions of its mappings in the text.
 
-    `value` is None for a text without a value, such as comments alone. In `value`, an alias is a copy of its anchor.
+    `value` is None for a text without a value, such as comments alone. In `value`, each alias is replaced by a copy of
+    what it refers to.
     """
 
     def __init__(self, text: str) -> None:

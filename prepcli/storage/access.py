@@ -53,7 +53,9 @@ class _Helper:
 
     @contextlib.contextmanager
     def _for_sure(self) -> Iterator[None]:
-        """On an error while a call waits, kill the helper; otherwise the next call could receive this call's answer."""
+        """If an error ends a call before its answer has come, kill the helper; else the next call could receive this
+        answer.
+        """
         try:
             yield
         except BaseException as error:

@@ -120,7 +120,11 @@ def check_unchanged(
 
 
 def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str] | None:
-    """The first of `inputs` that is one of the `outputs`, by any name or link, as a pair (output, input); else None."""
+    """The first of `inputs` that is the same file as one of `outputs`, as a pair (output, input); None if there is
+    none.
+
+    Two paths may name the same file because of links, or on a file system that ignores case.
+    """
     by_identity: dict[tuple[int, int], AnyPath] = {}
     by_path: dict[str, AnyPath] = {}
     for path in outputs:
