@@ -89,7 +89,7 @@ class TarMembers(Container):
 
 
 def repeated(path: str, member: str) -> RecordRejected:
-    """The error for a member whose name several members have."""
+    """The error for a name that several members of a container have."""
     return RecordRejected(RejectReason.BAD_FIELD, f"{path} has several members {member}")
 
 
@@ -138,7 +138,7 @@ class ZipMembers(Container):
         return any(one.compress_type for one in self.members.values())
 
     def audio(self, member: str) -> ByteRange | bytes:
-        """The place of a stored file in the archive, or the bytes of a compressed one."""
+        """The place of an uncompressed file in the archive, or the bytes of a compressed one."""
         found = self.members.get(member)
         if found is None:
             raise self.missing(member)

@@ -13,7 +13,7 @@ from prepcli.storage.containers import SEPARATOR, name_in, own_name, place_of
 from prepcli.storage.paths import AnyPath
 
 INDEX_SUFFIX = ".idx"
-"""The suffix that the name of an index adds to that of its data file (`prepcli.formats.indexes`)."""
+"""The name of an index is the name of its data file followed by this suffix (`prepcli.formats.indexes`)."""
 MAX_STEM_BYTES = 180
 """Maximum bytes of a member's stem; a name with a suffix and an extension stays below the 255 bytes of file systems."""
 
@@ -150,7 +150,10 @@ def marked_root(audio_filepath: str) -> str:
 
 
 def source_stem(stem: str) -> str:
-    """A member's stem without the suffixes that NeMo or prepcli appends: the stem made from the path of its file."""
+    """A member's stem without the suffixes that NeMo or prepcli appends.
+
+    The result is usually the stem of the audio file's path, as `member_stem` makes it.
+    """
     return _MARKS.sub("", _SUB_SUFFIX.sub("", stem)) if "-" in stem else stem
 
 

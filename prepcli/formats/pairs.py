@@ -75,9 +75,10 @@ def walk_pairs(tar: tarfile.TarFile, *, check_names: bool = True) -> Iterator[tu
 
 
 def read_pairs(tar: AnyPath, where: str, sha256: str | None, problems: list[str]) -> Iterator[Pair]:
-    """Yield the items of a Shar tar; `where`, `sha256` and `problems` are those of `read_members`.
+    """Yield the pairs of a Shar tar; `where`, `sha256` and `problems` are the arguments of `read_members`.
 
-    A data member without its manifest is added to `problems` too, and ends the items.
+    If a data member is not followed by its manifest, this is appended to `problems` too, and no further pair is
+    yielded.
     """
     members = read_members(tar, where, sha256, problems)
     try:

@@ -233,7 +233,10 @@ class ParquetFile:
         self._audio.close()
 
     def audio_array(self) -> "pyarrow.Array":
-        """Return the audio of the row group as its column, which must not be used after the row group is written."""
+        """Return the audio of the row group as an Arrow array, the values of the column with the audio.
+
+        The array must not be used after the row group is written.
+        """
         import pyarrow as pa
 
         children = [self._audio.array(), _of_bytes(_encoded(self._paths), pa.string())]

@@ -30,7 +30,7 @@ def codes_stem(path: str, base_dir: str) -> str:
     """The stem of the file with an audio file's codes: the path of the audio below `base_dir`, without its extension.
 
     `path` is absolute. If the audio is outside of `base_dir`, the stem is the whole path without its first slash. A
-    long file name is cut. `_` replaces `@`, which is used only before the suffix that makes a name unique.
+    long file name is cut. `@` becomes `_`, because `codes_file` writes `@` before what makes a name unique.
     """
     path = own_name(path)
     inside = path.startswith(base_dir.rstrip("/") + "/")

@@ -197,11 +197,11 @@ class CutLine(msgspec.Struct):
 
 
 def decode_json(text: bytes, type: Any) -> Any:
-    """`text` as a msgspec `type`. NaN and numbers like 1e5000 are accepted, because lhotse reads them too.
+    """Decode a JSON text to a msgspec `type`. NaN and numbers like 1e5000 are accepted, because lhotse reads them too.
 
     Raises:
-        msgspec.DecodeError: the text is not JSON, or not of that type.
-        ValueError: an error of Python's `json`.
+        msgspec.DecodeError: the value is not of that type.
+        ValueError: the text is not JSON, not UTF-8, or nested too deeply.
     """
     try:
         try:

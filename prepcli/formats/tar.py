@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BLOCK = 512
 END_BYTES = 2 * BLOCK
 """The size of the two zero blocks that end an archive. Readers accept a tar without them, so a tar that was cut off
-between two members looks complete.
+between two members looks complete to readers.
 """
 _MAX_OCTAL_SIZE = 8**11 - 1
 _SMALL = 4096

@@ -95,7 +95,7 @@ class ExistingSet:
 
     @property
     def dataset_config(self) -> dict[str, Any]:
-        """`dataset_config` of the metadata: the options that NeMo's script has, and the bins."""
+        """The part `dataset_config` of the metadata: the options that NeMo's script has too, and the bins."""
         return dict(self.metadata.get("dataset_config") or {})
 
     @property

@@ -109,7 +109,13 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str, AnyPath], shards: str) -> str:
-    """Write the section for a Shar set; `fields` has a path per field, in which the text `shards` names all shards.
+    """Write the section `train_ds` for a Shar set.
+
+    Args:
+        workspace: workspace of the run.
+        command: name of the command.
+        fields: the path of each field's files, with `shards` in place of the number of a shard.
+        shards: the text that stands for the numbers of all shards, as `shard_range` returns it, but not `*`.
 
     Returns:
         The path of the file.

@@ -130,8 +130,8 @@ def _edited_block(text: str, node: "MappingNode", changed: Mapping[str, Any], re
 def _replaced(text: str, key: "Node", value: "Node", new: str) -> tuple[int, int, str]:
     """The start and end of the text to replace, and the text that replaces it, to give a key the value `new`.
 
-    The new value is written on the key's line. If a comment stands between key and value, it takes the old value's
-    place below the comment.
+    The new value is written on the key's line. If a comment is between the key and the old value, the new value is
+    written below the comment, in the place of the old one.
     """
     start, end = value.start_mark.index, _end(text, value)
     after_key = text.find(":", key.end_mark.index) + 1

@@ -53,8 +53,9 @@ class _Helper:
 
     @contextlib.contextmanager
     def _for_sure(self) -> Iterator[None]:
-        """If an error ends a call before its answer has come, kill the helper; else the next call could receive this
-        answer.
+        """On an error, such as Ctrl-C, before a call has its answer, kill the helper.
+
+        If it went on, the next call would receive this answer.
         """
         try:
             yield

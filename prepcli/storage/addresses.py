@@ -16,7 +16,9 @@ _OF_HUB = re.compile(
     r"hf://datasets/((?!\.\.?/)[\w.-]+/(?!\.\.?(?:[/@]|$))[\w.-]+)(?:@(refs/(?:convert/[\w.-]+|pr/\d+)|[^/@]+))?(?:/(.*))?",
     re.DOTALL | re.ASCII,
 )
-"""An address on the hub: owner and name, revision, path. The slashes in other revisions are written `%2F`."""
+"""An address on the hub; its groups are owner and name, revision, and path. A slash in a revision is written `%2F`,
+except in `refs/convert/...` and `refs/pr/...`.
+"""
 _CONVERTED = ("~parquet", "refs/convert/parquet")
 _AS_PATH = re.compile(r"(s3|ais|hf):/+")
 _WITHIN_TEXT = re.compile(r"(?:^|[\s,\[\](){}<>=\"'])(?:s3|ais|hf)://")

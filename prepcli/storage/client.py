@@ -205,7 +205,7 @@ def read_range(text: str, start: int, length: int, etag: str = "") -> bytes:
 
 
 def list_objects(text: str) -> list[ObjectInfo]:
-    """All objects below a prefix, sorted by key; an empty list for an empty prefix. Raises as `object_info` does."""
+    """All objects below a prefix, sorted by key; empty if there are none. Raises as `object_info` does."""
     address = parse_address(text)
     if address.scheme == HUB:
         return listed(address, recursive=True)[1]

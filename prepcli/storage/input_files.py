@@ -120,8 +120,7 @@ def check_unchanged(
 
 
 def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str] | None:
-    """The first of `inputs` that is the same file as one of `outputs`, as a pair (output, input); None if there is
-    none.
+    """The first input that is the same file as an output, as a pair (output, input); None if there is none.
 
     Two paths may name the same file because of links, or on a file system that ignores case.
     """

@@ -115,7 +115,10 @@ class BusyError(IncompleteError):
 
 
 class _BrokenOffError(Exception):
-    """The server could not be reached, or the connection broke; a later attempt may succeed."""
+    """The server could not be reached, answered that it cannot send the file now, or the connection broke.
+
+    A later attempt may succeed.
+    """
 
     def __init__(self, what: str, retry_after: str = "", *, is_answer: bool = False) -> None:
         super().__init__(what)
