@@ -77,8 +77,8 @@ BatchSizesPlan = Plan[Bucket, list[Bound]]
 class BatchSizesJob(Job[Bucket, list[Bound]]):
     """Finds the batch size of each bucket.
 
-    The process `child` makes all steps of the command, so that NeMo is imported once; it is replaced only if it has
-    died.
+    One process makes the steps of all buckets of this rank (`child`), so that NeMo is imported only once. If the
+    process dies, another one replaces it.
     """
 
     command: ClassVar[str] = "estimate-batch-sizes"
@@ -196,10 +196,10 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return {"config": writer.workspace.out / FILE_NAME, **made}
 
     def _settle_all(self, bounds: list[Bound], found: Sequence[Found], limit: int) -> int:
-        """Set NeMo's batch size for each bucket, from the longest to the shortest; returns NeMo's number of steps.
+        """Find the batch size that NeMo finds for each bucket, and set it in `found`; returns NeMo's number of steps.
 
-        NeMo begins a bucket with twice the batch size of the next longer one. A rank may have begun with another size.
-        A few steps of the search are then made only here.
+        NeMo goes from the longest bucket to the shortest, and begins each with twice the batch size of the previous
+        one. A rank that began with another size has not made all steps of NeMo's search; missing ones are made here.
         """
         start, nemo_steps = self.options.start_batch_size, 0
         for bound, one in zip(reversed(bounds), reversed(found), strict=True):

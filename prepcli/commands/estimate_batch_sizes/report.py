@@ -1,4 +1,4 @@
-"""The report of `estimate-batch-sizes`: lists to paste into a config, and the basis of each number."""
+"""The report of `estimate-batch-sizes`: lists to paste into a config, and a table with the steps of each bucket."""
 
 from typing import Any
 

@@ -70,7 +70,7 @@ def make_result(
 
 
 def _max_tps(longest: Bound, ratio: float) -> float:
-    """Output tokens per second of audio in the batches that were tried, for the longest bucket, as in NeMo."""
+    """The value of NeMo's `max_tps`: output tokens per second of audio in the trial batches of the longest bucket."""
     tokens = tokens_of(longest)
     return ratio if tokens is None else tokens / duration_of(longest)
 

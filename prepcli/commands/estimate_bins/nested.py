@@ -1,4 +1,4 @@
-"""Two-dimensional bins as NeMo's samplers use them: by size, and within a size by number of tokens."""
+"""Two-dimensional bins as NeMo's samplers use them: buckets by size, each divided into buckets by number of tokens."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -136,7 +136,10 @@ def _reject(found: FileLengths, task: FileTask, line: int, rejected: RecordRejec
 
 
 def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[Length]:
-    """The length of each example, within the prompt format if one was given; raises `RecordRejected`."""
+    """The length of each example; with a prompt format, the tokens of the prompt count too.
+
+    Raises `RecordRejected` if an example cannot be used.
+    """
     seconds = [sum(turn.duration or 0.0 for turn in example) for example in examples]
     if task.spec.prompt_format is not None:
         from prepcli.models.prompts import load_prompt
@@ -275,11 +278,11 @@ class _Measure(NamedTuple):
 
 
 def bins_of_tokens(options: EstimateTokenBins) -> TokenBinsReport:
-    """Estimate the bins. Raises as `prepcli.estimate_token_bins`, except that unusable lines are only counted.
+    """Estimate the bins. Raises the same errors as `prepcli.estimate_token_bins`, but only counts unusable lines.
 
     Without `sub_buckets`, an example has one length: its tokens of input and output together or, with
-    `measure_total_length=False`, its tokens of input. With `sub_buckets`, `measure_total_length` determines the length
-    that the limits apply to.
+    `measure_total_length=False`, its tokens of input. With `sub_buckets`, `measure_total_length` only chooses which of
+    both lengths `min_tokens` and `max_tokens` limit.
     """
     tokenizer, data = options.spec(), resolve_input(options.data, "read")
     options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)

@@ -129,9 +129,9 @@ class Bins2dReport(BinsText):
 
 
 def bins_in_two_dimensions(options: EstimateBins2d) -> Bins2dReport:
-    """Estimate the bins. Raises as `prepcli.estimate_bins_2d`, except that lines that cannot be used are only counted.
+    """Estimate the bins. Raises the same errors as `prepcli.estimate_bins_2d`, but only counts unusable lines.
 
-    Lines without a text, and lines in a language without a tokenizer, cannot be used either.
+    Lines without a text, and lines in a language without a tokenizer, are unusable too.
     """
     tokenizer, data = options.spec(), data_of(options.data, "leave out")
     options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)

@@ -73,7 +73,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def _cut(task: _Task) -> AudioClip:
-    """Decode the beginning of a record, in a worker process."""
+    """Decode the beginning of a record, and encode it as FLAC or WAV; called in a worker process."""
     try:
         source = task.name if task.data is None else task.data
         info = probe(source, task.name)

@@ -23,7 +23,8 @@ MIN_RECORDS = 10
 class Measure(NamedTuple):
     """A number that records have, such as the duration.
 
-    `low` describes records with its smallest values, `high` those with its largest; with an empty text none are kept.
+    `low` is a text for the records with the smallest values, `high` for those with the largest values. If a text is
+    empty, these records are not kept as examples.
     """
 
     name: str

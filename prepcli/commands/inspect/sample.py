@@ -31,7 +31,7 @@ class EvenSample(Generic[Item]):
         self._thin(self.stride)
 
     def merge(self, other: "EvenSample[Item]") -> None:
-        """Add a later part of the stream."""
+        """Add the sample `other`, which was taken from the next part of the stream."""
         self._thin(other.stride)
         other._thin(self.stride)
         self.items += other.items

@@ -63,8 +63,8 @@ class _ArrayManifest(msgspec.Struct):
 def look_at_tars(where: str, tars: Sequence[AnyPath], num_audio_files: int) -> tuple[TarFacts, AudioFacts]:
     """Read the member names of at most `MAX_TARS` tars, and the audio headers of about `num_audio_files` members.
 
-    The tar headers take one read per member; a compressed tar is unpacked while reading. A member that crashes the
-    decoder counts as unreadable.
+    A tar has no list of its members: each header is read on its own, and a compressed tar is read as a whole. A member
+    that crashes the decoder counts as unreadable.
     """
     ((facts, audio),) = map_refusing_crashes(_look_at_tars, [(where, tars, num_audio_files)])
     return facts, audio

@@ -28,7 +28,7 @@ METADATA = ("metadata.csv", "metadata.jsonl")
 
 
 _Roles = tuple[str, dict[str, str]]
-"""The name of the column with the audio; and a map from the columns of text, speaker and language to their fields."""
+"""The name of the audio column; and a map from the text, speaker and language columns to fields of the manifest."""
 
 
 def rows_of_csv(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
@@ -129,9 +129,10 @@ def rows_of_jsonl(path: str, options: MakeManifest, folder: str = "") -> Iterato
 
 
 def metadata_files(folder: str, entries: Iterable["os.DirEntry[str]"]) -> list[str]:
-    """The metadata files of an `audiofolder`, relative to it: in the folder itself or in its split folders; sorted.
+    """The paths of the metadata files of an `audiofolder`, relative to `folder`, sorted.
 
-    `entries` are those of the folder, as `other_entries` returns them.
+    They are in the folder itself or in its subfolders, one for each split. `entries`: what `other_entries` returns for
+    the folder.
 
     Raises:
         UsageError: a folder has two metadata files.

@@ -411,7 +411,7 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         return "_".join(group for group in found.groups() if group) or found.group()
 
     def original(self, item: tuple[int, SourceEntry]) -> tuple[bytes, Origin]:
-        """The line for the rejects, with the known fields of an entry, and the origin of the entry."""
+        """The line of a rejected entry for the rejects: a JSON object with its known fields; and its `Origin`."""
         number, entry = item
         known: dict[str, Any] = {"audio_filepath": self._recordings.name(entry)} if entry.path else {}
         if entry.offset is not None:

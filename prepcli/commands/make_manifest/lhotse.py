@@ -109,7 +109,10 @@ def files_of(path: str) -> LhotseFiles | None:
 
 
 def _in_order(path: str, counterpart: str) -> tuple[str, str]:
-    """First the supervisions, then the recordings, by their content: one recipe of lhotse exchanges the names."""
+    """Return first the path of the supervisions, then the path of the recordings.
+
+    The content of the files decides, not their names, because one recipe of lhotse gives each the name of the other.
+    """
     both = sorted((path, counterpart), key=_holds_recordings)
     return both[0], both[1]
 

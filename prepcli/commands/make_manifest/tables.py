@@ -185,7 +185,10 @@ def _by_bars(column: int, line: str) -> tuple[str, str]:
 
 
 def _splits(path: Path) -> dict[str, Split]:
-    """The function that splits a line of transcripts, for each field that they have; chosen by the first 100 lines."""
+    """Choose the form of a file of transcripts by its first 100 lines.
+
+    Returns for each field that this form has (`text`, `normalized_text`) the function that splits a line.
+    """
     with path.open("rb") as file:
         bars = [line.count(b"|") for line in file.readlines(1 << 16)[:100] if line.strip()]
     if bars and all(count == 2 for count in bars):

@@ -93,7 +93,7 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         return (MANIFEST_NAME,)
 
     def plan(self, workspace: Workspace) -> ConvertPlan:
-        """Index the manifests, and divide their records into groups."""
+        """Index the manifests, and divide their records into units."""
         by_channel = self.policy.chosen != MIX
         records = self.read(workspace, with_ids(_KEYS, self.manifests) | ({"channel": _CHANNEL} if by_channel else {}))
         by_id = take_ids(records.index)
@@ -103,7 +103,7 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         return records.plan(units, ConvertContents(records, by_id=by_id, **values))
 
     def _divide(self, index: ManifestIndex, scratch: Scratch) -> Values:
-        """The order and the groups of records, and for each record whether its name needs more parts to be unique."""
+        """The order of the records, the bounds of the units, and `ambiguous` and `shared` of `ConvertContents`."""
         files = file_identity(index, self.audio_base_dir, scratch)
         stored = segment_identity(index, files, scratch)
         if "channel" in index.keys:

@@ -40,7 +40,7 @@ from prepcli.storage.paths import size_of
 # Fields that other columns hold (the audio, and its place in the file), and marks of the manifest itself.
 _NOT_COLUMNS = frozenset({"audio_filepath", "offset", "_skipme", *REJECT_FIELDS})
 _RENAMED = {"id": "source_id", "audio": "source_audio"}
-"""Fields of manifests that have the name of one of our columns, each with its new name."""
+"""New names for fields of manifests whose names prepcli uses for columns of its own."""
 OFFSET = "source_audio_offset"
 _FIRST: dict[str, ColumnType] = {"duration": "float64", "text": "string"}
 _MAX_INTEGER = 2**63
@@ -205,7 +205,7 @@ class ParquetJob(ExportJob[ParquetOptions]):
         return _Shard(contents, file, writer, self.columns, self.options)
 
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Return `type` and `manifest_filepath` for an input_cfg of NeMo; there is nothing to merge."""
+        """Return `type` and `manifest_filepath` for an input_cfg of NeMo, and a note on files with several channels."""
         if not markers:
             return {}
         numbers = brace_text(f"{0:06d}", f"{len(markers) - 1:06d}")

@@ -81,7 +81,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionUnit(RecordUnit):
-    """The records of an output file, or the records of a partition with a `problem`, which cannot be used."""
+    """The records of an output file, or all records of a partition with a `problem`, which are rejected."""
 
     partition: Partition
 
