@@ -19,7 +19,7 @@ DEFAULT_BOUNDS: tuple[Bound, ...] = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 
 
 def given_bounds(buckets: str | None, buckets_from: Path | None) -> list[Bound]:
-    """The bounds from the option `--buckets` or `--buckets-from`, ascending; without either, those of NeMo.
+    """The bounds that `--buckets` or `--buckets-from` gives, ascending; NeMo's default bounds if both are None.
 
     Raises:
         UsageError: see `parse_buckets` and `buckets_in_config`.
@@ -43,7 +43,7 @@ def parse_buckets(text: str) -> list[Bound]:
 
 
 def buckets_in_config(path: AnyPath) -> list[Bound]:
-    """The bins of a training config, and `max_duration` if it is greater than the last bin.
+    """The bounds in a training config: its bins and, if they are durations that end before `max_duration`, also that.
 
     Raises:
         UsageError: the file cannot be read, or has no bins.

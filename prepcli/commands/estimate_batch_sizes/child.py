@@ -1,8 +1,8 @@
 """The process that makes training steps: started when it is needed, replaced if it has died, killed if it hangs.
 
-It is a new Python process, because this process may have threads, and CUDA does not survive a fork. With
-`multiprocessing`, the script of the caller would run again, the caller's start method would be fixed, and an extra
-process would stay behind.
+It is a new Python process, because this process may have threads, and CUDA does not survive a fork. It is not made by
+`multiprocessing`, which would run the caller's script again, set the start method for the whole program, and leave a
+process of its own running.
 """
 
 import os
@@ -125,9 +125,14 @@ class Child:
             )
 
     def _ask(self, begin: Callable[[], object], message: object, seconds: float) -> Any:
-        """The answer of the process; `begin` starts it if it does not run.
+        """Send a message to the process, and return its answer, for which it has `seconds`.
 
-        If the process died before it read the message, a new process gets the message.
+        `begin` starts the process if it does not run. If the process died before it read the message, a new process
+        gets the message.
+
+        Raises:
+            _NoAnswerError: the process has died or hangs.
+            PrepcliError: the answer is an error, which is raised.
         """
         for is_last in (False, True):
             begin()

@@ -162,7 +162,9 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         self.child.tick = lambda: None
 
     def _settle(self, bound: Bound, found: Found, start: int, limit: int) -> tuple[int, int]:
-        """Repeat NeMo's search for a bucket from batch size `start`; steps whose result is not in `found` are made.
+        """Search the batch size of a bucket as NeMo does, from batch size `start`.
+
+        Results of steps are taken from `found`. Steps that it does not have are made, and added to it.
 
         Returns:
             The largest batch size that fits (0 if no example fits), and the number of NeMo's steps.
@@ -300,7 +302,7 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
 
     Returns:
         The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
-        in `buckets` the basis of each number; `is_estimate` says whether they are estimates.
+        in `buckets` the steps of each bucket; `is_estimate` says whether the batch sizes are estimates.
 
     Raises:
         UsageError: options that do not go together, or a model that cannot be loaded.

@@ -1,4 +1,4 @@
-"""The result of a search: lists for a training config, and a table with the basis of each number."""
+"""The result of a search: bins and batch sizes for a training config, and a table with the steps of each bucket."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -109,7 +109,7 @@ def _unfit(bounds: Sequence[Bound], sizes: Sequence[int], longest: float | None)
 
 
 def _large(bins: Sequence[tuple[Bound, int]], durations: Floats | None) -> list[str]:
-    """Notes on batch sizes that no batch reaches: the data, or the buffer of NeMo's sampler, have fewer examples."""
+    """Notes on batch sizes that are larger than the number of examples in the bucket, or in NeMo's sampler buffer."""
     notes = []
     if durations is not None:
         edges = sorted({duration_of(bound) for bound, _ in bins})

@@ -31,7 +31,8 @@ class Step(msgspec.Struct, frozen=True):
 class Found(msgspec.Struct):
     """The known results of a bucket: its `steps`, and in `size` the batch size that the search has found.
 
-    `lines`: if bytes were counted on the CPU, pairs of a base and a slope in bytes, see `peak_of`; else empty.
+    `lines`: for an estimate on the CPU, pairs of a base and a slope in bytes, from which `peak_of` computes the bytes
+    of a batch; empty if steps ran on a GPU.
     """
 
     steps: list[Step] = []

@@ -30,7 +30,7 @@ OTHER_NUM_BUCKETS = (5, 10, 20, 30, 50, 100)
 
 @dataclass
 class DurationBucket:
-    """The examples longer than `above` and not longer than `up_to`; seconds."""
+    """The examples that are longer than `above` and not longer than `up_to` (seconds)."""
 
     above: float
     up_to: float

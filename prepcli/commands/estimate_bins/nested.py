@@ -16,8 +16,8 @@ Floats = npt.NDArray[np.float64]
 class NestedBins:
     """Upper ends of the buckets: pairs of a size and a number of tokens, ascending.
 
-    `max_ratio`: for each pair, the maximum ratio of tokens to size that was kept. `num_outliers`: number of examples
-    above it.
+    `max_ratio`: for each pair, the maximum number of tokens per size among the examples that are not outliers.
+    `num_outliers`: number of examples that were left out because they have more tokens per size than this.
     """
 
     pairs: list[tuple[float, int]]
@@ -98,10 +98,11 @@ def _token_bins(
 
 
 def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]]) -> Ints:
-    """Return, for each example, the number of the pair whose bucket it falls into, or -1; shape (examples,).
+    """Return the bucket of each example as an index in `pairs`, -1 for an example that fits no bucket.
 
-    The choice is that of NeMo's `FixedBucketBatchSizeConstraint2D` in its strict mode: the first size that is large
-    enough, and within it the first bucket with enough tokens.
+    The result has the shape (examples,).
+    The bucket is chosen as in NeMo's `FixedBucketBatchSizeConstraint2D` in strict mode: the first size that is large
+    enough, and among the buckets of this size the first one with enough tokens.
     """
     edges = np.array([size for size, _ in pairs])
     limits = np.array([limit for _, limit in pairs])

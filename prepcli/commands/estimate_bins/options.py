@@ -39,7 +39,7 @@ NumExamples = Annotated[
 TEXT_FIELD, LANG_FIELD = "text", "lang"
 """The default fields of transcript and language, as in NeMo."""
 FROM_INPUT = "what the input says"
-"""The default that the help shows for options that the config of an input may set too."""
+"""The default that the help shows for an option whose value may come from the config of the input."""
 MinDuration = Annotated[
     float | None,
     Option("Leave out shorter examples (seconds).", names=("--min-duration", "-l"), shown_default=FROM_INPUT),
@@ -308,7 +308,7 @@ class EstimateTokenBins(TokenizerOptions, OutputOptions):
 
 
 def with_keys_of(options: Options, data: "DataSet | Mix") -> Options:
-    """Return the options; options that are not given get the values of the input's training config."""
+    """Return the options. An option that is None gets the value that the input's training config has for it."""
     from prepcli.manifest.mixing import leaves_of
 
     known = vars(leaves_of(data)[0].notes.loader)
@@ -317,7 +317,7 @@ def with_keys_of(options: Options, data: "DataSet | Mix") -> Options:
 
 
 def with_prompt_of(tokenizer: "TokenizerSpec", data: "DataSet | Mix") -> "TokenizerSpec":
-    """Return the tokenizers; if no prompt format is given, they get that of the input's training config."""
+    """Return `tokenizer`; if it has no prompt format, with the prompt format of the input's training config."""
     from prepcli.manifest.mixing import leaves_of
 
     known = leaves_of(data)[0].notes.loader.prompt_format

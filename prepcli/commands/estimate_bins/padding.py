@@ -71,7 +71,7 @@ def padding_in_buckets(buckets: Sequence[Floats], batch_duration: float, whole: 
 def _frames_for_one(
     bucket: Floats, batch_duration: float, random: "np.random.Generator", min_batches: int, whole: bool
 ) -> Floats:
-    """For each column of `bucket`, simulate batches: their sum with padding divided by their sum without padding."""
+    """Simulate batches of a bucket. Returns for each column its sum with padding divided by its sum without padding."""
     frames, content = np.zeros(bucket.shape[1]), np.zeros(bucket.shape[1])
     num_batches = num_rounds = 0
     counts = np.arange(2, len(bucket) + 2)

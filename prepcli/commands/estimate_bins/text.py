@@ -7,9 +7,9 @@ from typing import Any
 
 
 class BinsText(ABC):
-    """The text and the JSON document of a report of bins.
+    """Base of the reports on bins: the text that commands print, and the JSON document.
 
-    `format(report, "quiet")` has only the bins, as `--quiet` prints them.
+    `format(report, "quiet")` is the text for `--quiet`, which is the bins alone.
     """
 
     num_examples: int

@@ -52,7 +52,7 @@ class TextPiece:
 
 @dataclass(frozen=True)
 class FileTask:
-    """A file of a data set whose tokens are to be counted; for pairs, also the file with the targets."""
+    """The task to count the tokens of a file of `data`; with `txt_pair`, `target_path` is the file of its targets."""
 
     data: TextSet
     path: str

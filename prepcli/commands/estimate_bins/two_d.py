@@ -47,7 +47,7 @@ class Bucket2d:
 
 @dataclass
 class Paddings:
-    """Shares of padding in a batch, from 0 to 1: of the seconds and of the tokens."""
+    """Shares of padding, from 0 to 1: in the seconds of batches, and in their tokens."""
 
     seconds: float
     tokens: float

@@ -36,7 +36,7 @@ class AudioContents(RecordContents):
     def load_audio(
         self, number: int, record: Record, target: TargetFormat, policy: Policy, *, check: bool
     ) -> tuple[Segment, EncodedAudio]:
-        """The audio of record `number`, and the file that stores it; for the arguments see `encoded`."""
+        """The audio of record `number`, and the encoded audio for the output; for the arguments see `encoded`."""
         segment = self.segment(number, record, policy, is_stored=True)
         return segment, encoded(segment, target, policy, check=check)
 

@@ -38,7 +38,7 @@ class ExportOptions(SetInput):
 
 @dataclass(frozen=True)
 class AudioOptions(ExportOptions):
-    """The options of exports that write audio files; `target_sample_rate` in Hz."""
+    """The options of exports that store audio. `target_sample_rate` is in Hz; None keeps the rate of each file."""
 
     target_sample_rate: TargetRate = None
     channel: Channel = None

@@ -41,9 +41,10 @@ _SNIFFED_BYTES = 256 << 10
 class Subject:
     """The subject of an inspection: its kind, a title for the user, and its files.
 
-    `tars` and `codes` map fields (`target_audio`, `codes_x/target_codes`) or buckets to their tars; a set without
-    either has the key "". `out` is the output of prepcli that the subject is or belongs to; None if unknown. `part` is
-    the directory of codes in `out` (`codes_x`) if the subject is only these codes, else None.
+    `tars` and `codes` map each field (`target_audio`, `codes_x/target_codes`) or bucket of a set to its tars. If a set
+    has neither fields nor buckets, the key is "". `out` is the output of prepcli that the subject is or belongs to;
+    None if unknown. `part` is the directory of codes in `out` (`codes_x`) if the subject is only these codes, else
+    None.
     """
 
     kind: str
@@ -246,7 +247,7 @@ def _of_containers(paths: Sequence[str], folder: AnyPath) -> Subject:
 
 
 def check_regular(path: AnyPath) -> None:
-    """Raise `UsageError` for a pipe or a device: opening a pipe may wait forever, or empty it."""
+    """Raise `UsageError` for a pipe, a socket or a device: opening it may wait forever, or consume its data."""
     mode = path.stat().st_mode if path.exists() else stat.S_IFREG
     if not stat.S_ISREG(mode):
         kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"

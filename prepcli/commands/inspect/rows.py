@@ -23,7 +23,7 @@ _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 @dataclass(slots=True)
 class BlockRows:
-    """The rows of one block of lines, and the lines of the block that are not rows."""
+    """The rows of one block of lines; and what is known of its other lines, which are skipped, unusable or rejects."""
 
     rows: list[Row] = field(default_factory=list)
     lines: Sequence[int] = field(default_factory=list)

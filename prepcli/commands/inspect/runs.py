@@ -38,7 +38,7 @@ class RunFacts(msgspec.Struct):
     rejects: dict[str, int]
     rejects_file: str
     audio_base_dirs: list[str]
-    """Base folders of the relative audio paths in its manifests; empty if the run wrote the audio itself."""
+    """Base folders of relative audio paths in the manifests of the run; empty if the run wrote the audio itself."""
     continue_with: str | None
 
 

@@ -153,7 +153,7 @@ class Tally:
 
 
 def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: int) -> Iterator[Tally]:
-    """One tally per file, in the order of the files, read by up to `num_workers` processes.
+    """Count the lines of files with up to `num_workers` processes; yields one tally per file, in the order of `paths`.
 
     Raises `UsageError` for missing, damaged and unreadable files, and `IncompleteError` if a worker dies.
     """

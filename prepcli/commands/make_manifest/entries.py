@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # the import takes a tenth of the time of 100,000 files
     from numpy.typing import NDArray
 
 MAX_SLOW_BYTES, MIN_SLOW_UNITS = 64 << 10, 64
-"""Maximum bytes of entries per unit, and minimum number of units (a small source has fewer), for audio that takes time
-to measure. With units of this size a few ranks have enough work, and little work is lost when a run stops."""
+"""For audio that takes time to measure: the maximum bytes of entries per unit, and the minimum number of units (a small
+source has fewer). Units of this size occupy several ranks, and a run that stops loses little work."""
 MAX_QUICK_BYTES, MIN_QUICK_UNITS = 1 << 20, 16
 """The same limits as `MAX_SLOW_BYTES` and `MIN_SLOW_UNITS`, for sources of almost only WAV and FLAC. Their headers hold
 the durations, so that a small unit would take longer to flush to disk than to measure."""
@@ -31,12 +31,13 @@ _BATCH = 4096
 class SourceEntry(msgspec.Struct, array_like=True, gc=False):
     """The entry of a record in a source. An entry with a `reason` is rejected.
 
-    `path`: the audio file as the source names it. `line`: its line in the source, from 1; 0 if unknown: rejects then
-    give its place in the catalog. `key`: the name by which tables of transcripts and speakers know the record. `offset`
-    and `duration`, in seconds, describe a segment of the file; a segment with a duration of 0 extends to its end.
+    `path`: the audio file as the source names it. `line`: the line of the entry in the source, from 1; 0 if unknown
+    (rejects then have its number in the catalog). `key`: the name of the record in tables of transcripts and speakers.
+    `offset` and `duration`, in seconds, describe a segment of the file; if the duration is 0, the segment extends to
+    the end of the file.
 
-    A duration without an offset is the length of the file as the source claims it. If the file is longer, the record is
-    a segment from its start; if it is shorter, the record is rejected.
+    If there is a duration but no offset, the source says that the file has this duration. If the file is longer, the
+    record is a segment from its start; if the file is shorter, the record is rejected.
     """
 
     path: str
@@ -57,7 +58,7 @@ def rejected_entry(reason: RejectReason, detail: str, line: int = 0, text: str =
 
 
 def encodable(text: str) -> str:
-    r"""`text` in a form that UTF-8 can encode: surrogates, which stand for other bytes, become `\xNN`."""
+    r"""Make `text` encodable as UTF-8: `\xNN` replaces each surrogate, which stands for a byte that is not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

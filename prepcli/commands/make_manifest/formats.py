@@ -94,7 +94,11 @@ class Walk:
         yield files
 
     def _pass_by(self, folder: str, error: OSError) -> None:
-        """Note a folder in `unreadable`, or raise `error` if the folder may hold recordings, which would be missing."""
+        """Handle a folder that could not be read: add it to `unreadable`, or raise `error`.
+
+        `error` is raised for the root of the walk, and if permission is denied (except for `lost+found`): recordings
+        may be in such a folder.
+        """
         if not folder or (isinstance(error, PermissionError) and os.path.basename(folder[:-1]) != "lost+found"):
             raise error
         self.unreadable.append(folder)

@@ -89,7 +89,7 @@ class Recordings:
         self._base = source.base.rstrip("/") + "/"
 
     def measure(self, entry: SourceEntry) -> tuple[dict[str, Any], float]:
-        """Return the fields `audio_filepath`, `duration` and, for a segment, `offset`; and once more the duration (s).
+        """Return the fields `audio_filepath`, `duration` and, for a segment, `offset`; and the duration in seconds.
 
         Raises:
             RecordRejected: the audio is missing or unreadable, or does not contain the segment.
@@ -149,7 +149,10 @@ class Recordings:
             raise
 
     def _run(self, entry: SourceEntry, command: str) -> tuple[AudioInfo, str]:
-        """Run a command of wav.scp or lhotse, and write the audio that it prints; returns its header and its name."""
+        """Run a command of wav.scp or lhotse, and write the audio that it outputs to a file.
+
+        Returns the header of the audio, and the name of the file in the manifest.
+        """
         words = command.strip().removesuffix("|")
         recording = entry.path if self._source.recordings is not None else entry.key
         done = subprocess.run(
@@ -169,7 +172,10 @@ class Recordings:
 
 
 def _is_whole(entry: SourceEntry, seconds: float) -> bool:
-    """Whether an entry without an offset is a whole file of `seconds`: its own duration is missing or the same."""
+    """Whether an entry without an offset is its whole file, which lasts `seconds`.
+
+    It is if the entry has no duration, or the same duration as the file.
+    """
     return not entry.duration or abs(seconds - entry.duration) < _SAME_LENGTH
 
 
@@ -255,13 +261,13 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         return settings_of(self.options) | {"--format": source.kind, "audio is named": f"{base}..."}
 
     def output_patterns(self, plan: MakePlan) -> Sequence[str]:
-        """The name of the manifest. Audio that commands print needs no pattern: readers find it by the manifest."""
+        """A pattern for the name of the manifest. Audio that commands output needs none: the manifest names it."""
         return (glob.escape(self.options.out.name),)
 
     def files_of_records(self, plan: MakePlan) -> Iterator[str]:
-        """Yield audio files, the transcripts next to them, and the words of commands, which may be files.
+        """Yield the audio files, the transcripts next to them, and the words of commands, which may be paths of files.
 
-        If a command contains the name of the output's `audio_folder`, all files in this folder follow.
+        If a command contains the name of the output's `audio_folder`, also yield all files in this folder.
         """
         source, suffix = plan.contents.source, self.options.text_suffix
         made = self.options.out.with_name(audio_folder(self.options.out.name))
@@ -316,7 +322,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         return _Entries(plan.contents, unit, writer, self.options)
 
     def finish(self, plan: MakePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the parts to the manifest, and warn if no record has a text."""
+        """Join the lines of all units to one manifest; returns its path, and a warning if no record has a text."""
         writer.join(self.options.out.name, (LINES_NAME.format(marker.unit) for marker in markers))
         details: dict[str, Any] = {"manifest": self.options.out}
         with_text = totals(markers)[_WITH_TEXT]
@@ -327,7 +333,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
 
 
 def _advice_on_texts(contents: MakeContents) -> str:
-    """Advice on how to find texts; for a table, the columns without a known name."""
+    """Advice for a manifest without texts: an option to give; for a table, also the columns that may have the text."""
     if contents.source.kind in ("csv", "audiofolder"):
         entries = contents.catalog.sample()
         left = dict.fromkeys(name for entry in entries for name in entry.fields or () if name not in NAMED_FIELDS)

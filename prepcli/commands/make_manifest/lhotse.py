@@ -81,8 +81,9 @@ class LhotseFiles(msgspec.Struct, frozen=True):
 
 
 def files_in(folder: str, names: Iterable[str]) -> list[LhotseFiles]:
-    """The parts among the `names` in a folder, sorted by name; supervisions without recordings are left out.
+    """The parts of a corpus in `folder`, whose files have the `names`; sorted by name.
 
+    Supervisions without recordings are left out.
     Files belong together if their names differ in nothing but the word `recordings` or `supervisions`.
     """
     parts = (files_of(os.path.join(folder, name)) for name in sorted(names) if _TEMPORARY not in name)
@@ -249,7 +250,11 @@ class _Reader:
         return found
 
     def audio_of(self, recording: _Recording, channel: int | list[int] | None) -> tuple[str, int | None]:
-        """The file (or `command |`) that holds a channel of a recording, and the index of the channel in the file.
+        """Find the file that holds a channel of a recording.
+
+        Returns:
+            The path of the file, or `command |`; and the index of the channel in the file, None if the file has only
+            one channel or `channel` is None.
 
         Raises:
             RecordRejected: the audio is not one channel of one file.

@@ -39,7 +39,7 @@ def set_source(path: str, how: str, options: MakeManifest) -> EntrySource:
 
 
 def _entry(text: bytes, number: int) -> SourceEntry | None:
-    """The entry for a line of a catalogue; None if the line is blank or skipped."""
+    """The entry for line `number` of a manifest that describes a data set; None if the line is blank or `_skipme`."""
     try:
         line = read_line(text, cuts=False)
     except RecordRejected as rejected:

@@ -28,14 +28,14 @@ class EntrySource:
         path: the path that the user gave.
         kind: the format, as `--format` names it.
         how: why it was recognized as this format.
-        base: the absolute folder of relative audio paths.
+        base: the absolute folder from which relative audio paths start.
         entries: reads the source from its start, and yields its entries in order.
         files: the files that hold the entries; empty for a folder of audio.
-        tables: for a field such as `text`, the table that finds its value by the `key` of an entry.
+        tables: the table for each field, such as `text`, whose values are looked up by the `key` of an entry.
         recordings: None unless entries are segments. Then the `path` of an entry is the name of a recording, and this
             table finds the audio of the recording.
         has_commands: whether an entry may name a command instead of a file, `command |`.
-        needs_unique_keys: whether entries with the same key are ambiguous, and rejected.
+        needs_unique_keys: whether entries that have the same key are rejected.
         notes: returns notes for the user, once the entries have been read.
         hint: advice for the error if relative paths do not resolve.
     """
@@ -66,9 +66,9 @@ class EntrySource:
 
 
 def text_lines(path: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not blank, without line ends, with their numbers from 1; raises as `byte_lines`.
+    """The lines of a file that are not blank, without line ends, with their numbers from 1.
 
-    Bytes that are not UTF-8 become surrogates.
+    Bytes that are not UTF-8 become surrogates. Raises the same errors as `byte_lines`.
     """
     for number, line in byte_lines(path):
         text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")

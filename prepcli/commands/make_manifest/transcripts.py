@@ -55,12 +55,12 @@ class _Written(msgspec.Struct):
 
 
 def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
-    """The path of the first transcript that differs from the text of its record; None if there is none.
+    """The path of the first transcript that differs from the text of its record; None if no transcript differs.
 
     Args:
         part: the file with the records of a unit, as JSON lines.
         folder: folder of the manifest, the start of relative paths.
-        suffix: suffix of the transcripts, which are next to the audio. A missing one is not compared.
+        suffix: suffix of the transcripts, which are next to the audio. A missing transcript counts as unchanged.
     """
     decoder = msgspec.json.Decoder(_Written)
     with part.open("rb") as lines:

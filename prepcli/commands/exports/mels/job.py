@@ -107,10 +107,10 @@ def read_clip(clip: Clip, options: MelsOptions) -> Samples:
 
 
 SEGMENTS, OTHER_AUDIO = "segments", "other_audio"
-"""The keys of the counts that units report: clips that the list of audio cannot name, and files in it that WaveGlow
-cannot read.
+"""Keys of counts in the markers of units: clips that are segments, which are not in the list of audio; and files in
+this list that WaveGlow cannot read.
 
-Without `--text-field` units also count the clips by the field of their text.
+Without `--text-field`, the markers also count the clips by the name of the field that has their text.
 """
 _PART_NAME = "parts/{}.{}.{}"
 _MANY_FILES = 1_000_000
@@ -211,7 +211,7 @@ class ClipWriter(RecordWriter):
         self._parts: dict[tuple[int, str], OutputFile] = {}
 
     def add(self, number: int, record: Record) -> float:
-        """Write a record, with its mel unless there are only lists; returns its seconds."""
+        """Write a record to the file lists, and its mel unless only lists are written; returns its duration (s)."""
         clip = find_clip(self._contents, number, record, self._options)
         mel = None
         if self._spectrogram is not None:
@@ -221,7 +221,7 @@ class ClipWriter(RecordWriter):
         return self.write(number, clip, mel)
 
     def write(self, number: int, clip: Clip, mel: "Tensor | None") -> float:
-        """Write a clip; returns its seconds."""
+        """Write a clip to the file lists, and its mel unless that is None; returns the duration of the clip (s)."""
         if mel is not None:
             self._writer.add(MEL_NAME.format(clip.id), tensor_bytes(mel))
             self._writer.extra.update(rate_counts(clip.segment.info.sampling_rate, 2 * self._options.mel_fmax))

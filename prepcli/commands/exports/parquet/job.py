@@ -62,7 +62,7 @@ class FieldColumns:
     Attributes:
         types: the type of each column.
         fields: the manifest field that each column holds.
-        long: the text columns that hold only numbers. No column of numbers can hold all of these exactly.
+        long: the text columns that hold only numbers, because no column of numbers could hold all of them exactly.
     """
 
     types: dict[str, ColumnType]
@@ -89,7 +89,7 @@ def _converted(raw: msgspec.Raw, kind: ColumnType) -> Any:
 
 
 def choose_columns(shapes: Iterable[tuple[str, str]]) -> FieldColumns:
-    """The columns for fields whose values have the types in `shapes`."""
+    """Choose a column for each field, and its type. `shapes`: pairs of a field and a type of its values."""
     kinds: dict[str, set[str]] = {}
     for name, kind in shapes:
         kinds.setdefault(name, set()).add(kind)

@@ -44,7 +44,7 @@ from prepcli.planning.split import by_count, gathered, in_order, seconds_of, sel
 from prepcli.storage.paths import NUMBER
 
 _OPTIONS = {"corpus": "--corpus", "split": "--set-split", "lang": "--set-lang"}
-"""The fields that name the partition of a record, each with the option for records without it."""
+"""The fields that choose the partition of a record, each with the option that gives a value if the field is missing."""
 _KEYS: dict[str, KeyFunction] = {name: FieldKey(name, str, is_optional=True) for name in _OPTIONS}
 _SAMPLES = "samples"
 _OUTPUT_PATTERNS = (f"{folder_of('*', '*', '*')}/{FILE_NAME.format(NUMBER)}", SUMMARY_NAME)
@@ -158,7 +158,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         return _File(contents, file, writer, self.options)
 
     def finish(self, plan: OmnilingualPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the table of hours; returns for a training config the paths of OUT (`dataset`) and of the table."""
+        """Write the table of hours. Returns the paths for a training config: of OUT (`dataset`) and of the table."""
         partitions = {unit.id: unit.partition for unit in plan.units}
         samples: Counter[tuple[str, str]] = Counter()
         for marker in markers:

@@ -56,7 +56,7 @@ class ParquetOptions(ShardOptions):
     ] = None
 
     def check(self) -> None:
-        """Check the options of all exports, and the values for omnilingual-asr."""
+        """Check the options that exports share, and the options for omnilingual-asr; raises `UsageError`."""
         super().check()
         if self.form == "hf":
             return

@@ -35,7 +35,7 @@ from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath
 
 DROPPED = "dropped_by_wenet"
-"""The key of the count of utterances that the reader's default filter drops."""
+"""In a marker, the key for the number of utterances that WeNet's default filter would drop."""
 _LINES_NAME = "parts/{}.list"
 
 

@@ -37,11 +37,11 @@ class WenetOptions(ShardOptions):
 
     @property
     def unit_size(self) -> int:
-        """The value of `--shard-size`, or for a part of a data list 50,000 records."""
+        """Maximum number of records per unit: the value of `--shard-size`; with `--raw` 50,000."""
         return 50_000 if self.raw else self.shard_size
 
     def check(self) -> None:
-        """Check the options of all exports, and the prefix."""
+        """Check the options that exports share, and `--prefix`; raises `UsageError`."""
         super().check()
         if not _PREFIX.fullmatch(self.prefix):
             raise UsageError(f"{option('--prefix')} {self.prefix!r} must be of letters, digits, '.', '_', '+' and '-'")
