@@ -1090,7 +1090,7 @@ def estimate_batch_sizes(
 
     Returns:
         The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
-        in `buckets` the basis of each number; `is_estimate` says whether they are estimates.
+        in `buckets` the steps of each bucket; `is_estimate` says whether the batch sizes are estimates.
 
     Raises:
         UsageError: options that do not go together, or a model that cannot be loaded.
