@@ -74,8 +74,8 @@ def encodable_rate(format: str, rate: int) -> int:
 def lossless_subtype(info: AudioInfo, format: str) -> str | None:
     """Return the subtype for `encode` that keeps the source's samples if possible; None for lossy formats.
 
-    Samples change only for sources with more than 24 bits in FLAC, which has up to 24, for DOUBLE in WAV, which becomes
-    FLOAT, and for sources in lossy codecs, which become PCM_16.
+    Samples change in three cases only. FLAC has up to 24 bits: 32-bit and floating-point sources lose their lower bits.
+    WAV gets FLOAT for DOUBLE. Sources in lossy codecs become PCM_16.
     """
     wide = _WIDE.get(format)
     if wide is None:

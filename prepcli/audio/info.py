@@ -6,7 +6,10 @@ from typing import NamedTuple, NoReturn
 from prepcli.errors import RecordRejected, RejectReason
 
 NOT_PASSABLE = "sox"
-"""`AudioInfo.format` of files that prepcli can decode and trainers cannot: with sox, sph2pipe or a corrected header."""
+"""`AudioInfo.format` of files that trainers cannot read correctly.
+
+sox, sph2pipe or ffmpeg decodes them, or libsndfile after a correction of the header.
+"""
 FFMPEG = "ffmpeg"
 """`AudioInfo.format` of files that only ffmpeg decodes."""
 
@@ -48,7 +51,7 @@ class AudioInfo(NamedTuple):
     def samples_in(self, seconds: float) -> int:
         """Return the number of samples in `seconds`: rounded to the nearest whole number, half up.
 
-        As in lhotse, it is rounded to 8 decimals before, so that an error of floating point does not matter.
+        As in lhotse, `seconds` times the rate is first rounded to 8 decimals: errors of floating point do not matter.
         """
         position = min(seconds * self.sampling_rate, 2.0**62)
         whole = floor(position)

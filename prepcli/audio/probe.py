@@ -74,7 +74,7 @@ class Probes:
 
 
 def probe_bytes(data: bytes, name: str) -> AudioInfo:
-    """Return the properties of a file in memory, as `probe` does, but without `take_in_hand`: the caller does that."""
+    """Return the properties of a file in memory, as `probe` does, but leave `take_in_hand` to the caller."""
     return _probe(ByteSource(data), data, name)
 
 

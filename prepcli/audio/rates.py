@@ -7,7 +7,7 @@ _ALL, _LOW = "with_a_rate", "low_rate/"
 _MUCH_LOWER = 0.75
 """A rate is much lower than the wanted rate if their ratio is below this number.
 
-22,050 Hz is not much lower than 24,000 Hz, and 16,000 Hz is.
+22,050 Hz is not much lower than 24,000 Hz, but 16,000 Hz is.
 """
 
 

@@ -154,7 +154,10 @@ class FileSource:
         return self.read(0, self.size)
 
     def for_libsndfile(self) -> int:
-        """Return the open file's descriptor, after a seek to its start: without a name, the extension has no effect."""
+        """Return the open file's descriptor, after a seek to its start.
+
+        libsndfile does not get the name, so it cannot judge the file by its extension.
+        """
         return self.for_process()
 
     def for_process(self) -> int:

@@ -88,7 +88,7 @@ class GroupedHelp(TyperGroup):
 
 
 class CorpusGroup(TyperGroup):
-    """The commands of the corpora. For an unknown corpus, the error suggests the corpus with the most similar name."""
+    """The commands of the corpora. The error for an unknown corpus suggests a corpus with a similar name."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """See `click.Group.resolve_command`.

@@ -26,9 +26,9 @@ def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
 
 
 def check_effects(options: Any) -> None:
-    """Refuse options without effect: one that they need is missing (`Option.needs`), or `Option.disables` names them.
+    """Refuse an option without effect: an option that it needs is missing, or a given option disables it.
 
-    An option counts as given if its value is not its default.
+    `Option.needs` and `Option.disables` declare this. An option counts as given if its value is not its default.
 
     Raises:
         UsageError: an option has no effect; the message names it and the other option.

@@ -205,7 +205,7 @@ def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[An
 
 
 def _check_frames_suffice(config: Any, where: str) -> None:
-    """Refuse codecs of several channels, and codecs whose chunks need a scale besides the codes to be decoded.
+    """Refuse codecs of several channels, and codecs that decode a chunk from its codes and a scale.
 
     `where` names the option and its value in messages.
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reach_of(codec: Codec) -> int | None:
-    """Return how many frames before a frame, and as many after it, its codes depend on; None if it is not known."""
+    """Return the number of frames on each side of a frame that influence its codes; None if it is not known."""
     samples = getattr(codec, "reach", None)
     return None if samples is None else -(-samples // codec.samples_per_frame)
 
@@ -27,7 +27,7 @@ def encode_in_windows(
         precision: the precision of the computation.
         audio: (1, T), zero after the end of the row.
         num_frames: number of frames in the row.
-        max_frames: maximum number of frames to encode at once; a number below three times the reach is raised to it.
+        max_frames: maximum number of frames to encode at once; at least three times the reach is used.
     """
     import torch
 
