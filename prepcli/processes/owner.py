@@ -251,7 +251,7 @@ class Life:
                 path.unlink(missing_ok=True)
 
     def _files(self, begin: str = "") -> list[Path]:
-        """The files `rank-<owner>` in the folder; only those for which `str(owner)` begins with `begin`."""
+        """The files of ranks in the folder; only those whose name, after `rank-`, begins with `begin`."""
         with contextlib.suppress(FileNotFoundError):  # the last rank that ends removes the folder
             return list(self._folder.glob(f"{_RANK}{begin}*"))
         return []

@@ -1,8 +1,8 @@
 """Ranks take units from each other: after its own units, a rank does units that their owners have not begun.
 
 At the start each rank has a share. Taking units compensates for facts that shares cannot know: slow disks and machines,
-ranks that die or never start. A rank claims (`claims`) each unit before it begins the unit, also
-a unit of its own share. Publishing a unit twice would be harmless, as the bytes are the same: claims only save work.
+ranks that die or never start. A rank claims (`claims`) each unit before it begins the unit, also a unit of its own
+share. Publishing a unit twice would be harmless, as the bytes are the same: claims only save work.
 
 Only ranks that were started together, with a launch id, take units. Ranks without one may be started hours apart.
 """

@@ -61,7 +61,8 @@ class Crashes(msgspec.Struct):
     def refused(self) -> frozenset[str]:
         """The audio that has crashed workers twice.
 
-        Workers take notes only after a first crash; that crash counts for the audio that the first note names.
+        Workers take notes only after a first crash. That crash is added to the count of the audio that the first note
+        names.
         """
         names = list(self.deaths)
         counts = {name: count + (name == names[0] and self.unknown > 0) for name, count in self.deaths.items()}

@@ -18,7 +18,7 @@ from prepcli.storage.paths import AnyPath
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options of the engine, which are the same for every job. They do not shape the output, as settings do."""
+    """The options of the engine, which every job has. Unlike the settings of a job, they do not shape the output."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1

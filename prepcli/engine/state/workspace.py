@@ -177,7 +177,7 @@ class Workspace:
         return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
-        """Check that the stored plan has this digest, as `check_claim` does, which compares the digest from now on."""
+        """Let `check_claim` compare the stored plan's digest with `digest` from now on, and call it once."""
         self._claimed = (digest, FileState(0, 0))  # no file has this state, so the plan is read
         self.check_claim()
 
