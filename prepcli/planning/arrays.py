@@ -22,7 +22,7 @@ Values = Mapping[str, Any]
 _MIN_BYTES = 1 << 20
 _DOCUMENT = "plan.json"
 _FORMAT = 2
-"""Version of the format of stored plans. It is hashed into the name of a plan's folder: other versions are not read."""
+"""Version of the format of stored plans. A plan's folder has it in its name, as a part of a hash."""
 
 
 class Scratch:

@@ -50,7 +50,7 @@ class Owned:
         """Read all notes and markers, or only those of `unit`.
 
         Notes are read before markers: a note that is renamed during the reading is found in `done/`. Folders are
-        listed without caches, because the files of a document that is overlooked would be taken for foreign files.
+        listed without caches, because the files of an overlooked note or marker would be taken for foreign files.
         """
         self.files: dict[str, list[PublishedFile]] = {}
         self.documents: list[Path] = []

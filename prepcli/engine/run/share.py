@@ -154,7 +154,7 @@ class MissingAudioWatch:
         )
 
     def drop_others(self, units: Iterable[Unit], digest: str, markers: dict[str, Marker]) -> None:
-        """Drop also the markers of `units` with missing audio that workers published while the run was stopping."""
+        """Drop the markers of `units` with missing audio that workers published while the run was stopping."""
         late = {unit.id: read_marker(self._workspace, unit, digest) for unit in units if unit.id not in markers}
         reason = RejectReason.MISSING_AUDIO.value
         drop_markers(self._workspace, markers, [name for name, one in late.items() if one and reason in one.rejects])

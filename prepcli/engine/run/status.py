@@ -194,7 +194,7 @@ def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
 
 
 def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
-    """The ranks of the newest launch, without ranks that only an earlier launch had, which may have had more."""
+    """The ranks of the newest launch; the files of an earlier launch, which may have had more ranks, are ignored."""
     if not ranks:
         return []
     newest = max(ranks, key=lambda rank: rank.updated)

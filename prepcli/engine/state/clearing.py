@@ -262,7 +262,7 @@ def _tell(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> None:
 def clear_refused(workspace: Workspace) -> None:
     """Remove the files that planning has written for a refused command, if there was no state folder before.
 
-    Removes only files that the next command makes again without loss: another command may have begun in the folder.
+    Another command may have begun in the folder meanwhile: only files that it can make again are removed.
     """
     if not workspace.is_unused:
         return
