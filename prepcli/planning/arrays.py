@@ -22,7 +22,7 @@ Values = Mapping[str, Any]
 _MIN_BYTES = 1 << 20
 _DOCUMENT = "plan.json"
 _FORMAT = 2
-"""Version of the format of stored plans. A plan's folder has it in its name, as a part of a hash."""
+"""Version of the format of stored plans. It is part of the hash that names a plan's folder: versions never mix."""
 
 
 class Scratch:
