@@ -107,9 +107,9 @@ def plain_stem(audio_filepath: str) -> str:
     """The path, without extension, of the plain file for a record's audio, relative to a folder of the output.
 
     `/data/./spk 1/utt.3.wav` -> `data/spk 1/utt.3`. Parts `..` are left out, control characters become `_`, and long
-    names are cut. A folder's suffix of audio or `.json` loses its dot, so that no folder has the name of a file. `@` in
-    the last part becomes `_`, because `@` separates the suffixes that make names unique; folders keep `@`. Several
-    files may share a stem.
+    names are cut. If a folder has a suffix of audio or `.json`, `_` replaces its dot, so that no folder has the name of
+    a file. `@` in the last part becomes `_`, because `@` separates the suffixes that make names unique; folders keep
+    `@`. Several files may share a stem.
     """
     path = posixpath.splitext(without_scheme(normal_path(own_name(audio_filepath))))[0]
     *folders, name = [part for part in path.split("/") if part not in ("", ".", "..")] or ["_"]
@@ -135,8 +135,7 @@ def _short(name: str) -> str:
 def marked_root(audio_filepath: str) -> str:
     """The member stem of a file without the suffixes that `tagged` and `in_shard` append; "" if the stem has none.
 
-    `x-shard1.wav` -> `x`. Such a stem may be given twice, because a copy of `x.wav` in shard 1 has the stem `x-shard1`
-    too.
+    `x-shard1.wav` -> `x`. A copy of `x.wav` in shard 1 has the same stem as this file, `x-shard1`.
     """
     # Nearly all paths have no `-`; computing their stems would take ten times as long.
     at = audio_filepath.rfind("-")

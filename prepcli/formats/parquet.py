@@ -61,7 +61,7 @@ def file_name(number: int) -> str:
 
 
 def schema_of(columns: Mapping[str, ColumnType]) -> "pyarrow.Schema":
-    """The schema of a file with the columns `id` and `audio`, and with `columns`, which have a type per name.
+    """The schema of a file with the columns `id`, `audio` and those in `columns`, which have a name and a type each.
 
     Its metadata declare `audio` as audio for Hugging Face datasets.
     """

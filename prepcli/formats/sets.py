@@ -145,9 +145,9 @@ class TarredSet(StoredSet):
         return self.folder / manifest_name(self.version)
 
     def _of_newest(self, found: Shards) -> Shards:
-        """The files in `found` without the new files of an addition of shards that is not complete.
+        """The files in `found`, except those that belong to an incomplete addition of shards.
 
-        Such an addition has not ended, or has only been removed in part.
+        An addition is incomplete if it has not ended, or has only been removed in part.
         """
         if not found or isinstance(self.folder, StorePath) or not is_changing(self.folder):
             return found
@@ -266,7 +266,10 @@ class SharSet(StoredSet):
 
 
 class CodesSet(StoredSet):
-    """Tars with codec codes in a folder without cuts; the folder is a set or one of its folders `codes_*`."""
+    """Tars with codec codes in a folder without cuts.
+
+    The tars are in folders such as `codes_21fps/target_codes`, or directly in `target_codes`.
+    """
 
     kind = "codes"
 

@@ -72,7 +72,7 @@ def recording_id(audio_filepath: str) -> str:
 
 
 def segment_id(prefix: str, recording: str, offset: float, duration: float) -> str:
-    """NeMo's id of a segment: `cut-rec-a-1.50-2.00` for the prefix `cut`, the recording `rec-a`, 1.5 s and 2 s."""
+    """NeMo's id of a segment: `cut-rec-a-1.50-2.00` for `cut`, `rec-a`, an offset of 1.5 s and a duration of 2 s."""
     return f"{prefix}-{recording}-{offset:.2f}-{duration:.2f}"
 
 

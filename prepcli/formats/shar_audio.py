@@ -28,7 +28,8 @@ def tar_contents(
 ) -> Iterator[tuple[tarfile.TarInfo, tuple[bytes, bytes, bytes] | None]]:
     """Yield, for each data member in a Shar tar, its header and a tuple: audio, digest of the audio, and manifest.
 
-    For a placeholder, None takes the place of the tuple. The names and contents of all members are added to `digest`.
+    For a placeholder, None takes the place of the tuple. `digest` is updated with the name of each data member, the
+    digest of its audio, and its manifest; for a placeholder, with the name alone.
     """
     with naming(tar), tar.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as members:
         for data, recording in walk_pairs(members, check_names=False):

@@ -246,7 +246,7 @@ def _size(head: bytes) -> int:
 def _names(heads: list[bytes], blocks: NDArray[np.uint8], long_names: Mapping[int, bytes]) -> list[str]:
     """The names of the files with these headers.
 
-    `long_names` has names from earlier headers, by the index in `heads`.
+    `long_names` has the names that do not fit into one header, by the position of the file's header in `heads`.
     """
     names: list[bytes] = np.ascontiguousarray(blocks[:, :100]).view("S100")[:, 0].tolist()
     for number in np.flatnonzero(blocks[:, 345]).tolist():

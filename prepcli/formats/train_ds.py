@@ -68,7 +68,7 @@ def main_file(workspace: Workspace) -> Path:
 
 
 def name_version(workspace: Workspace) -> None:
-    """Copy the section for the version that `workspace` has made to the main file; `name_earlier` undoes this.
+    """Copy the section for the version of `workspace` to the main file (`main_file`); `name_earlier` undoes this.
 
     If a user has changed the main file since the first call, it stays as it is.
     """

@@ -10,7 +10,7 @@ from prepcli.storage.addresses import join
 from prepcli.storage.paths import AnyPath
 
 INDEXED_CONFIG = "config_with_indexes"
-"""The key in the details of a report under which the report has a text to paste into a training config."""
+"""In the details of a report: the key of the text to paste into a training config."""
 
 
 def tarred_entry(manifests: Any, tars: Any) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def is_dropped(seconds: float, num_tokens: int) -> bool:
 
 
 def num_tokens(text: str) -> int:
-    """The number of tokens in a text for WeNet's default tokenizer: one per character, and also one per blank."""
+    """The number of tokens in a text for WeNet's default tokenizer: one per character, inner blanks included."""
     return len(text.strip())
 
 

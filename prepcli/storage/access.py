@@ -55,7 +55,7 @@ class _Helper:
     def _for_sure(self) -> Iterator[None]:
         """On an error, such as Ctrl-C, before a call has its answer, kill the helper.
 
-        If it went on, the next call would receive this answer.
+        Otherwise the next call would receive the answer to this one.
         """
         try:
             yield

@@ -29,7 +29,7 @@ _OTHER = (
 """Text that looks like an address, also with one slash as `pathlib` leaves it; compiled when it is needed."""
 _PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
 _UNNAMED = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
-"""Matches in a key that obstore cannot name: an empty part, `.`, `..` or a control character."""
+"""Matches an empty part, `.`, `..` or a control character. obstore cannot name an object whose key has one of these."""
 _DOTS = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 

@@ -24,8 +24,8 @@ BEGINNING_BYTES = 1 << 20
 such as a long recording, is requested when it is read.
 """
 MAX_BYTES = 32 << 20
-"""Approximate maximum number of bytes in memory of objects that wait for their use. The longer the objects, the fewer
-of them are requested at the same time.
+"""Approximate maximum of the memory, in bytes, for objects that were requested and are not used yet. The longer the
+objects, the fewer of them are requested at the same time.
 """
 BATCH = 16
 """In a process that is not a worker: the number of items whose objects in a store are requested together."""

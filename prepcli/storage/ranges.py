@@ -29,9 +29,7 @@ class RangeFile(io.RawIOBase):
 
     @classmethod
     def open(cls, address: str) -> "RangeFile":
-        """Open an object.
-
-        One request returns its properties and its first bytes; there is none if they were requested ahead.
+        """Open an object. Its properties and first bytes are requested together, unless they were requested ahead.
 
         Raises:
             FileNotFoundError: there is no such object.

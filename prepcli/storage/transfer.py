@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 MAX_FAILURES = 6
 """Number of consecutive failures of one mirror, without a new byte, after which the next mirror is used."""
 BACKOFF, MAX_WAIT = 0.5, 60.0
-"""Seconds to wait before the second attempt, and the maximum of this time, which doubles before each further attempt.
-"""
+"""The wait before the second attempt, and its maximum, in seconds. The wait doubles with each further attempt."""
 MAX_RETRY_AFTER = 600.0
 """Maximum number of seconds that a download waits if a server asks it to wait."""
 _TIMEOUTS = (30, 60)
@@ -115,7 +114,7 @@ class BusyError(IncompleteError):
 
 
 class _BrokenOffError(Exception):
-    """The server could not be reached, answered that it cannot send the file now, or the connection broke.
+    """A request failed: the server could not be reached, cannot send the file now, or broke off.
 
     A later attempt may succeed.
     """
@@ -191,7 +190,7 @@ def _download_from(url: str, checksummed: bool, part: PartialFile, progress: Pro
 def _request(url: str, checksummed: bool, part: PartialFile, progress: Progress) -> None:
     """Request the missing bytes, or all bytes if the file at the server may have changed.
 
-    A changed file does no harm if `checksummed`: then the missing bytes are enough.
+    If `checksummed`, the missing bytes are enough, because the checksum will show a change.
     """
     import requests
     from requests.exceptions import InvalidProxyURL
