@@ -127,7 +127,7 @@ class Records:
         return path_in(self.base_dir(record), audio_filepath)
 
     def reading_ahead(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Yield `numbers` as they are; audio in an object store is requested for several of these records at once."""
+        """Yield `numbers` in their order; audio in an object store is requested for several records at once."""
         return reading_ahead(numbers, self._addresses) if self.in_store else iter(numbers)
 
     def _addresses(self, record: int) -> list[str | ByteRange]:

@@ -462,7 +462,7 @@ class Lines:
         return self.data[self.bounds[line] : self.bounds[line + 1] - 1]
 
     def joined(self, which: NDArray[np.bool_], changed: Mapping[int, bytes]) -> bytes:
-        """The lines that `which` selects, each with a line break; `changed` has new content by line number."""
+        """The lines that `which` selects, each with a line break; `changed`: new content of lines by number, from 0."""
         if changed:
             lines = np.flatnonzero(which).tolist()
             return b"".join([(changed[line] if line in changed else self.at(line)) + b"\n" for line in lines])
@@ -487,7 +487,10 @@ def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
 
 
 def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
-    """The line of a record as in `_based`, and with the new values in `changes`; the same line if nothing differs."""
+    """The line of a record in the form of an output (see `_based`), with the fields in `changes` set.
+
+    Returns `line` itself if nothing changes.
+    """
     fields = parse_fields(line)
     named = {name: decode_value(fields[name]) for name in PATHS if name in fields} if base_dir else {}
     paths = {

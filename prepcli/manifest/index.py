@@ -259,8 +259,8 @@ def new_source(path: str, plain_path: str, state: FileState, begin: int = 0) -> 
 class IndexBuilder:
     """Joins the parts of sources to an index.
 
-    The columns grow in place by reallocation, so no column is ever held twice. With `append`, that function gets the
-    name and the values of each column of each part instead, and the columns of `index` stay empty.
+    The columns of `index` grow in place by reallocation, so no column is ever held twice. If `append` is given, the
+    columns stay empty: for each column of each part, `append` gets its name and its values.
     """
 
     def __init__(self, columns: Columns, append: Callable[[str, npt.NDArray[Any]], None] | None = None) -> None:

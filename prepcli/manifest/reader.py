@@ -25,7 +25,7 @@ _BLOCK_BYTES = 1 << 16
 
 
 class _Block(NamedTuple):
-    """A part of a source, from byte `start` on, that was unchanged when it was read."""
+    """The bytes of a source from byte `start` on; the source was unchanged when they were read."""
 
     source: int
     start: int

@@ -25,10 +25,10 @@ class Turn:
 
 
 def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[list[Turn] | RecordRejected | None]:
-    """Yield a list of turns for each line of a file; the last turn is the output of the model.
+    """Yield a list of turns for each line of the file `path`; the last turn is the output of the model.
 
     A line to skip gives None, an unusable line gives its reject. `target_path`: for pairs of texts, the file with the
-    targets. Raises `UsageError` if the numbers of lines differ.
+    targets; None for other kinds. Raises `UsageError` if the two files have different numbers of lines.
     """
     if data.kind == "multimodal_conversation":
         yield from _conversations(data, path)

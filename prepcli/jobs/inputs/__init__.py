@@ -1,1 +1,1 @@
-"""Data sets as inputs: each container becomes a catalogue, lines of a manifest that name its audio `FILE::MEMBER`."""
+"""Data sets as inputs: each container has a catalogue, whose lines are a manifest and name audio as `FILE::MEMBER`."""

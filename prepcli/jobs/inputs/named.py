@@ -12,7 +12,7 @@ from prepcli.storage.addresses import on_hub
 from prepcli.storage.containers import Catalogue
 
 MANIFEST_SUFFIXES = (".json", ".jsonl", ".json.gz")
-"""Suffixes of files that are manifests for certain; cuts of a Lhotse Shar end with `.jsonl` or `.jsonl.gz`."""
+"""Suffixes of manifests. A name that begins with `cuts.` may be a file of a Lhotse Shar, even with such a suffix."""
 NAMES_NOTE = (
     "audio_filepath names records in containers, FILE::MEMBER, which prepcli reads and trainers do not; prepcli "
     "convert-audio unpacks them"
