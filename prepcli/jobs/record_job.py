@@ -86,7 +86,7 @@ class RecordContents:
     by_id: bool = field(default=False, kw_only=True)
 
     def numbers(self, unit: RecordUnit) -> list[int]:
-        """The numbers of the unit's records, in its order."""
+        """The numbers of the unit's records, in the order in which the unit has them."""
         if self.order is None:
             return list(range(unit.lo, unit.hi))
         numbers: list[int] = self.order[unit.lo : unit.hi].tolist()

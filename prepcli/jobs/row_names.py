@@ -1,4 +1,4 @@
-"""Names audio in an output after the ids of records, if these are rows of Parquet files and have different ids."""
+"""Names audio in an output after the ids of records, if all records are rows of Parquet files and their ids differ."""
 
 from collections.abc import Mapping, Sequence
 

@@ -131,7 +131,7 @@ class Selector:
     """Reads manifests, and collects codes and units for a plan."""
 
     def __init__(self, manifests: Sequence[str], audio_base_dir: AnyPath | None, out_folder: Path) -> None:
-        """`out_folder`: the folder of the manifests that will be written."""
+        """`out_folder`: the folder of the output; relative paths become absolute unless all start from this folder."""
         self.manifests = manifests
         self.all_base_dirs = base_directories(manifests, audio_base_dir)
         stays = set(self.all_base_dirs) == {absolute_folder(str(out_folder))}

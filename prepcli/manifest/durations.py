@@ -25,7 +25,7 @@ class Durations:
 
     seconds: Floats = field(default_factory=lambda: np.empty(0))
     numbers: Counts = field(default_factory=lambda: np.empty(0, np.int32))
-    """For each used example, the number that `numbers` of `read_input` computes (of tokens); empty without it."""
+    """For each used example, the result of `numbers` of `read_input`, such as a number of tokens; empty without it."""
     num_discarded: int = 0
     """Number of usable examples outside of the duration limits."""
     num_skipped: int = 0

@@ -33,8 +33,8 @@ _FORM_OF_CODE = re.compile(r"[a-z]{2,3}([_-][A-Za-z0-9]+)*")
 def language_code(name: str) -> str | None:
     """The code of a language: `English` and `ENGLISH` -> `en`; None if the name is unknown.
 
-    A variant after the name is ignored: `English-Nigeria` -> `en`. A text in the form of a code stays as it is: `en`,
-    `yue`, `en_us`.
+    A variant after the name is ignored: `English-Nigeria` -> `en`. A text in the form of a code, such as `yue` or
+    `en_us`, is returned unchanged.
     """
     text = name.strip()
     known = _BY_NAME.get(text.casefold()) or _BY_NAME.get(text.partition("-")[0].strip().casefold())

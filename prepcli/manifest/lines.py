@@ -140,8 +140,8 @@ def check_usable(lines: Sequence[NemoLine]) -> bool:
 def _one_object_per_line(chars: Chars, ends: Ends) -> bool:
     """Whether every line begins with a brace and ends with one.
 
-    If the lines are valid JSON, no value then extends beyond a line end: inside an object or a list, a comma separates
-    a closing brace from the next opening one.
+    Valid JSON in such lines has no value that extends over several lines: within an object or a list, a comma must be
+    between a closing brace and the next opening brace, and no comma is at a line end.
     """
     last = chars[ends - 1]
     if (last == _CARRIAGE_RETURN).any():

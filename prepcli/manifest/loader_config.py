@@ -61,7 +61,11 @@ def check_kind_of_file(path: Path) -> None:
 
 
 def check_loader_config(path: Path, data: str = "") -> None:
-    """Check before a run that `write_loader_config` will be able to write the options; `data` as described there.
+    """Check before a run that `write_loader_config` will be able to write the options.
+
+    Args:
+        path: the file.
+        data: the input from which the options will be computed, as in `write_loader_config`.
 
     Raises:
         UsageError: the path is a folder or a device, which must not be replaced by a file; the file is not a YAML

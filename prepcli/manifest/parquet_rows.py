@@ -39,10 +39,10 @@ def check_is_parquet(path: str) -> None:
 
 
 def open_rows(path: str, columns: Columns) -> BinaryIO:
-    """Open a Parquet file to read its rows as lines: `audio_filepath` (the id), `duration`, and further columns.
+    """Open a Parquet file to read its rows as lines with `audio_filepath` (its id), `duration` and further fields.
 
-    Only the columns that `columns` needs are read; the audio only if the file has no column with durations. A row whose
-    audio cannot be read has no duration.
+    Only the columns that `columns` needs are read; the audio only if the file has no column with durations. If the
+    audio of a row cannot be read, its line has no duration.
 
     Raises:
         UsageError: the file is damaged, or has neither durations nor audio.

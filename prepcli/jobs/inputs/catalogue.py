@@ -1,4 +1,4 @@
-"""Makes the lines of a catalogue, for the readers of all kinds of containers."""
+"""Makes the lines of catalogues; the readers of all kinds of containers use it."""
 
 import re
 from collections.abc import Mapping
