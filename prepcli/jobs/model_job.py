@@ -116,7 +116,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     def read_ahead(self, contents: Contents, unit: UnitT, workers: DecodingPool[Any]) -> Begin:
         """Let `workers` read data that are needed before a unit begins; returns a function that begins the unit.
 
-        This function may be called `UNITS_AHEAD` units later, or never: other ranks may take the unit meanwhile.
+        The returned function is called up to `UNITS_AHEAD` units later, or never if another rank claims the unit first.
         """
 
     @cached_property
@@ -130,11 +130,14 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         _ = self.model
 
     def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
-        """Decode in worker processes, compute here, write in a thread: at the same time, across units.
+        """Compute units: workers decode their audio, this process runs the model, and a thread writes the results.
+
+        All three work at the same time, on different batches and units.
 
         Raises:
             IncompleteError: a worker was killed, or the device has failed.
-            MemoryError: the device has too little memory outside of a batch; a row that is too large is only rejected.
+            MemoryError: the device has too little memory for work other than a batch, such as loading the model. If a
+                row of a batch is too large, the row is rejected.
         """
         with noting_in_flight(execution.workspace), naming_faults(self.device, option("--devices", "cpu")):
             yield from self._attempt(plan, units, execution)

@@ -224,7 +224,10 @@ class Records:
     def plan(
         self, units: Sequence[UnitT], contents: Contents, left_out: LeftOut = (), notes: Sequence[str] = ()
     ) -> Plan[UnitT, Contents]:
-        """The job's plan: `units` and the records left out, with the counts that must add up at the end."""
+        """Make the job's plan. It also has the numbers of input records and of rejects, which a complete run must have.
+
+        `left_out`: the records that are in no unit; each is a reject.
+        """
         rejects = Counter(problem.reason.value for problem in self.index.problems)
         for reason, records in left_out:
             rejects[reason.value] += len(records)

@@ -69,8 +69,8 @@ _ODD_PATH = re.compile(rb'"(?:context_)?audio_filepath"\s*:\s*"[.\\]')
 class SelectedSlice(LineSlice):
     """A slice of a manifest.
 
-    `first_record` is the number of its first record, counted over all manifests; `seconds` is the duration of those of
-    its records that are written.
+    `first_record` is the number of its first record, counted over all manifests. `seconds` is the total duration of the
+    records that are written; records that are left out do not count.
     """
 
     first_record: int

@@ -59,7 +59,7 @@ class ManifestIndex:
     start: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """First byte of the record's line in its (uncompressed) source."""
     length: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    """Bytes of the line without its newline (a carriage return before it is counted)."""
+    """Number of bytes of the record's line, without its newline, but with a carriage return before the newline."""
     duration: Floats = field(default_factory=lambda: np.empty(0))
     """Durations in seconds."""
     offset: Floats = field(default_factory=lambda: np.empty(0))
@@ -101,12 +101,13 @@ def index_manifests(
 ) -> ManifestIndex:
     """Read manifests once and return the positions of their usable records.
 
-    `keys`: names, each with a module-level function of `audio_filepath`, or a `FieldKey`. The 64-bit hashes of their
-    results are kept for each record. `looks_for` gets whole lines, block by block; it gets no more lines of a range
+    `keys`: for each key by its name, a module-level function of `audio_filepath`, or a `FieldKey`. The 64-bit hash of
+    its result is kept for each record. `looks_for` gets whole lines, block by block; it gets no more lines of a range
     (16 MiB) once it has returned True.
-    With `spool_dir`, a `.gz` is unpacked there once and read from there; without it, it is streamed. The `sha256` of a
-    source is the SHA-256 of the SHA-256 digests of its consecutive 16 MiB pieces, so it depends on the content alone,
-    and not on which process read a piece.
+
+    If `spool_dir` is given, a manifest that is compressed or in an object store is copied there once, uncompressed, and
+    read from there; else it is streamed. The `sha256` of a source is the SHA-256 of the SHA-256 digests of its
+    consecutive 16 MiB pieces, so it depends on the content alone, and not on which process read a piece.
 
     Raises `UsageError` for missing or damaged files, and for a big file without a record at its beginning;
     `InputChangedError` if a file changes during reading; `IncompleteError` if a worker process dies. A line that cannot

@@ -111,9 +111,10 @@ def config_entries(
 ) -> Iterator[tuple[dict[str, Any], str, tuple[str, ...], Notes]]:
     """Yield the entries of an `input_cfg`, each with its type, its chain of files, and its notes.
 
-    `value` is a list of entries, a mapping that names data, or the path of a YAML file that holds either. From a
-    training config, the entries are those of the section that names its data (`find_section`), whose keys they inherit.
-    All notes inherit from `notes`. Raises `UsageError`, also for an entry whose type is not in `types`.
+    `value` is a list of entries, a mapping that names data, or the path of a YAML file with such a list or mapping. A
+    mapping may be a training config: its section that names data (`find_section`) has the entries, which inherit the
+    keys of the section. All notes inherit from `notes`. Raises `UsageError`, also for an entry whose type is not in
+    `types`.
     """
     is_outermost = not seen
     while isinstance(value, str | dict):

@@ -80,8 +80,8 @@ class LineSlices:
 def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes], None] | None = None) -> LineSlices:
     """Read files once and cut them into units; a file that is compressed or in an object store is copied to `spool`.
 
-    Without `spool` it is not copied: then read its lines only by `LineSlices.sample`. `see` gets all lines, in whole
-    blocks.
+    If `spool` is None, the file is not copied, and its lines may only be read by `LineSlices.sample`. `see` gets all
+    lines of all files, in blocks of whole lines.
 
     Raises:
         UsageError: a file is missing or damaged.

@@ -31,7 +31,8 @@ _WITHOUT_EFFECT = re.compile(
 class LoaderKeys:
     """The keys of a loader's section that determine the examples and their lengths; None: not given.
 
-    Durations are in seconds. `max_tpt` is a single limit: a list of limits, one per bin, belongs to earlier bins.
+    Durations are in seconds. `max_tpt` is a single limit; a list with one limit per bin is not read, because it belongs
+    to bins that were estimated earlier.
     """
 
     text_field: str | None = None

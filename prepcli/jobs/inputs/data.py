@@ -16,7 +16,7 @@ _LISTS = ("shards.list", "data.list")
 
 
 def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
-    """The data that `spec` names: those that `resolve_input` finds, or containers, which are read by catalogues.
+    """The data that `spec` names: the result of `resolve_input`, or the containers at this path.
 
     Raises:
         UsageError: as by `resolve_input`, or a container is damaged.

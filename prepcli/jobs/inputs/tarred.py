@@ -26,11 +26,12 @@ ignores the offset in the line."""
 
 
 def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[bytes]:
-    """The lines of a manifest of a tarred set, then those of members that no line names.
+    """Yield the catalogue lines of a manifest of a tarred set, then one unusable line per member that no line names.
 
     Args:
         manifest: the manifest of a shard, or of the whole set.
-        tars: the tar of each shard, by the `shard_id` of its lines; the manifest of one shard has its tar under None.
+        tars: the tar of each shard, by the `shard_id` in the lines of the shard. For the manifest of a single shard,
+            the key of its tar is None.
 
     Raises:
         UsageError: a tar is damaged.
