@@ -41,9 +41,9 @@ def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num
 
 
 def check_complete(workspace: Workspace, partial: bool) -> str | None:
-    """A text on the finished part of a Shar set, such as `3 of 5 units of the Shar`.
+    """Return how much of a Shar set is finished, as a text such as `3 of 5 units of the Shar`; None if it is complete.
 
-    `workspace` is that of the run that makes the set. None if the set is complete, or if the run has no known plan.
+    `workspace` is the workspace of the run that makes the set. Without a plan in it, the result is None.
 
     Raises:
         UsageError: a part is missing, and `partial` is false.

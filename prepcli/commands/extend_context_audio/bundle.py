@@ -56,11 +56,13 @@ class Segments(NamedTuple):
 
 
 def copies_of(segments: Segments, candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the candidates that have the same segment as a row: the row itself, and copies of it.
+    """For each row, find the candidates that have the same segment: the row itself, and copies of it.
+
+    `candidates` has the row numbers of the candidates.
 
     Returns:
-        For each pair of such a row and candidate, the row (ascending), and the position of the candidate in
-        `candidates`.
+        Two arrays with an item for each pair of a row and a candidate: the row number (ascending), and the position of
+        the candidate in `candidates`.
     """
     files = np.sort(segments.files)
     if (files[1:] != files[:-1]).all():  # true for nearly all corpora of whole files
@@ -74,9 +76,9 @@ def copies_of(segments: Segments, candidates: NDArray[np.int64]) -> tuple[NDArra
 def _pairs(
     segments: Segments, candidates: NDArray[np.int64], steps: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pairs of `copies_of` whose candidate starts `steps[0]` cells and ends `steps[1]` cells later than the row.
+    """The pairs of `copies_of` in which the candidate is `steps` cells later than the row.
 
-    A cell is `_TOLERANCE` seconds long.
+    Time is divided into cells of `_TOLERANCE` seconds. `steps` has a number for the start and a number for the end.
     """
     of_candidates = _cells(segments.at(candidates), (0, 0))
     order = np.argsort(of_candidates, kind="stable")
@@ -92,7 +94,10 @@ def _pairs(
 
 
 def _cells(segments: Segments, steps: tuple[int, int]) -> NDArray[np.uint64]:
-    """A hash for each row, of its file and of the `_TOLERANCE` cells of its start and end, moved by `steps` cells."""
+    """For each row, a hash of three numbers: its file, the cell of its start, and the cell of its end.
+
+    Time is divided into cells of `_TOLERANCE` seconds. `steps` is added to the cells of start and end.
+    """
     start, end = (
         mix64((np.floor(seconds / _TOLERANCE).astype(np.int64) + step).view(np.uint64))
         for seconds, step in zip((segments.start, segments.end), steps, strict=True)

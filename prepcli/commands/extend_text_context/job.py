@@ -50,11 +50,13 @@ PRESETS = {
     # The fourth part of the id.
     "jhsdGtc20Amp20Keynote": r"^(?:[^-]*-){3}([^-]*)",
 }
-"""Values of `--suffix` for some corpora, each with the pattern that finds the suffix in the id of a supervision."""
+"""Values of `--suffix` for some corpora, each with a pattern that is searched in the id of a supervision. The text that
+the pattern's group matches follows the name of the speaker in the text context."""
 
 Fields = Mapping[str, msgspec.Raw]
 Suffix = Callable[[Fields, Fields], str]
-"""Returns the suffix for a supervision and its custom fields; raises `RecordRejected` if there is none."""
+"""A function that takes a supervision and its custom fields. It returns what the text context has after the name of the
+speaker, such as an emotion, or raises `RecordRejected` if the supervision does not have it."""
 
 
 def parse_suffix(suffix: str | None) -> Suffix:
