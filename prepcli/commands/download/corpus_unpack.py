@@ -184,7 +184,7 @@ def _unpack_zip(raw: IO[bytes], into: Path, name: str, limit: int) -> None:
 
 @contextmanager
 def _naming_member(archive: str, member: str) -> Iterator[None]:
-    """Turn an `OSError` of the block into `UnsafeArchiveError` if the name of the member causes it (`_BAD_NAMES`)."""
+    """Raise `UnsafeArchiveError` if the block cannot write the member because of its name (`_BAD_NAMES`)."""
     try:
         yield
     except OSError as error:

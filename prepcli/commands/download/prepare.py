@@ -114,7 +114,7 @@ def ensure_unpacked(data_set: CorpusPart, options: FetchOptions, engine: RunOpti
         FetchError: no server has the archive, or it is damaged.
         UnsafeArchiveError: the archive is not safe to unpack.
         IncompleteError: the servers cannot be reached; the same command continues.
-        UsageError: files in the way were not made by prepcli, or the file of `--archive` is damaged.
+        UsageError: files that would be replaced were not made by prepcli, or the file of `--archive` is damaged.
         PrepcliError: the disk is full, or another fault of the machine.
     """
     if data_set.archive is None:

@@ -23,8 +23,8 @@ from prepcli.models.protocols import Codec
 from prepcli.storage.paths import AnyPath
 
 MAX_RATE = 48000
-"""The shared memory for batches is large enough for audio of up to this sampling rate (Hz), if the codec is on a GPU:
-then audio is not resampled before."""
+"""Worker processes decode audio for a GPU without resampling. The shared memory for their batches is large enough for
+audio of up to this sampling rate (Hz)."""
 
 
 class CodecJob(ModelJob[UnitT, Contents, Codec]):

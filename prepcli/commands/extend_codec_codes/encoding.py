@@ -207,7 +207,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
     def _max_samples(self) -> int:
         """Maximum number of samples of a batch, at the codec's rate.
 
-        On a GPU, no layer of the codec then returns more than `MAX_VALUES` values. On a CPU, there is not a limit.
+        On a GPU, no layer of the codec then returns more than `MAX_VALUES` values. On a CPU, the number is not limited.
         """
         return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
 

@@ -98,7 +98,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
         """The options, the identity of the codec, and the total bytes of audio.
 
-        For an incomplete Shar set, `--partial` is a text such as `3 of 5 units of the Shar`.
+        For an incomplete Shar set, the setting `--partial` is a text such as `3 of 5 units of the Shar`.
         """
         settings = self.codec_settings() | {"bytes of audio": audio_bytes(self.folder, plan.contents.shards)}
         # The setting is the same for a complete set with and without the option `--partial`.

@@ -267,7 +267,7 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         return details | plan.contents.records.merged_details(out) | self.statistics(markers)
 
     def _check_relied(self, root: Path, markers: Sequence[Marker]) -> None:
-        """Check that all codes exist that records name and that other units should have written.
+        """Check that no record names codes that another unit has failed to write.
 
         If a segment can be decoded but the codec has too little memory for it, only the unit that encodes the segment
         notices this. Another unit that names the segment as a context does not notice.

@@ -257,7 +257,7 @@ class Bundle(EmbeddingWork[Embedded]):
         return Embedded(chosen, embeddings.cpu().numpy())
 
     def _select(self, embeddings: "Tensor", readable: NDArray[np.bool_]) -> Chosen:
-        """Select the context of each record among the records of its voice; it is given as a position in the bundle."""
+        """For each record, select a context among the records of its voice, and return its position in the bundle."""
         import torch
 
         best = np.full(len(self.numbers), -1, np.int64)

@@ -18,7 +18,7 @@ FIELDS = {
     "text": "context_audio_text",
     "normalized_text": "context_audio_normalized_text",
 }
-"""Fields that are copied from the record of the context: the name there, and the name in the extended record.
+"""Fields that are copied from the record of the context, each with its name in the extended record.
 
 They are written after `SIMILARITY` and `PATH`.
 """
