@@ -247,7 +247,9 @@ def _known(workspace: Workspace, unit: str) -> Found:
 
 
 def _device_of(wanted: str, rank: Rank) -> str:
-    """The device of a rank; `cuda` is its own GPU, or the first GPU, for which the child process reports the error.
+    """The device of a rank: `wanted`, or for `cuda` the GPU of this rank.
+
+    Without a GPU, `cuda` becomes `cuda:0`, for which the child process reports the error.
 
     Raises:
         UsageError: another rank measures on this GPU, so the sizes would be too small.

@@ -139,7 +139,8 @@ def _conclude(
 ) -> None:
     """Write the config if one was asked for, and check the number of rejects.
 
-    `limits`: the keys of `config` that leave out examples, with the limits that the user gave (None if not given).
+    `limits`: for each key of `config` by which a data loader leaves out examples, the limit that the user gave, or
+    None.
 
     Raises:
         TooManyRejectsError: more records were rejected than allowed; the error has the report.

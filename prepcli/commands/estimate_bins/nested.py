@@ -119,7 +119,7 @@ def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]
 
 
 def notes_on_pairs(pairs: list[tuple[float, int]], asked: int, sub_buckets: int, num_empty: int) -> list[str]:
-    """Notes on why there are fewer or other buckets than requested; empty if all of them exist and have examples.
+    """Notes on missing and empty buckets, with the reason; an empty list if all requested buckets have examples.
 
     `asked` buckets by size were requested, each with `sub_buckets` by tokens; `num_empty` pairs have no example.
     """

@@ -162,10 +162,10 @@ def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[Length]:
 
 
 def _pieces(task: FileTask, turns: list[Turn]) -> list[TextPiece]:
-    """The pieces to count without a prompt: the last turn is the output, all earlier turns the input.
+    """The pieces to count without a prompt format: the last turn is the output, all earlier turns are the input.
 
-    Consecutive turns of one role are joined by spaces, as in NeMo's prompts; audio counts only by its tokens. The tag
-    `lang` gives the language if the entry does not.
+    Consecutive turns of one role are joined by spaces, as in NeMo's prompts. A turn of audio counts only by its
+    duration. If the config entry has no language, the tag `lang` gives it.
     """
     data = task.data
     pieces = []
@@ -224,7 +224,7 @@ class TokenBinsReport(BinsText):
     tpt_percentiles: dict[str, float]
     batch_tokens: float
     padding: list[float]
-    """Shares of padding, from 0 to 1: of the lengths by which batches are filled and, with 2-D bins, of the output."""
+    """Shares of padding, from 0 to 1: in the lengths that fill batches (`inputs`); with 2-D bins also in `outputs`."""
     padding_without_buckets: list[float]
     notes: list[str]
     inputs: Ints = field(repr=False)

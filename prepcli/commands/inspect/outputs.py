@@ -10,7 +10,7 @@ from prepcli.errors import UsageError, cannot_write, option
 
 
 class Kind(NamedTuple):
-    """A kind of file: its name for messages, and how such a file begins, in lower case."""
+    """A kind of file: its name for messages, and the possible first bytes of such a file, in lower case."""
 
     name: str
     beginnings: tuple[bytes, ...]
@@ -51,7 +51,7 @@ def write_output(path: Path, text: str) -> None:
 
     Raises:
         UsageError: the file cannot be written.
-        PrepcliError: the machine is the cause, such as a full disk.
+        PrepcliError: the file cannot be written because of the machine, such as a full disk.
     """
     data = text.encode("utf-8", "replace")
     try:

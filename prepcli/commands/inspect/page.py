@@ -247,7 +247,10 @@ def _group_rows(groups: Sequence[Group]) -> list[list[str]]:
 
 
 class _Row(NamedTuple):
-    """A record in a table: why it is shown, its audio as a URL or why there is none, and its fields."""
+    """A record in a table: why it is shown, its audio as a URL, a note on the audio, and its fields.
+
+    `url` is empty if there is no audio; `note` then says why.
+    """
 
     why: list[str]
     url: str

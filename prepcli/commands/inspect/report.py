@@ -154,7 +154,7 @@ class Inspection:
     outliers: list[Example] = field(default_factory=list)
     """Records with extreme values: the shortest and longest, those with the slowest and fastest speech, and so on."""
     record: FoundRecord | None = None
-    """The record that `--record` asks for, else None. With a record, only `path`, `kind` and `title` are set too."""
+    """The record that `--record` asks for, else None. If there is a record, all facts on the whole data are empty."""
     columns: dict[str, Floats32] = field(default_factory=dict, repr=False)
     """The values of `duration`, `chars_per_second` and the other measures in ascending order, for plots."""
     sample: list[Example] = field(default_factory=list, repr=False)

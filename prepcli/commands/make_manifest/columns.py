@@ -37,8 +37,8 @@ def rows_of_csv(path: str, options: MakeManifest, folder: str = "") -> Iterator[
     TSV has no quotes, as in Common Voice: quotation marks are ordinary characters.
 
     Raises:
-        UsageError: there is no header, two columns have one name, no column with the audio is known or named, or a
-            quotation mark is not closed.
+        UsageError: there is no header, two columns have the same name, no column names the audio, or a quotation mark
+            is not closed.
     """
     keep_for_caller(_size_limit)
     csv.field_size_limit(sys.maxsize)

@@ -1,4 +1,4 @@
-"""convert-audio: writes the audio of manifests to plain files, cut, resampled, downmixed or as it is."""
+"""convert-audio: writes the audio of manifests to plain files, which are cut, resampled, downmixed or copied."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

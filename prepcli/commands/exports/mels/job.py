@@ -165,7 +165,7 @@ class MelsJob(ExportJob[MelsOptions]):
         return ClipWriter(contents, unit, writer, self.options, spectrogram)
 
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the lists of each manifest; returns their paths, and counts of clips that trainers cannot read."""
+        """Join the parts of the file lists of each manifest; returns their paths, and notes on the clips in them."""
         out = writer.workspace.out
         details: dict[str, Any] = {}
         for source, stem in enumerate(self.stems):

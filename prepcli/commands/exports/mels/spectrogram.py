@@ -1,9 +1,9 @@
 """The mel-spectrogram of Tacotron 2: log of the mel bands of the magnitudes of a short-time Fourier transform.
 
 The original convolves with a Fourier basis. This module computes the same with a fast Fourier transform, and multiplies
-each group of mel bands only with its own frequencies. Measured on one core for 6 s at 22050 Hz: 1.4 ms; the original's
-formula takes 14 ms, `torch.stft` with one matrix product 3.4 ms (torch's magnitude of complex numbers alone takes 1.5
-ms, NumPy's 0.13 ms).
+each group of mel bands only with the frequencies in its range. Measured on one core for 6 s at 22050 Hz: 1.4 ms; the
+original's formula takes 14 ms, `torch.stft` with one matrix product 3.4 ms (torch's magnitude of complex numbers alone
+takes 1.5 ms, NumPy's 0.13 ms).
 """
 
 from typing import TYPE_CHECKING
