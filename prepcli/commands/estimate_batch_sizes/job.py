@@ -187,7 +187,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return bisect(start, self.options.threshold, fits)
 
     def finish(self, plan: BatchSizesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Repeat NeMo's search over all buckets with the known steps, and write the bins and their batch sizes."""
+        """Do NeMo's search over all buckets with the steps that were made, and write the bins and their batch sizes."""
         hello = self._hello(writer.workspace)
         found = [_known(writer.workspace, marker.unit) for marker in markers]
         nemo_steps = self._settle_all(plan.contents, found, hello.limit)

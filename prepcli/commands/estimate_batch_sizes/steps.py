@@ -179,10 +179,10 @@ def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
 
 
 def _refuse_shared(device: str, limit: int) -> None:
-    """After a lack of memory, check that this process could use all memory up to the limit.
+    """Called when a step ran out of memory: check that no other process was the cause.
 
     Raises:
-        UsageError: other processes use a part of this memory.
+        UsageError: other processes use so much memory that this process could not use `limit` bytes.
     """
     import torch
 

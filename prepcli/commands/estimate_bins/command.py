@@ -264,6 +264,9 @@ def draw_nested(
 
 
 def _end(values: npt.NDArray[Any], last_edge: float) -> float:
-    """The end of an axis: the largest value or edge; 1.2 times the 99th percentile if a value is twice as large."""
+    """The end of an axis: the largest value or `last_edge`.
+
+    If the largest value is more than twice the 99th percentile, the axis ends at 1.2 times the 99th percentile.
+    """
     largest, ordinary = float(values.max()), float(np.percentile(values, 99))
     return max(largest, last_edge) if largest <= 2 * ordinary or not ordinary else 1.2 * ordinary

@@ -193,7 +193,7 @@ _SECONDS_PER_TOKEN = 0.08
 
 @dataclass
 class TokenBinsReport(BinsText):
-    """Bins and their effect on the data. Lengths are in tokens; tpt is output tokens per input token."""
+    """Bins by number of tokens, and the padding that results. "tpt" stands for output tokens per input token."""
 
     num_buckets: int
     """Number of buckets by length that the bins make; if it is smaller than the requested number, `notes` say why."""
@@ -228,7 +228,10 @@ class TokenBinsReport(BinsText):
     padding_without_buckets: list[float]
     notes: list[str]
     inputs: Ints = field(repr=False)
-    """Lengths, shape (num_examples,): input tokens, or in one dimension with `measure_total_length` the total."""
+    """The lengths by which the examples are put into buckets, shape (num_examples,).
+
+    These are input tokens; for 1-D bins with `measure_total_length`, input and output tokens together.
+    """
     outputs: Ints = field(repr=False)
 
     def __repr__(self) -> str:

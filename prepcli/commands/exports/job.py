@@ -22,8 +22,8 @@ class AudioContents(RecordContents):
     def segment(self, number: int, record: Record, policy: Policy, *, is_stored: bool = False) -> Segment:
         """The audio of record `number`.
 
-        `is_stored`: whether the output stores the bytes of the file. Then a file is read as a whole if the record
-        begins at its start.
+        `is_stored`: whether the output stores the bytes of the file. If so, and if the record begins at 0 s, the whole
+        file is read into memory.
 
         Raises:
             RecordRejected: the audio is missing, damaged, or shorter than the record says.

@@ -93,7 +93,10 @@ class Examples:
         return len(kept) < NUM_EXTREME or bool(sign * most < sign * kept[-1][0])
 
     def merge(self, later: "Examples", lines_before: int = 0, file: str = "") -> None:
-        """Add the examples of later lines; their line numbers grow by `lines_before`, and their file becomes `file`."""
+        """Add the examples of lines that follow, for instance those of the next file.
+
+        `lines_before` is added to their line numbers. `file`, if given, becomes the file of these examples.
+        """
 
         def placed(one: Example) -> Example:
             return Example([], file or one.file, one.line + lines_before, one.fields)

@@ -28,7 +28,7 @@ _FIELDS = {
     "context_similarity": "context_speaker_similarity",
     **{name: name for name in ("bandwidth", "snr", "loudness", "speech_share")},
 }
-"""The field that holds each measure, by the name of the measure; all but the first are made by `prepcli score`."""
+"""Maps measures to the fields of records that hold them. `prepcli score` makes all fields except the first."""
 Floats32 = npt.NDArray[np.float32]
 NUMBERS = ("lines", "records", "skipped", "segments", "without_text")
 COUNTS = ("fields", "extensions", "cut_sampling_rates", "reject_reasons", "unusable")

@@ -39,8 +39,9 @@ class TarFacts(msgspec.Struct):
 class CodeFacts(msgspec.Struct):
     """The codes of one field, from a sample of its arrays.
 
-    `frames` and `codes` are pairs of a minimum and a maximum: frames per array, and values. `types`, `codebooks` and
-    `frame_shift` (seconds) list the different values in ascending order.
+    `frames`: minimum and maximum number of frames per array. `codes`: minimum and maximum code. Both are None if no
+    array could be read. `types`, `codebooks` (their number) and `frame_shift` (seconds): each value that occurs in an
+    array, in ascending order.
     """
 
     where: str

@@ -244,7 +244,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
     def _inputs(self, source: EntrySource, sha256: str) -> list[InputFile]:
         """The input files; the source comes first, since rejects refer to it.
 
-        The digest of the entries stands for the content of the source.
+        `sha256`: the digest of all entries, which shows whether the content of the source has changed.
         """
         is_file = source.files[:1] == (source.path,)
         inputs = [InputFile(source.path, sha256, state_of(source.path) if is_file else None)]
@@ -255,7 +255,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         return inputs + [InputFile(table.path, table.sha256, table.state) for table in by_path.values()]
 
     def settings(self, plan: MakePlan) -> dict[str, Any]:
-        """The options, the format, and the base folder of the source as the manifest names it."""
+        """The options, the format of the source, and its base folder (relative to OUT, unless paths are absolute)."""
         source = plan.contents.source
         base = PathNames(self.options.out.parent, self.options.absolute_paths).name(f"{source.base}/")
         return settings_of(self.options) | {"--format": source.kind, "audio is named": f"{base}..."}

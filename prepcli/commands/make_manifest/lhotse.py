@@ -1,4 +1,4 @@
-"""Manifests of lhotse: cuts, and recordings with their supervisions, which are joined as a stream."""
+"""Manifests of lhotse as sources: cuts, recordings, or supervisions, each of which is joined to its recording."""
 
 import os
 import re

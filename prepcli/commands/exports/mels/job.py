@@ -67,7 +67,7 @@ def find_clip(contents: ExportContents, number: int, record: Record, options: Me
     """Check the text of a record and the header of its audio.
 
     Raises:
-        RecordRejected: the record cannot be used, as far as is known without decoding.
+        RecordRejected: the record cannot be used. Errors that only decoding would show are not found here.
     """
     field = options.text_field or (TEXT if record.get(NORMALIZED_TEXT) is None else NORMALIZED_TEXT)
     text = record.text(field)

@@ -149,7 +149,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         return {"corpus": self.options.corpus, "split": self.options.set_split, "lang": self.options.set_lang}[name]
 
     def open_unit(self, contents: AudioContents, unit: PartitionUnit, writer: UnitWriter) -> RecordWriter:
-        """Return the writer of a file; records that cannot be used get no file, and are rejected."""
+        """Return the writer of a file. If the partition has a `problem`, the writer only rejects all records."""
         one = unit.partition
         if one.problem:
             return _Rejecting(one.problem)
