@@ -97,8 +97,8 @@ class Child:
         """Count the bytes of small steps in the process, as `ModelTrainer.count` does.
 
         Raises:
-            PrepcliError: the model cannot make a step; or the process died or hung, which ends the search, because a
-                bucket is not tried with smaller steps.
+            PrepcliError: the model cannot make a step, or the process died or hung. The search cannot go on then,
+                because no smaller steps can be counted.
         """
         try:
             found: Found = self._ask(self.hello, ("count", (duration, tokens)), self._timeout)

@@ -317,7 +317,7 @@ def with_keys_of(options: Options, data: "DataSet | Mix") -> Options:
 
 
 def with_prompt_of(tokenizer: "TokenizerSpec", data: "DataSet | Mix") -> "TokenizerSpec":
-    """Return `tokenizer`; if it has no prompt format, with the prompt format of the input's training config."""
+    """Return `tokenizer`. If it has no prompt format, it gets the one in the input's training config."""
     from prepcli.manifest.mixing import leaves_of
 
     known = leaves_of(data)[0].notes.loader.prompt_format

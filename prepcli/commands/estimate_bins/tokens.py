@@ -383,7 +383,7 @@ def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Me
 
     As in NeMo's samplers, the seconds of audio per token come from the training config, not from the entry of `data`.
     `is_1d`: bins have one dimension. Only with two dimensions, a record without a text is rejected. With one dimension
-    and a prompt format, only the audio counts: the tokens of prompt and transcript are 0.
+    and a prompt format, only the audio counts: prompt and transcript count as 0 tokens.
     """
     keys = data.notes.loader
     has_texts = not is_1d or tokenizer.prompt_format is None

@@ -167,9 +167,9 @@ def _part_of_set(folder: AnyPath) -> Subject | None:
 
 
 def _made_with_codec(folder: AnyPath, subject: Subject) -> Subject:
-    """Set the run that made the codes in `folder`, as `out` and `part` of a subject, and return the subject.
+    """Set `out` and `part` of a subject, which name the run that made the codes in `folder`; returns the subject.
 
-    `part` is set for OUT/codes_x, which has its own run in OUT.prepcli/codes_x.
+    `part` is None, except for a folder OUT/codes_x, which has its own run in OUT.prepcli/codes_x.
     """
     of_one = folder.name.startswith("codes_")
     subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)

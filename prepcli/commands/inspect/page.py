@@ -236,7 +236,7 @@ def _rates(found: Inspection) -> list[str]:
 
 
 def _group_rows(groups: Sequence[Group]) -> list[list[str]]:
-    """The rows of the table of languages and speakers, heading first; empty if records have neither of both."""
+    """The rows of the table of languages and speakers, heading first; empty if records have neither."""
     if not any(one.language or one.speaker for one in groups):
         return []
     rows = []

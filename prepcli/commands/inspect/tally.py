@@ -133,7 +133,7 @@ class Tally:
         self.extensions.update(_extension(path) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
-        """Add the counts of `other`, whose lines follow those of this tally in the same file.
+        """Add the counts of `other`, whose lines come after those of this tally.
 
         `other` counts its lines from 1, so its line numbers are increased by `lines`.
         """
