@@ -48,14 +48,15 @@ def units_of(
     first: int = 0,
     make: Callable[..., RecordUnitT],
 ) -> list[RecordUnitT]:
-    """Return the units `name_000000`, ..., made by `make`: unit k has the records `bounds[k]` to `bounds[k + 1]`.
+    """Return the units `name_000000`, `name_000001`, ... of consecutive records.
 
     Args:
         name: the beginning of each unit's id.
-        bounds: ascending positions, one more than units.
+        bounds: ascending positions of records, one more than units: the unit at index k begins at `bounds[k]` and ends
+            before `bounds[k + 1]`.
         seconds: the seconds of audio of each unit.
         first: the number of the first unit.
-        make: `RecordUnit`, or a subclass with bound arguments.
+        make: makes a unit: `RecordUnit`, or a partial of a subclass.
     """
     places = zip(pairwise(bounds), seconds, strict=True)
     return [
@@ -166,11 +167,13 @@ class OverRecords(Job[UnitT, ContentsT]):
     def shards(
         self, records: Records, size: int, seed: int | None, more: Callable[[Scratch], Values]
     ) -> tuple[list[RecordUnit], Indices, dict[str, Any]]:
-        """Divide the records into units, in their order or shuffled with `seed`.
+        """Divide the records into units of nearly equal numbers of records, each with at most `size` records.
+
+        The records are shuffled with `seed`; None keeps the order of the input.
 
         Returns:
-            The units, of nearly the same number of records, at most `size`; the order of the records; and the result of
-            `more`, which makes further values of the plan.
+            The units; the numbers of all records in the order of the units; and the result of `more`, which makes
+            further values of the plan.
         """
         bounds = even_bounds(len(records), size)
 
@@ -221,7 +224,7 @@ class RecordWriter(ABC):
         """
 
     def close(self) -> None:  # noqa: B027 - most have nothing to write
-        """Write the remaining data after the last record."""
+        """Complete the files of the unit after the last record; by default it does nothing."""
 
 
 class RecordJob(OverRecords[RecordUnitT, ContentsT], UnitJob[RecordUnitT, ContentsT]):

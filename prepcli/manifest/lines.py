@@ -64,7 +64,7 @@ class NemoLine(msgspec.Struct, gc=False):
 
 
 class CutDurationLine(msgspec.Struct, gc=False):
-    """The field that determines whether a cut with a duration of its own is usable, as `NemoLine` for a record."""
+    """The only field that determines whether a cut is usable; for cuts that have the field `duration`."""
 
     duration: Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
 

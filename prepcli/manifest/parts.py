@@ -17,8 +17,8 @@ Floats = npt.NDArray[np.float64]
 class Problem(msgspec.Struct, array_like=True):
     """An unusable line of the manifest with the number `source`: its position, and why it cannot be used.
 
-    `line` counts all lines: in an index from 1 within the file, in a `Part` from 0 within the part. `start` and
-    `length` are in bytes. `detail` can be encoded as UTF-8.
+    `line` is the number of the line; blank lines are counted too. In an index it counts from 1 within the file, in a
+    `Part` from 0 within the part. `start` and `length` are in bytes. `detail` can be encoded as UTF-8.
     """
 
     source: int
@@ -53,10 +53,10 @@ KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
 class Numbers(NamedTuple):
     """A function that computes an integer for each usable line: from its bytes, or from fields of a NeMo record.
 
-    `function` gets the bytes of a block of whole lines; with `fields`, it gets one list per field instead, with the
-    value of each line, text or None. It is sent to workers. Functions that compute the same must compare equal, so that
-    their data sets share workers. If a function raises `RecordRejected`, it gets the lines again in smaller blocks,
-    until only the single line at fault is rejected.
+    If `fields` is empty, `function` gets the bytes of a block of whole lines. Else it gets one list per field: the value
+    of the field in each line, text or None. The function is sent to workers. Functions that compute the same must
+    compare equal, because data sets with equal functions share workers. If a function raises `RecordRejected`, it gets
+    the lines again in smaller blocks, until only the single line at fault is rejected.
     """
 
     function: Callable[..., list[int]]

@@ -18,8 +18,8 @@ from prepcli.manifest.sources import Reader, is_gzip, open_bytes
 RANGE_BYTES = 16 << 20
 MAX_LINE_BYTES = 64 << 20
 INLINE_BYTES = 8 << 20
-"""Minimum number of bytes that worker processes read: for fewer, starting them takes longer than reading. Compressed
-files count eight times."""
+"""If files have fewer bytes, they are read without worker processes, because starting these takes longer than reading.
+Bytes of compressed files count eight times."""
 _BLOCK_BYTES = 256 << 10
 _BOM = b"\xef\xbb\xbf"
 
@@ -38,10 +38,10 @@ class Range:
 
 
 def ranges_of(path: str, num_bytes: int, short: bool = False, begin: int = 0) -> list[Range]:
-    """The ranges of one manifest of `num_bytes` bytes; a compressed one can only be read from its start.
+    """The ranges of one manifest of `num_bytes` bytes; a compressed manifest is a single range.
 
-    `short`: ranges of an eighth of the length, so that workers end at about the same time. Not with a digest, which
-    needs whole ranges.
+    `short`: the ranges have an eighth of the usual length, so that workers end at about the same time. It must be False
+    if a digest is wanted, because a digest is made from ranges of the usual length.
     """
     if is_gzip(path):
         return [Range(path, 0, None)]

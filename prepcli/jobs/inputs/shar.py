@@ -1,4 +1,4 @@
-"""Lhotse Shar as input: a record for each supervision of a cut, with the audio of the cut in the tar of a field."""
+"""Lhotse Shar as input: each supervision of a cut is a record, whose audio is that of the cut, in a tar."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, repeat
