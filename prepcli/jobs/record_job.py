@@ -113,7 +113,7 @@ class OverRecords(Job[UnitT, ContentsT]):
 
     @property
     def audio_base_dir(self) -> AnyPath | None:
-        """The folder of relative audio paths; None for the folder of each manifest."""
+        """The folder from which relative audio paths start; None: they start from the folder of their manifest."""
         folder: AnyPath | None = self.options.audio_base_dir
         return folder
 

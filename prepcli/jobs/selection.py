@@ -1,9 +1,13 @@
 """A job that copies the lines of manifests to output files: a code for each record decides to which file, if to any.
 
-The plan is made from one reading of the manifests in worker processes, and holds the codes. A unit copies the lines of
-a slice of a manifest. Most lines are copied without parsing. A line changes in these cases: it has a relative path and
-the output is in another folder (the path becomes absolute); `Treatment.changes` sets fields; it has an old name of
-`audio_filepath`, fields that `rejects.jsonl` has added, or a carriage return at its end.
+The plan holds the codes: worker processes read the manifests once to make it. A unit copies the lines of a slice of a
+manifest. Most lines are copied without parsing; these changes are made:
+
+- relative paths become absolute, unless the output is in the folder from which all of them start;
+- fields in `Treatment.changes` are set;
+- old names of `audio_filepath` are replaced;
+- fields that `rejects.jsonl` has added are removed;
+- carriage returns at line ends are removed.
 """
 
 import contextlib
@@ -232,7 +236,7 @@ def _unit_bytes(num_bytes: int) -> int:
 
 
 def scratch_folder(workspace: Workspace) -> Path:
-    """A folder for files without a name during planning: the workspace's or, if it is read-only, the system's."""
+    """A folder for temporary files of planning: the workspace or, if it is read-only, the system's temporary folder."""
     try:
         workspace.root.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -409,7 +413,10 @@ def _part_name(unit: str, number: int) -> str:
 
 
 def each_line(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[int, Item]]:
-    """Yield the lines whose value is not None, each with its value; line k has the value `values[of_line[k]]`."""
+    """Yield the numbers of lines (from 0), each with its value; lines with the value None are left out.
+
+    `of_line`: for each line, the index of its value in `values`.
+    """
     for line in np.flatnonzero(np.array([one is not None for one in values])[of_line]).tolist():
         value = values[of_line[line]]
         if value is not None:

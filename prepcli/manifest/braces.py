@@ -43,7 +43,7 @@ def expand_braces(text: str) -> Iterator[str]:
 
 
 def split_as_written(text: str) -> list[str]:
-    """Split at commas outside of all braces, in any of NeMo's spellings; the parts keep their spelling."""
+    """Split a text at commas outside of braces. Braces may have any of NeMo's spellings, and the parts keep them."""
     # Rewriting the braces changes lengths, so the rewritten text is split, and the same numbers of commas are taken
     # from the original.
     parts, rest = [], text.split(",")

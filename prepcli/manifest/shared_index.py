@@ -330,7 +330,7 @@ def shared_index(
 def _find_or_make(
     inputs: Sequence[Input], workspace: Workspace, columns: Columns, num_workers: int
 ) -> ManifestIndex | None:
-    """The shared index; None if it does not exist and must not, or cannot, be written."""
+    """The shared index, which the ranks make if it does not exist; None if it cannot be written, as in a dry run."""
     what = repr([_FORMAT, __version__, [_named(one.path) for one in inputs], _described(columns)])
     name = _digest(what)
     # The name comes from sizes and times alone, because the servers of some network file systems disagree about the

@@ -1,4 +1,4 @@
-"""Names a commit in each address of a data set on the hub: the same for a run and for all runs that continue it."""
+"""Adds a commit to each address of a data set on the hub, so that a run that is continued reads the same commit."""
 
 import re
 from collections.abc import Callable, Mapping

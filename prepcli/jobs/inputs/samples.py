@@ -109,9 +109,10 @@ def _key_of(name: str, keys: Keys) -> tuple[str, str] | None:
 def _samples(
     members: Iterable[Member], keys: Keys, *, is_sorted: bool
 ) -> Iterator[tuple[str, list[tuple[str, Member]]]]:
-    """The key of each sample, and its members with their extensions.
+    """Yield the key of each sample with its members, as pairs of extension and member.
 
-    `is_sorted`: the members of a sample are neighbours, as in a tar. A member with an empty key is a whole sample.
+    `is_sorted`: whether the members of a sample follow each other, as in a tar. A member with an empty key is a sample
+    of its own.
     """
     if is_sorted:
         current: str | None = None
