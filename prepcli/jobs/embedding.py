@@ -118,9 +118,9 @@ class EmbeddingWork(UnitWork[int, Computed]):
         self._embeddings: Tensor
 
     def known(self) -> NDArray[np.float32]:
-        """An array for the embeddings (N, dim): embeddings that need not be computed have their values, others are NaN.
+        """An array (N, dim) with the embeddings that are known before the model runs; all others are NaN.
 
-        Here all are NaN; a subclass may know some.
+        By default none is known.
         """
         return np.full((len(self.numbers), self._encoder.dim), np.nan, np.float32)
 

@@ -79,7 +79,7 @@ class KeyPairs(NamedTuple):
 
 
 def pairs_of(listed: Sequence[Listed], base_dirs: Sequence[str], segments: Hashes, first: Sequence[int]) -> KeyPairs:
-    """Pair each record of manifests that `listed` names with a hash of its group of duplicates.
+    """Find the listed records in manifests, and pair each with a hash of its group of duplicates.
 
     Args:
         listed: the lines of `find-duplicates`.

@@ -261,7 +261,7 @@ class _UnderWay:
         self._started = time.monotonic()
 
     def add(self, one: _Begun, take: Take | None) -> None:
-        """Add a batch of a unit by its `take`; None marks the end of the unit."""
+        """Add the function that takes the results of a batch; None marks the end of the unit."""
         self._queue.append((one, take))
         self._num_batches += take is not None
 

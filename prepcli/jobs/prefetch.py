@@ -168,7 +168,7 @@ def _decode(batch: Batch[Any], slot: int | None) -> Decoded:
 
 
 def _call(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Call a function; after a crash of an earlier worker, note in the workspace which audio it decodes."""
+    """Call a function. If a worker has crashed before, note in the workspace which audio the function decodes."""
     with with_notes(_Worker.workspace, DECODING):
         return function(*arguments)
 

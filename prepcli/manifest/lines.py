@@ -140,8 +140,8 @@ def check_usable(lines: Sequence[NemoLine]) -> bool:
 def _one_object_per_line(chars: Chars, ends: Ends) -> bool:
     """Whether every line begins with a brace and ends with one.
 
-    Valid JSON in such lines has no value that extends over several lines: within an object or a list, a comma must be
-    between a closing brace and the next opening brace, and no comma is at a line end.
+    If such lines are valid JSON, no value extends over several lines: within an object or a list, a comma would have to
+    be between the brace at the end of one line and the brace at the beginning of the next.
     """
     last = chars[ends - 1]
     if (last == _CARRIAGE_RETURN).any():

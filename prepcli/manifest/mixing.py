@@ -79,9 +79,9 @@ def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple
 
 
 def _kept_places(inside: npt.NDArray[np.bool_], num_drawn: int) -> Ints:
-    """Draw `num_drawn` examples in order, again from the first after the last; returns the indexes of those inside.
+    """Draw `num_drawn` examples in order, and begin again after the last example.
 
-    `inside`: whether each example passes the filter.
+    Returns the indexes of the drawn examples that pass the filter. `inside`: whether each example passes it.
     """
     if num_drawn <= len(inside):
         return np.flatnonzero(inside[:num_drawn])

@@ -89,7 +89,7 @@ class LineReader:
         return {"_index": self._index, **fresh}
 
     def _read(self, source: int, start: int, length: int, up_to: int = 0) -> bytes:
-        """Read `length` bytes of a source from byte `start` on; if `up_to` is larger, up to so many bytes."""
+        """Read `length` bytes of a source from byte `start` on; if `up_to` is larger, read up to `up_to` bytes."""
         found = self._index.sources[source]
         file = self._file(source)
         data = read_at(file, max(length, up_to), found.begin + start)

@@ -1,1 +1,2 @@
-"""Data sets as inputs: each container has a catalogue, whose lines are a manifest and name audio as `FILE::MEMBER`."""
+"""Data sets as inputs: each container is read as a catalogue, a manifest whose audio has names such as `FILE::MEMBER`.
+"""

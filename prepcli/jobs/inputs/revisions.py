@@ -20,7 +20,7 @@ The result is empty for a new run."""
 def with_commits(spec: str, commits: Commits = dict[str, str]) -> str:
     """The inputs `spec` of a user, with a commit in each address of a data set on the hub.
 
-    A run that is continued reads the same commits again, which `commits` returns; other commits come from the hub.
+    If a run is continued, `commits` returns the commits that it has read before. All other commits come from the hub.
 
     Raises:
         UsageError: there is no such data set or revision, or access is denied.

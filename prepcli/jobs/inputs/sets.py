@@ -45,7 +45,7 @@ def columns_of(options: SetInput) -> FieldNames:
 def containers_of_file(path: str, options: SetInput) -> list[str]:
     """The containers to read for one file; a list with the path alone if the file is a manifest.
 
-    A WeNet list has several: the tars that it names.
+    A WeNet list of shards has several: the tars that it names.
 
     Raises:
         UsageError: files that belong to the file are missing, or the folder of its set must be given instead.

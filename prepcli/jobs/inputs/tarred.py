@@ -92,7 +92,7 @@ def _shard_of(fields: Mapping[str, msgspec.Raw]) -> int | None:
 def _member_of(path: str, tar: TarMembers) -> str | None:
     """The member of a tar that the path in a line names; None if the tar does not have it.
 
-    Several segments of `x.wav` have the paths `x.wav`, `x-sub1.wav` and so on in the lines of a manifest.
+    In a manifest, `x-sub1.wav`, `x-sub2.wav` and so on are further segments of the member `x.wav`.
     """
     if path in tar.members:
         return path
