@@ -138,7 +138,7 @@ class EmbeddingWork(UnitWork[int, Computed]):
         advance(int(is_known.sum()), float(self.durations[is_known].sum()))
 
     def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
-        """Start the encoder on a batch."""
+        """Start the encoder on a batch; returns the function that waits for the embeddings and stores them."""
         import torch
 
         batch, encoder, device = self._batches[number], self._encoder, runner.device

@@ -52,9 +52,9 @@ def read_listed(name: str, path: Path) -> list[Listed]:
 
 
 def segment_forms(segments: Sequence[Segment], base_dir: str) -> Hashes:
-    """The sorted hashes that segments have in a manifest whose relative paths start from the folder `base_dir`.
+    """The sorted hashes by which segments are found in a manifest whose relative paths start from `base_dir`.
 
-    Each segment has two hashes: with its absolute path, and with its path relative to `base_dir`, which is absolute.
+    Each segment has two hashes: one of its absolute path, and one of its path from `base_dir`, an absolute folder.
     """
     return np.sort(_forms(segments, base_dir))
 

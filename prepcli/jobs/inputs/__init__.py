@@ -1,2 +1,1 @@
-"""Data sets as inputs: each container is read as a catalogue, a manifest whose audio has names such as `FILE::MEMBER`.
-"""
+"""Data sets as inputs: each container is read as a catalogue, a manifest that names its audio `FILE::MEMBER`."""

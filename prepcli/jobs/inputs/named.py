@@ -70,7 +70,7 @@ def describe(manifests: Sequence[str], num_records: int) -> list[str]:
 
 
 def refuse_containers(manifests: Sequence[str], flag: str) -> None:
-    """Raise `UsageError` if audio lies in containers: the option `flag` would make lists of files that do not exist."""
+    """Raise `UsageError` if audio lies in containers, because the option `flag` would list files that do not exist."""
     for one in manifests:
         if isinstance(one, Catalogue) and one.kind != "WeNet list":
             raise UsageError(
