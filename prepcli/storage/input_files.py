@@ -53,14 +53,14 @@ def state_of(file: str | AnyPath | int) -> FileState:
 
 def _joined(states: list[FileState]) -> FileState:
     """One state for several files: it changes if the state of any of them changes."""
-    inodes, changes = (
+    changes, inodes = (
         hashlib.sha256(repr(one).encode()).digest()[:7] for one in zip(*(state[2:] for state in states), strict=True)
     )
     return FileState(
         sum(state.num_bytes for state in states),
         int.from_bytes(hashlib.sha256(repr([state.mtime_ns for state in states]).encode()).digest()[:7], "big"),
-        int.from_bytes(inodes, "big"),
         int.from_bytes(changes, "big"),
+        int.from_bytes(inodes, "big"),
     )
 
 
