@@ -70,7 +70,9 @@ class SlicedCorpus(Protocol):
     notes: Sequence[str]
 
     def conversations(self) -> Sequence[Conversation]:
-        """Return all conversations in the order of the output, part by part; called before the other methods.
+        """Return all conversations in the order of the output, part by part.
+
+        The job calls this method before the other methods.
 
         Raises:
             UsageError: the folders do not contain the corpus.

@@ -73,7 +73,8 @@ def download_lhotse(options: DownloadLhotse) -> DownloadReport:
         The report; `data_sets` has the report of each part by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: the recipe is unknown, is not for manifests, or takes other arguments.
+        UsageError: the recipe is unknown, no manifest can be made of its output, the arguments do not fit the recipe,
+            lhotse is not installed, or several ranks run before the recipe has run once.
         PrepcliError: the recipe has failed; the message has the command to run by hand.
 
     Examples:

@@ -120,7 +120,10 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """`audio_base_dir`: base folder of relative audio paths; None: the folder of each manifest. `out`: OUT."""
+        """Keep the options; `out` is the output folder.
+
+        `audio_base_dir` is the base folder of relative audio paths; None stands for the folder of each manifest.
+        """
         super().__init__(options, device, num_workers)
         self.manifests = manifests
         self._audio_base_dir = audio_base_dir

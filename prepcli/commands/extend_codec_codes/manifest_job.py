@@ -197,7 +197,8 @@ class RecordEncoder(UnitEncoder):
     def _lost(self, computed: "list[Codes | RecordRejected]") -> list[int]:
         """The keys of the segments that this unit failed to encode, due to a lack of memory or a crash.
 
-        Other units that name such a segment only decode it. They may succeed, and then name codes that do not exist.
+        Another unit whose records use such a segment does not encode it: it only checks that the audio can be decoded.
+        If that succeeds, the lines of the other unit name a file of codes that does not exist.
         """
         reasons = (RejectReason.OUT_OF_MEMORY, RejectReason.CRASHED_DECODER)
         return [

@@ -229,7 +229,10 @@ class OmnivoiceJob(TrainerCodesJob):
     def write_entries(
         self, unit: RecordUnit, entries: Sequence[EncodedRecord], seconds: float, writer: UnitWriter
     ) -> None:
-        """Write a tar, its labels, and its line of the list of tars. If all records are rejects, no tar is written."""
+        """Write the tar of a unit, the file of its labels, and the unit's line for the list of tars.
+
+        If all records are rejects, there are no tar and no labels, and the list gets no line.
+        """
         line = writer.open_part(_LIST_PART.format(unit.id))
         if not entries:
             return

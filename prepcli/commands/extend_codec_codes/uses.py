@@ -128,7 +128,10 @@ def read_uses(records: Records) -> SegmentTable:
 
 
 def _uses(records: Records, number: int) -> "Iterator[Use | None]":
-    """Yield the target and the context of a record; only the target, or nothing, if the record will be rejected."""
+    """Yield the target of a record, then its context; None instead of the context if the record has none.
+
+    If the record will be rejected, stop before the invalid item: yield nothing, or only the target.
+    """
     try:
         record = Record.parse(records.line(number))
         yield target_of(records, number, record)

@@ -56,13 +56,13 @@ class Segments(NamedTuple):
 
 
 def copies_of(segments: Segments, candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each row, find the candidates that have the same segment: the row itself, and copies of it.
+    """Find all pairs of a row and a candidate with the same segment; a candidate is also a pair with itself.
 
-    `candidates` has the row numbers of the candidates.
+    `candidates` has the row numbers of the candidates, ascending.
 
     Returns:
-        Two arrays with an item for each pair of a row and a candidate: the row number (ascending), and the position of
-        the candidate in `candidates`.
+        Two arrays with an item for each pair: the number of the row (ascending), and the position of the candidate in
+        `candidates`.
     """
     files = np.sort(segments.files)
     if (files[1:] != files[:-1]).all():  # true for nearly all corpora of whole files

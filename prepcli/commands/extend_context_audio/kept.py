@@ -114,7 +114,10 @@ class KeptEmbeddings:
 
 
 class NothingToEmbedEncoder:
-    """Stands for a speaker model if all embeddings are kept: loading a model takes NeMo and half a minute."""
+    """Takes the place of the speaker model if earlier runs have kept all embeddings.
+
+    The model is then not loaded, which would need NeMo and take half a minute.
+    """
 
     sampling_rate = 16000
     min_samples = 1

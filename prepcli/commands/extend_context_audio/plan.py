@@ -76,10 +76,10 @@ def plan_bundles(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: 
 
 
 def _bundles(seconds: NDArray[np.float64]) -> Indices:
-    """For groups of `seconds` of audio, return the number of each group's bundle, from 0 without gaps.
+    """Divide groups of records into bundles of consecutive groups; return the number of each group's bundle.
 
-    The groups are laid end to end, and the total time is divided into equal parts. A part becomes a bundle: it has the
-    groups whose middle is in it.
+    `seconds` has the total audio of each group. The groups are laid end to end, and the total time is divided into
+    equal parts. The groups whose middle is in the same part are a bundle. Bundles are numbered from 0, without gaps.
     """
     if not len(seconds):
         return np.zeros(0, np.int64)

@@ -215,7 +215,10 @@ class TextContextJob(UnitJob[CutsShard, None]):
         return (cuts, f"{cuts}.gz")
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The existing index files of the file of cuts `name`: next to that file, or in the folder of indexes."""
+        """Yield the up-to-date index files of the cuts file `name`, which are next to it or in the folder of indexes.
+
+        `found` has the files of the output folder.
+        """
         return indexes_of(found, name)
 
     def process(self, plan: TextContextPlan, unit: CutsShard, writer: UnitWriter, advance: Advance) -> None:
@@ -271,7 +274,7 @@ def extend_text_context(options: ExtendTextContext) -> Report:
     """Add a text context to each cut of a Shar set.
 
     Returns:
-        The report of the run; `outputs` has `cuts`, and the `target_audio` to read them with.
+        The report of the run; its `outputs` are two paths for a training config: `cuts` and `target_audio`.
 
     Raises:
         UsageError: invalid options, or inputs that cannot be read.
