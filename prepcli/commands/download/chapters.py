@@ -252,7 +252,7 @@ class _Cutter(RecordWriter):
         """Read chapter `number`, unless it is the open one.
 
         Raises:
-            RecordRejected: the chapter cannot be used; raised again for each of its records.
+            RecordRejected: the chapter cannot be used. Each call for this chapter raises the error.
         """
         if number < 0:
             raise RecordRejected(RejectReason.MISSING_AUDIO, f"no chapter of {self._job.list} has it")

@@ -56,7 +56,8 @@ class SlicedCorpus(Protocol):
     Attributes:
         command: the command that slices the corpus, such as `download fisher`.
         folders: for each part, in the order of the output, the folder of its slices.
-        times: the positions, from 0, of start and end (seconds) among the words of a transcript line.
+        times: the positions, from 0, of the start and the end time among the columns of a transcript line, which white
+            space separates. Times are in seconds.
         tables: files other than transcripts that the output depends on.
         notes: remarks on the files that were found, for the user.
         has_vocabulary: whether `vocab.txt` is written next to the manifests.

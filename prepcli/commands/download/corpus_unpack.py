@@ -161,7 +161,13 @@ def _far_too_large(archive: str) -> UnsafeArchiveError:
 
 
 def _unpack_zip(raw: IO[bytes], into: Path, name: str, limit: int) -> None:
-    """Unpack a zip archive, whose list of members is at its end; `zipfile` compares the CRC of each member."""
+    """Unpack a zip archive, which must be seekable; `zipfile` compares the CRC of each member.
+
+    `limit` is the maximum total size of the members in bytes. `name` is the name of the archive, for messages.
+
+    Raises:
+        UnsafeArchiveError: the members exceed `limit`, or a member is not a plain file or folder within `into`.
+    """
     into.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(raw) as archive:
         members = archive.infolist()

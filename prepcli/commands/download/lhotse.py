@@ -58,7 +58,7 @@ class Prepared(msgspec.Struct):
     Attributes:
         arguments: the arguments of `lhotse prepare`, without the output folder.
         folder: the name of the output folder, which is in the workspace.
-        working_directory: the directory in which the recipe ran, where relative paths of audio begin.
+        working_directory: the directory in which the recipe ran; relative paths of audio are relative to it.
     """
 
     arguments: list[str]

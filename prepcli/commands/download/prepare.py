@@ -43,9 +43,9 @@ class UnpackedMarker(msgspec.Struct):
 
 
 def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
-    """Return whether the data set can be converted: it is unpacked completely, and indexed with its settings.
+    """Return whether the data set can be converted: it is unpacked completely, and its index has the current settings.
 
-    A corpus that is on disk already is always ready, because each process then makes its index itself.
+    A corpus that the user has on disk, without an archive, is always ready: each process makes its index itself.
     """
     workspace = workspace_of(data_set.state_name, data_root)
     marker = _marker(workspace)

@@ -16,7 +16,10 @@ from prepcli.storage.paths import AnyPath
 
 
 def record_audio(workspace: Workspace, unit: str, states: States) -> None:
-    """Store the states of a unit's audio for `check_audio`; to be called before the unit is published."""
+    """Write the states of a unit's audio files to the workspace, where `check_audio` reads them.
+
+    Call this function before the unit is published.
+    """
     path = workspace.root / AUDIO_RECORD.format(unit)
     path.parent.mkdir(exist_ok=True)
     write_json(path, states)
@@ -41,12 +44,18 @@ def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num
 
 
 def check_complete(workspace: Workspace, partial: bool) -> str | None:
-    """Return how much of a Shar set is finished, as a text such as `3 of 5 units of the Shar`; None if it is complete.
+    """Check that a Shar set is complete.
 
-    `workspace` is the workspace of the run that makes the set. Without a plan in it, the result is None.
+    Args:
+        workspace: the workspace of the run that made the set.
+        partial: whether an incomplete set is accepted.
+
+    Returns:
+        None if the set is complete, or if the workspace has no plan to compare it with. Otherwise, the part that is
+        finished, as a text such as `3 of 5 units of the Shar`.
 
     Raises:
-        UsageError: a part is missing, and `partial` is false.
+        UsageError: the set is incomplete, and `partial` is false.
     """
     plan, folder = find_plan(workspace), workspace.out
     units = [] if plan is None else read_units(workspace, plan)

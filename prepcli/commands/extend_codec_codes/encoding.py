@@ -175,10 +175,13 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         ]
 
     def _add(self, found: Found, seconds: float | None) -> None:
-        """Count a use of a segment, or a lost record if the target of a cut cannot be encoded.
+        """Add the audio in one field of a cut or record to the segments to encode and to the counts.
 
-        `found`: the segment, None without audio, or why it cannot be used. `seconds`: the duration of the cut if the
-        segment is the cut's target, else None.
+        A target without a usable segment counts as a lost record.
+
+        Args:
+            found: the segment, or the reason why it is unusable. None: there is no audio.
+            seconds: the duration of the cut or record if the field is the target. None: another field.
         """
         if found is None or isinstance(found, RecordRejected):
             if seconds is not None:
@@ -349,7 +352,11 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         exact: Running | None,
         device: str,
     ) -> None:
-        """Keep the codes of a batch; only this function waits for the GPU, and only for this batch."""
+        """Wait until the codec has encoded a batch, and keep the codes or the reason of each row.
+
+        No other function waits for the GPU. `batch` has the numbers of the segments, `rejects` the reasons of rows that
+        could not be decoded. `exact` encodes some rows in full float32, for comparison; None: nothing is compared.
+        """
         result, found = encoded.result(), self._found
         compared = exact.result() if exact is not None else None
         if compared is not None and not result.too_large and not compared.too_large:

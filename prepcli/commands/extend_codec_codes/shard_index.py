@@ -1,4 +1,7 @@
-"""The index of the audio in the tars of a shard; worker processes make it ahead of the model, reading whole tars."""
+"""The index of the audio in the tars of a shard.
+
+Worker processes read the whole tars and make the index, while the model still encodes earlier shards.
+"""
 
 import contextlib
 import hashlib

@@ -40,7 +40,7 @@ class Use(NamedTuple):
 
     @property
     def key(self) -> int:
-        """A 64-bit hash of the audio to encode, never 0."""
+        """A 64-bit hash of the path, the offset, the duration and the channel; never 0."""
         return _hash(self.path, repr((self.offset, self.duration, self.channel))) or 1
 
 

@@ -15,7 +15,13 @@ from prepcli.errors import RejectReason
 
 @dataclass(frozen=True)
 class Edition:
-    """LibriTTS or LibriTTS-R: the name in the field `speaker`, the folder, and the number of OpenSLR's resource."""
+    """LibriTTS or LibriTTS-R.
+
+    Attributes:
+        name: the name of the corpus, also in the values of the field `speaker`.
+        tree: the folder in the archive.
+        resource: the number of the corpus on OpenSLR.
+    """
 
     name: str
     tree: str
