@@ -33,8 +33,8 @@ class TranscriptLine:
     """One line of a transcript.
 
     Attributes:
-        label: names the speaker in this conversation only. It is unique in the corpus and valid in file names. The
-            utterances of a slice have the same label.
+        label: a name for the speaker of this conversation, unique in the corpus and valid in file names. The same
+            person has other labels in other conversations. All utterances of a slice have the same label.
         speaker: the field `speaker` of the manifest: the same for all recordings of a person, if the corpus identifies
             persons.
         channel: number of the channel, from 0.

@@ -48,7 +48,7 @@ def _cells(one: ListedCorpus) -> tuple[str, ...]:
 
 
 def list_corpora() -> CorpusList:
-    """Return the corpora with a command of their own, then those that lhotse prepares."""
+    """Return the corpora with a command of their own, then the corpora of lhotse's recipes that give manifests."""
     sources = {True: "your copy", False: "download"}
     own = [
         ListedCorpus(one.name, one.hours, one.languages, one.licence, "own", sources[one.publisher is None])

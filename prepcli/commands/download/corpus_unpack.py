@@ -244,7 +244,7 @@ def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
 
 
 def _refuse_outside(archive: str, member: str, target: str = "") -> None:
-    """Raise `UnsafeArchiveError` if a member, or the target of a link, would be outside of the folder."""
+    """Raise `UnsafeArchiveError` if the path `member`, or the path `target` of a link, leads out of the folder."""
     for path in (member, target):
         if path.startswith("/") or "\0" in path or posixpath.normpath(path).split("/")[0] == "..":
             raise UnsafeArchiveError(

@@ -103,7 +103,10 @@ def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
 
 
 def _bounded(progress: Progress, archive: Archive, part: PartialFile) -> Progress:
-    """`progress` with a limit: if a download exceeds `MAX_LONGER`, it is discarded, and `FetchError` is raised."""
+    """Return a function that calls `progress`, and stops a download that is too large.
+
+    A download of more than `MAX_LONGER` times the published size is discarded, and the function raises `FetchError`.
+    """
 
     def bounded(num_bytes: int, total: int | None) -> None:
         if archive.num_bytes is not None and num_bytes > MAX_LONGER * archive.num_bytes:

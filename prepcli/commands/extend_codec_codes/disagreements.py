@@ -12,7 +12,11 @@ _CHANNELS, _LONG = "of_several_channels", "long_segments"
 
 
 def counts_of(segment: Segment, rate: int) -> Iterator[str]:
-    """The names of the counts to increase for a segment that a codec at `rate` (Hz) encodes."""
+    """Yield the name of each count in which this segment is counted, for a codec at `rate` (Hz).
+
+    There are counts of all segments, of much lower sampling rates, of several channels, and of segments longer than
+    `LONG_SECONDS`.
+    """
     yield from rate_counts(segment.info.sampling_rate, rate)
     if segment.info.num_channels > 1:
         yield _CHANNELS

@@ -35,7 +35,10 @@ COLUMNS = (("similarity", "<f4"), ("duration", "<f4"))
 
 
 class ContextLines:
-    """Writes the lines of records with contexts; the fields of a repeated context are encoded once."""
+    """Makes the manifest lines of records with contexts.
+
+    A cache holds the fields of the last contexts, because several records may have the same context.
+    """
 
     def __init__(self, records: Records) -> None:
         self._records = records

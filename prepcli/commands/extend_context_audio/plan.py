@@ -51,10 +51,12 @@ class ContextLayout:
 
 
 def plan_bundles(index: ManifestIndex, audio_base_dir: AnyPath | None, scratch: Scratch | None = None) -> ContextLayout:
-    """Pack the groups (the records of one voice), in order of appearance, into bundles of about equal seconds.
+    """Divide the records into bundles with about the same number of seconds.
 
-    `index` must have the keys `path`, from `normal_path`, and `group`, from `group_key`. The bundles depend only on the
-    records.
+    A group, which has the records of one voice, is not divided. Groups are taken in the order of their first records.
+    A group of one record is in no bundle. The bundles depend only on the records.
+
+    `index` must have the keys `path`, from `normal_path`, and `group`, from `group_key`.
     """
     groups = index.keys["group"]
     files = file_identity(index, audio_base_dir, scratch)

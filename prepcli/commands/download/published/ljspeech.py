@@ -100,8 +100,11 @@ def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
 def _derive(records: Iterator[tuple[str, dict[str, Any]]], seed: int) -> Iterator[tuple[str, Iterable[str]]]:
     """Yield the name and the lines `path|text` of each file list, for Tacotron 2 and WaveGlow.
 
+    There is a list of each part, and shorter lists of train (`_SUBSETS`) if train is larger. The shorter lists are
+    taken from the start of one random order, which `seed` determines, so the smallest list is part of the larger ones.
+
     Paths are relative to the folder that contains `LJSpeech-1.1`, or absolute for a copy elsewhere. Texts are
-    normalized. Lists with a part of train are in random order; a smaller list is the beginning of a larger one.
+    normalized.
     """
     lines: dict[str, dict[str, str]] = {part: {} for part in _LISTS}
     for manifest, record in records:
