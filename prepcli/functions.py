@@ -643,7 +643,8 @@ def download_lhotse(
         The report; `data_sets` has the report of each part by its name. `outputs` are the manifests.
 
     Raises:
-        UsageError: the recipe is unknown, is not for manifests, or takes other arguments.
+        UsageError: the recipe is unknown, no manifest can be made of its output, the arguments do not fit the recipe,
+            lhotse is not installed, or several ranks run before the recipe has run once.
         PrepcliError: the recipe has failed; the message has the command to run by hand.
 
     Examples:
@@ -1565,7 +1566,7 @@ def extend_text_context(
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
-        The report of the run; `outputs` has `cuts`, and the `target_audio` to read them with.
+        The report of the run; its `outputs` are two paths for a training config: `cuts` and `target_audio`.
 
     Raises:
         UsageError: invalid options, or inputs that cannot be read.

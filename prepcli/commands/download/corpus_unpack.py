@@ -353,8 +353,8 @@ def _unpack_in_place(archive: Path) -> None:
 def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
     """Move the unpacked folders of a data set, and the files next to these folders, to the data root.
 
-    If the data root has a folder already, that folder is moved to `kept/` in the workspace. Files that are there
-    already, such as README.TXT, are not replaced. All other unpacked files are removed, so that an archive cannot write
+    If the data root has a folder already, that folder is moved to `kept/` in the workspace. Existing files next to the
+    folders, such as README.TXT, are not replaced. All other unpacked files are removed, so that an archive cannot write
     files elsewhere.
     """
     staging = staging_of(workspace)

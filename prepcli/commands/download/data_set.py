@@ -112,7 +112,7 @@ class CorpusPart:
     def extracted(self, folder: Path, data_root: Path) -> "CorpusPart":
         """The same data set, to be read from the user's copy.
 
-        `folder` is the folder in which the user has unpacked the archive, or one of the corpus's folders in it.
+        `folder` is the folder in which the user has unpacked the archive, or a folder of the corpus within it.
 
         Raises:
             UsageError: the copy does not exist, or archives within it are not unpacked.

@@ -26,8 +26,8 @@ class Archive:
         num_bytes: the published size in bytes, for plans and for the limit `MAX_LONGER`; None if it is not known.
         checksum: `sha256:<hex>` or `md5:<hex>`. None if the publisher gives none; then the length that the server
             states, the CRC in gzip and the end of the tar are checked.
-        folder: the folder that the archive is fetched to, if archives of several corpora have the same name. It is in
-            the folder `archives` of the data root; empty for `archives` itself.
+        folder: a folder within `archives` of the data root, which the archive is fetched to; empty for `archives`
+            itself. It keeps apart archives of several corpora with the same name.
     """
 
     name: str

@@ -201,9 +201,9 @@ def _planned_digest(plan: StoredPlan) -> str | None:
 
 
 def has_audio_come_back(data_set: CorpusPart, data_root: Path) -> bool:
-    """Whether a corpus on disk has usable audio now that was missing when it was indexed.
+    """Whether some audio of a corpus on disk was missing when the corpus was indexed, and is usable now.
 
-    False if the corpus has changed in another way, too; true if another rank has already replaced the index.
+    False if the corpus has other changes, too. True if another rank has already replaced the index.
     """
     workspace = workspace_of(data_set.state_name, data_root)
     plan = read_document(workspace.plan_file, StoredPlan)

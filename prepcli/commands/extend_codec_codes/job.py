@@ -92,7 +92,10 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return [CODES_NAME.format(glob.escape(self.name), field, NUMBER) for field in CODES_OF.values()]
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The existing index files of the tar `name`: next to that tar, or in the folder of indexes."""
+        """Yield the up-to-date index files of the tar `name`, which are next to it or in the folder of indexes.
+
+        `found` has the files of the output folder.
+        """
         return indexes_of(found, name)
 
     def settings(self, plan: CodesPlan) -> dict[str, Any]:
@@ -164,9 +167,9 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return details | self.statistics(markers)
 
     def _fields(self, first: InputShard, codes: Mapping[str, AnyPath], shards: str) -> dict[str, AnyPath]:
-        """The path of the cuts, of the tars of each audio field, and of the tars of each codes field, by field name.
+        """The path of each field by its name: the cuts, the tars of each audio field, and the tars of each codes field.
 
-        In each path, `shards` stands for the number of the shard.
+        Each path has the range `shards`, such as `_OP_000000..000002_CL_`, in the place of a shard's number.
         """
         root = path_of(absolute_folder(str(self.folder)))
         cuts = root / "cuts" / first.cuts.name.replace(shard_text(first.number), shards)

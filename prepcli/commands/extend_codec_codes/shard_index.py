@@ -69,7 +69,10 @@ def index_shard(shard: InputShard) -> ShardIndex:
 
 
 def _find(ids: list[str], tar: AnyPath, digest: "hashlib.blake2b") -> Iterator[Found]:
-    """Yield for each of the cuts `ids` its audio in the tar; the bytes of the whole tar are added to `digest`."""
+    """Yield the audio of each cut in `ids` from the tar, which has the cuts in the same order.
+
+    `digest` is updated with all bytes of the tar.
+    """
     pairs = tar_contents(tar, digest)
     for id in ids:
         try:

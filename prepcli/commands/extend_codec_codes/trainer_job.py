@@ -86,7 +86,7 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
     def write_entries(
         self, unit: RecordUnit, entries: Sequence[EncodedRecord], seconds: float, writer: UnitWriter
     ) -> None:
-        """Write the entries of a unit, whose audio lasts `seconds`."""
+        """Write the entries of a unit; `seconds` is the total audio of the entries."""
 
     def load_model(self) -> Codec:
         """Load the codec; if it has more residual codebooks than the trainer reads, the first ones are used.

@@ -257,7 +257,10 @@ class Bundle(EmbeddingWork[Embedded]):
         return Embedded(chosen, embeddings.cpu().numpy())
 
     def _select(self, embeddings: "Tensor", readable: NDArray[np.bool_]) -> Chosen:
-        """For each record, select a context among the records of its voice, and return its position in the bundle."""
+        """Select the context of each record, the most similar record of the same voice that may be a context.
+
+        Rows of the result are positions of records in the bundle.
+        """
         import torch
 
         best = np.full(len(self.numbers), -1, np.int64)

@@ -1,4 +1,7 @@
-"""AISHELL-1 (openslr.org/33): Mandarin read speech, 16 kHz WAV, 400 speakers, each in an archive within the archive."""
+"""AISHELL-1 (openslr.org/33): Mandarin read speech, 16 kHz WAV, 400 speakers.
+
+The published archive holds one archive per speaker.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
