@@ -1,4 +1,7 @@
-"""Brings the lines of all units into the order of the input: each unit writes a part and an index of its lines."""
+"""Merges the lines of all units in the order of the input.
+
+Each unit writes a file with its lines, which is its part, and an index of these lines.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 Computed = TypeVar("Computed")
 
 UNITS_AHEAD = 2
-"""Number of units that are read ahead beyond the one whose batches are made; they are not claimed yet."""
+"""Number of units that are read ahead while the batches of an earlier unit are made; they are not claimed yet."""
 WALL = "wall_seconds"
 """The key of a count of each unit: the seconds of computing it, including the wait for decoded audio."""
 WAITED = "waited_seconds"

@@ -297,7 +297,7 @@ def base_directories(manifests: Sequence[str], audio_base_dir: str | AnyPath | N
 
 
 def settings_over(manifests: Sequence[str], audio_base_dir: AnyPath | None, options: Any) -> dict[str, Any]:
-    """A job's settings: its dataclass of options, and the folders of the manifests' relative audio paths."""
+    """The settings of a job: `options` (a dataclass), and the folders from which relative audio paths start."""
     return settings_of(options) | {AUDIO_BASE_DIRS: list(dict.fromkeys(base_directories(manifests, audio_base_dir)))}
 
 

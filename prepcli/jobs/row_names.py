@@ -42,7 +42,12 @@ _FROM_ID: dict[KeyFunction, FieldKey] = {
 
 
 def with_ids(keys: Mapping[str, KeyFunction], manifests: Sequence[str]) -> dict[str, KeyFunction]:
-    """The keys of an index: `keys` and, if all records are rows of Parquet files, the same keys computed from ids."""
+    """Return `keys` and, if all `manifests` are Parquet files, also keys to name audio after the records' ids.
+
+    The added keys are a key of the id itself and, for each key of `keys` that makes a name from a path, the same key
+    computed from the id. The name of such a key begins with `own `. `take_ids` decides later whether these keys replace
+    the keys from paths.
+    """
     if not all(isinstance(one, Catalogue) and one.lower().endswith(".parquet") for one in manifests):
         return dict(keys)
     own = {f"{_OWN}{name}": _FROM_ID[function] for name, function in keys.items() if function in _FROM_ID}

@@ -300,13 +300,14 @@ class HeldParts:
 
 
 class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
-    """Writes the lines of manifests to files by the codes of their records. A unit is a slice of a manifest.
+    """Writes each line of manifests to one of several files, or to none. A unit is a slice of a manifest.
 
+    The plan has a code (an integer) for each record. `outcome` gives the treatment of the records with a code.
     Attributes:
         manifests: their paths.
         options: the options of the command, with `audio_base_dir`.
         names: the paths of the output files, relative to the folder of the output.
-        keeps_skipped: whether lines with a true `_skipme` are written, to the first file.
+        keeps_skipped: whether lines with a true `_skipme` are written to the first file; else they are dropped.
     """
 
     reads_audio_files = False

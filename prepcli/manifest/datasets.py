@@ -36,7 +36,7 @@ class Notes:
     loader: LoaderKeys = field(default_factory=LoaderKeys)
     """The keys of the training config that names the data."""
     remarks: tuple[str, ...] = ()
-    """Sentences for users about keys that are not interpreted as they may expect."""
+    """Sentences for users, each about keys that have another effect here than users may expect."""
     config_files: tuple[str, ...] = field(default=(), compare=False)
     """The chain of config files, each included by the one before."""
     training_config: str | None = field(default=None, compare=False)
@@ -59,10 +59,11 @@ class DataSet:
 
 @dataclass(frozen=True)
 class TextSet(DataSet):
-    """Text files of one `kind`: `paths` are texts (txt), sources (txt_pair), or JSON lines (multimodal_conversation).
+    """Text files of one `kind`, the type of their `input_cfg` entry.
 
-    For txt_pair, `target_paths` are the targets, in the order of the sources. `language` (of the texts or sources) and
-    `target_language` are the languages that the `input_cfg` entry states, for NeMo's prompts.
+    `paths` are files of texts (txt), of source texts (txt_pair), or of JSON lines (multimodal_conversation). For
+    txt_pair, `target_paths` are the files of the target texts, in the order of `paths`. `language` (of the texts or
+    source texts) and `target_language` are the languages that the entry states, for NeMo's prompts.
     """
 
     kind: str = "txt"

@@ -258,7 +258,7 @@ def new_source(path: str, plain_path: str, state: FileState, begin: int = 0) -> 
 
 
 class IndexBuilder:
-    """Joins the parts of sources to an index.
+    """Builds an index of manifests (its sources). Each manifest is added as the parts that were read from it.
 
     The columns of `index` grow in place by reallocation, so no column is ever held twice. If `append` is given, the
     columns stay empty: for each column of each part, `append` gets its name and its values.

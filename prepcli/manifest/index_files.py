@@ -75,9 +75,10 @@ class StoredIndex(msgspec.Struct):
 
 
 def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[int, Part]]) -> None:
-    """Write parts, each with the number of its manifest, to a file that appears when it is complete.
+    """Write parts of manifests to a file, each with the number of its manifest. The file appears when it is complete.
 
-    `states`: the states of the files that the parts were read from; `has_parts` compares them.
+    `states`: the states of the manifests from which the parts were read. They are stored in the file too, so that
+    `has_parts` can find out whether a manifest has changed.
     """
     with atomic_file(path) as file:
         _write_block(file, msgspec.msgpack.encode(list(states)))

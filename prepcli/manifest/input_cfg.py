@@ -136,10 +136,10 @@ def config_entries(
 
 
 def _section(config: dict[str, Any], seen: tuple[str, ...], notes: Notes, is_outermost: bool) -> tuple[Any, Notes]:
-    """The entries of a mapping that names data or is a training config, and `notes` extended by its other keys.
+    """The entries of a mapping that names data or is a training config, and `notes` with its other keys added.
 
-    `is_outermost`: no other file includes the mapping. In an included file NeMo ignores limits and similar keys, so a
-    remark in the notes names them as unused.
+    `is_outermost`: whether no other file includes the mapping. In an included file, NeMo ignores limits and similar
+    keys; then a remark in the notes says that they are not used.
     """
     found = find_section(config)
     if found is None:

@@ -64,7 +64,10 @@ class NemoLine(msgspec.Struct, gc=False):
 
 
 class CutDurationLine(msgspec.Struct, gc=False):
-    """The only field that determines whether a cut is usable; for cuts that have the field `duration`."""
+    """A line with a cut that has the field `duration`: no other field determines whether the cut is usable.
+
+    A cut without this field (a MixedCut) is read by `cut_duration`.
+    """
 
     duration: Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
 

@@ -44,8 +44,9 @@ _MAX_SHOWN = 200
 class _Config:
     """An existing config, and the mapping in it that the options belong to.
 
-    `line_end`: the end of lines in the file; in `yaml`, lines end with a newline. `place`: the keys that lead to the
-    mapping: `model`, `train_ds`, and in a `multi_config` the name of the part; empty for the top of the file.
+    `line_end`: the line end of the file, `\\r\\n` or a newline; the text of `yaml` has only newlines. `place`: the keys
+    that lead to the mapping: `model`, `train_ds`, and in a `multi_config` the name of the part; empty for the top of
+    the file.
     """
 
     yaml: EditableYaml
@@ -85,7 +86,8 @@ def write_loader_config(
     that already has bins. In the config of a loader itself, and in a new file, the options are written at the top.
 
     The rest of the file keeps its comments, order and layout. But the lists `bucket_batch_size`, `max_tps` and
-    `max_tpt` have one number per bin: a list for another number of bins is removed, because NeMo would refuse it.
+    `max_tpt` have one number per bin: a list for another number of bins that `options` does not replace is removed,
+    because NeMo would refuse it.
 
     Args:
         path: the file; created if it is missing.
@@ -97,8 +99,8 @@ def write_loader_config(
             that the file already has.
 
     Returns:
-        A note for each key that changes, with old and new value; a note for each key that stays although the estimate
-        differs; and a note on the written file, or that it has the options already.
+        A note for each key that changes or is removed, with its old and new value; a note for each key that stays
+        although the estimate differs; and a note on the written file, or that it has the options already.
 
     Raises:
         UsageError: see `check_loader_config`; or the file cannot be edited in place or written.

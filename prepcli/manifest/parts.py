@@ -34,7 +34,8 @@ class FieldKey(NamedTuple):
 
     The field must be text or an integer. `function` gets it as text and returns the key; it is a module-level function,
     or a partial of one, and may raise `RecordRejected`. If the field is missing, is empty or has another type, the line
-    is a `Problem`. With `is_optional`, the line is used: its key is empty if the field is missing or has another type.
+    is a `Problem`. With `is_optional`, the line is used even if the field is missing or has another type: then its key
+    is empty.
     """
 
     field: str
@@ -47,7 +48,7 @@ class FieldKey(NamedTuple):
 
 
 KeyFunction: TypeAlias = Callable[[str], str] | FieldKey
-"""The source of a key: a function of `audio_filepath` that rejects nothing, or a `FieldKey`."""
+"""The source of a key: a function of `audio_filepath` that never raises `RecordRejected`, or a `FieldKey`."""
 
 
 class Numbers(NamedTuple):

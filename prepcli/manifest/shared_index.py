@@ -59,8 +59,9 @@ from prepcli.version import __version__
 _COMPRESSION = 8
 """Approximate ratio of the length of a manifest to that of its compressed file."""
 _SMALL_BYTES = 1 << 20
-"""Up to this size, a file is checked for being of another kind only if one of its lines is unusable: the check opens
-the file once more."""
+"""The maximum size of a small file. A larger one is always checked: is it really a manifest, or audio, an archive, ...?
+
+A small file is checked only if one of its lines is unusable, because the check opens the file once more."""
 _BLOCK_BYTES = 1 << 20
 
 
