@@ -185,7 +185,7 @@ class EmbeddingWork(UnitWork[int, Computed]):
         return self._embeddings
 
     def is_readable(self) -> NDArray[np.bool_]:
-        """Whether each record has an embedding; final after `embedded`."""
+        """An array (N,): whether each record has an embedding. Call `embedded` first, which rejects more records."""
         readable = np.ones(len(self.numbers), bool)
         readable[list(self.rejects)] = False
         return readable

@@ -231,7 +231,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
 
 @dataclass(eq=False, slots=True)
 class _Begun:
-    """A unit that is being computed, and its progress, which is taken back if the unit must be done again."""
+    """A unit that is being computed, and its progress: `take_back` subtracts it if the unit must be done again."""
 
     unit: Any
     work: UnitWork[Any, Any]
@@ -248,7 +248,7 @@ class _Begun:
         self.execution.advance(records, seconds)
 
     def take_back(self) -> None:
-        """Take the progress back: the unit must be done again."""
+        """Subtract the progress from that of the run: the unit must be done again."""
         self.execution.advance(-self.records, -self.seconds)
 
 

@@ -55,9 +55,9 @@ class Decoded:
             rows are rejected.
         lengths: (B,), samples of each row that are audio.
         rejects: why rows were rejected, by the number of the row.
-        keys: short names of the items. The model's process notes them while it computes the batch, so that after a
-            crash these items are known (`prepcli.engine.run.crashes`). Empty: nothing is noted.
-        notes: notes of the worker, for the summary of the run.
+        keys: short names of the items. The model's process keeps them in a file while it computes the batch, so that
+            after a crash these items are known (`prepcli.engine.run.crashes`). Empty: it keeps nothing.
+        notes: messages of the worker, for the summary of the run.
     """
 
     audio: Samples

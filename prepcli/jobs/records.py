@@ -44,7 +44,7 @@ LeftOut = Sequence[tuple[RejectReason, Indices]]
 AUDIO_BASE_DIRS = "audio folders"
 """The name of the setting that holds the folders from which relative audio paths start."""
 OWN_AUDIO = "audio in OUT"
-"""The name of a setting: whether the run writes audio to OUT, and its manifest names it by paths relative to OUT."""
+"""The name of a setting. It is true if the run writes audio to OUT, and its manifest has paths relative to OUT."""
 
 _DETAILS = {
     RejectReason.SPEAKER_HAS_ONE_UTTERANCE: "its group has no other usable record",

@@ -303,6 +303,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
     """Writes each line of manifests to one of several files, or to none. A unit is a slice of a manifest.
 
     The plan has a code (an integer) for each record. `outcome` gives the treatment of the records with a code.
+
     Attributes:
         manifests: their paths.
         options: the options of the command, with `audio_base_dir`.
@@ -470,7 +471,10 @@ class Lines:
         return self.data[self.bounds[line] : self.bounds[line + 1] - 1]
 
     def joined(self, which: NDArray[np.bool_], changed: Mapping[int, bytes]) -> bytes:
-        """The lines that `which` selects, each with a line break; `changed`: new content of lines by number, from 0."""
+        """The lines that `which` selects, each with a newline at its end.
+
+        `changed`: the lines with a new content, by their numbers, which count from 0.
+        """
         if changed:
             lines = np.flatnonzero(which).tolist()
             return b"".join([(changed[line] if line in changed else self.at(line)) + b"\n" for line in lines])

@@ -115,8 +115,9 @@ def shown(raw: msgspec.Raw) -> str:
 def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
     """Fields of a line that is not strict JSON but that Python's `json`, and so NeMo, accepts.
 
-    These are lines with `NaN` and `Infinity`, which `json.dump` writes. Python also reads lone surrogates, but these
-    are not text: they cannot be written as UTF-8, and other readers refuse the line. `why` is msgspec's complaint.
+    These are lines with `NaN` and `Infinity`, which `json.dump` writes. Other lines are rejected with BROKEN_JSON;
+    `why`, the error message of msgspec, is the detail. A line with a lone surrogate is rejected too, although Python
+    reads it: a lone surrogate is not text, so it cannot be written as UTF-8, and other readers refuse the line.
     """
     text = line.decode("utf-8")
     decoder = json.JSONDecoder()

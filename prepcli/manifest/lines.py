@@ -141,10 +141,10 @@ def check_usable(lines: Sequence[NemoLine]) -> bool:
 
 
 def _one_object_per_line(chars: Chars, ends: Ends) -> bool:
-    """Whether every line begins with a brace and ends with one.
+    """Whether every line begins with an opening brace and ends with a closing brace.
 
-    If such lines are valid JSON, no value extends over several lines: within an object or a list, a comma would have to
-    be between the brace at the end of one line and the brace at the beginning of the next.
+    If the lines are also valid JSON together, each line is one object: an object over several lines would need a comma
+    after a closing brace at the end of a line, or before an opening brace at the beginning of a line.
     """
     last = chars[ends - 1]
     if (last == _CARRIAGE_RETURN).any():

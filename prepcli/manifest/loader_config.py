@@ -44,9 +44,9 @@ _MAX_SHOWN = 200
 class _Config:
     """An existing config, and the mapping in it that the options belong to.
 
-    `line_end`: the line end of the file, `\\r\\n` or a newline; the text of `yaml` has only newlines. `place`: the keys
-    that lead to the mapping: `model`, `train_ds`, and in a `multi_config` the name of the part; empty for the top of
-    the file.
+    `line_end`: the line end of the file, with or without a carriage return; the text of `yaml` has only newlines.
+    `place`: the keys that lead to the mapping: `model`, `train_ds`, and in a `multi_config` the name of the part; empty
+    for the top of the file.
     """
 
     yaml: EditableYaml
@@ -132,7 +132,7 @@ def write_loader_config(
 
 
 def _is_own_limit(value: object, given: object) -> bool:
-    """Whether the limit `value` in the file stays: it is a number or a reference, and the user gave no other limit.
+    """Whether the limit `value` in the file stays: it is set, and the user gave no other limit (`given`; None: none).
 
     A list does not stay, because it comes from an earlier estimate.
     """

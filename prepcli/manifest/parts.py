@@ -115,7 +115,9 @@ class Columns(NamedTuple):
     durations."""
     numbers: Numbers | None = None
     collector: Callable[[], Collector] | None = None
-    """A function that makes the collector of a range, in a worker; None with `field_keys` or `Numbers.fields`."""
+    """A function that makes a collector for one range; it is called in the worker process that reads the range.
+
+    It must be None if there are `field_keys` or `Numbers.fields`."""
     looks_for: Callable[[bytes], bool] | None = None
     """A module-level function that searches blocks of whole lines until it returns True; the result is `Part.found`."""
 

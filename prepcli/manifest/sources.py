@@ -180,10 +180,11 @@ class Blocks(io.RawIOBase):
 
 
 class Reader:
-    """Reads a manifest in a file sequentially. A caller can give back bytes, which the next `read` then returns.
+    """Reads a manifest in order. A caller can give back bytes, which the next `read` then returns.
 
-    `begin`: the byte of the file at which the manifest begins. `prepcli.manifest.scan` reads ranges: after a range,
-    `num_bytes` is the number of its bytes, and `in_line` says whether it ended inside a line.
+    `begin`: the byte of `file` at which the manifest begins; not 0 if the manifest is in a tar. `num_bytes` and
+    `in_line` are set by `prepcli.manifest.scan` when it has read a range: the number of bytes in this range, and
+    whether the range ended inside a line.
     """
 
     def __init__(self, path: str, file: BinaryIO, begin: int = 0) -> None:

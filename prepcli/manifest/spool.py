@@ -80,9 +80,10 @@ def spool_gzip(path: str, directory: Path) -> Path:
 def _make_once(
     directory: Path, key: str, suffix: str, path: str, source: BinaryIO, before: FileState | None = None
 ) -> Path:
-    """Write the content of `source`, opened from `path`, to `directory/<key>-<bytes><suffix>` unless that exists.
+    """Write the content of `source`, a file opened from `path`, to a file in `directory`, and return its path.
 
-    Returns the path of the file.
+    Its name is `<key>-<size in bytes><suffix>`. If there is such a complete file already, nothing is written.
+    `before`: the state of the file at `path` before it was read; raises `InputChangedError` if it has changed since.
     """
     found = next(filter(is_whole, directory.glob(f"{key}-*{suffix}")), None)
     if found is not None:

@@ -17,7 +17,7 @@ from prepcli.manifest.sources import is_gzip
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn of a conversation; an audio turn has a `duration` in seconds, and its text is the audio tag."""
+    """A turn of a conversation. For audio, `duration` is in seconds, and `text` is the tag that stands for audio."""
 
     role: str
     text: str

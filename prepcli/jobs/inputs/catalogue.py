@@ -82,7 +82,10 @@ def unusable(name: str, rejected: RecordRejected, fields: Mapping[str, Any] | No
 
 
 def stated_duration(fields: Mapping[str, Any]) -> float | None:
-    """The duration in seconds that a record states in one of the fields `DURATION_NAMES`; None without a usable one."""
+    """The duration in seconds that a record states; None if it states none, or an unusable one.
+
+    It is the value of the first field of `DURATION_NAMES` that is not null.
+    """
     found: object = next((fields[name] for name in DURATION_NAMES if fields.get(name) is not None), None)
     if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 < found <= MAX_SECONDS:
         return float(found)

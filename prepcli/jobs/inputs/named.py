@@ -25,9 +25,9 @@ _FILES = {"webdataset": "tar", "Parquet": "file", "zip archive": "file", "WeNet 
 
 
 def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]) -> list[str]:
-    """The manifests that `spec` names (`expand_paths`), and for a data set the containers of its records.
+    """The manifests that `spec` names, see `expand_paths`. For a data set, these are the containers of its records.
 
-    `spec` names a data set by its folder, by a list of WeNet, or by some of its files: tars, Parquet files, zip
+    `spec` names a data set by its folder, by a `data.list` of WeNet, or by some of its files: tars, Parquet files, zip
     archives or cuts. `commits`: see `with_commits`.
 
     Raises:

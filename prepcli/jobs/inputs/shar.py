@@ -91,7 +91,7 @@ def target_of(fields: Mapping[str, object]) -> str:
 
 
 def _pairs(tar: str) -> Iterator[str]:
-    """Yield a name for each pair of members in a tar (data, and its manifest): the name of the member with the data."""
+    """Yield a name for each pair of members in a tar, which are data and its JSON: the name of the data."""
     members = container(tar)
     assert isinstance(members, TarMembers)
     try:
