@@ -49,7 +49,7 @@ def given_id(text: str) -> str:
 
 
 GIVEN_ID = FieldKey("id", given_id, is_optional=True)
-"""The additional key of an index for `plan_ids` if records may have their own ids."""
+"""The key of the records' own ids. An index has it in addition to `ID_KEYS` if `plan_ids` may use these ids."""
 
 
 @dataclass(frozen=True, slots=True)

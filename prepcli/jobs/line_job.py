@@ -13,7 +13,7 @@ from prepcli.engine.state.plan import Contents, Plan, UnitT
 from prepcli.manifest.line_slices import LineSlice, LineSlices
 
 LINES_NAME = "parts/{}.jsonl"
-"""The path of the part with the lines of a unit, by the unit's id; `finish` of the job joins the parts."""
+"""The path of the file with the lines of one unit (its part). `{}` is the unit's id. The job's `finish` joins them."""
 
 
 class LineWriter(ABC, Generic[Item]):

@@ -1,4 +1,7 @@
-"""A job with a model: worker processes decode ahead, the main process runs the model, a thread writes the results."""
+"""A job with a model.
+
+Worker processes decode audio before it is needed, the main process runs the model, and a thread writes the results.
+"""
 
 import time
 from abc import ABC, abstractmethod

@@ -186,7 +186,7 @@ class OverRecords(Job[UnitT, ContentsT]):
         return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
 
     def missing_sample(self, plan: Plan[UnitT, ContentsT]) -> str | None:
-        """A message if all of a few audio files are missing; None if one exists, or if the job reads no audio."""
+        """An error message if all audio files of a sample are missing; None if one exists, or if no audio is read."""
         return plan.contents.records.missing_sample() if self.reads_audio_files else None
 
     def planned_rejects(self, plan: Plan[UnitT, ContentsT]) -> Iterator[bytes]:

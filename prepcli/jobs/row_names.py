@@ -11,7 +11,7 @@ from prepcli.planning.hashing import num_distinct
 from prepcli.storage.containers import Catalogue
 
 BY_ID = {"names": "the records' ids"}
-"""The setting of a run whose names come from ids."""
+"""The additional setting, name and value, of a run that names audio after ids."""
 _OWN = "own "
 
 

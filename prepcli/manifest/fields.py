@@ -36,7 +36,9 @@ def decode_line(line: bytes) -> str:
 
 
 def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
-    """The top-level fields of one line, in order, each as its JSON text; the last of repeated fields is used.
+    """The top-level fields of one line, in order, each as its JSON text.
+
+    If a field occurs several times, its last value is used.
 
     If the line has no `audio_filepath`, a field with one of `OLD_AUDIO_KEYS` gets this name. Fields that
     `rejects.jsonl` or a catalogue adds to a record are left out.

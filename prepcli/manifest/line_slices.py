@@ -78,10 +78,10 @@ class LineSlices:
 
 
 def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes], None] | None = None) -> LineSlices:
-    """Read files once and cut them into units; a file that is compressed or in an object store is copied to `spool`.
+    """Read files once and cut them into units. Files that are compressed or in an object store are copied to `spool`.
 
-    If `spool` is None, the file is not copied, and its lines may only be read by `LineSlices.sample`. `see` gets all
-    lines of all files, in blocks of whole lines.
+    If `spool` is None, they are not copied; then their lines may be read only by `LineSlices.sample`. `see` is called
+    with all lines of all files, in blocks of whole lines.
 
     Raises:
         UsageError: a file is missing or damaged.

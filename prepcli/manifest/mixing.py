@@ -110,7 +110,10 @@ def allot(data: DataSet | Mix, sizes: list[int], num_lines: list[int], num_drawn
 
 
 def _share(weights: list[float], sizes: list[int], total: int) -> list[int]:
-    """Split `total` in proportion to `weights`, with at most `sizes[i]` for item i; rounding keeps the sum."""
+    """Split `total` into integers in proportion to `weights`, at most `sizes[i]` for item i.
+
+    The sum of the integers is `total` or, if this is smaller, the sum of `sizes`.
+    """
     total = min(total, sum(sizes))
     exact = [0.0] * len(sizes)
     open_ones = [i for i, size in enumerate(sizes) if size]

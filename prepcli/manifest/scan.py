@@ -26,8 +26,9 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes `start` to `stop` of a manifest; `stop` None: the whole manifest of any length (compressed files, Parquet).
+    """Bytes `start` to `stop` of a manifest; if `stop` is None, all bytes from `start`.
 
+    `stop` is None for a manifest whose uncompressed length is not known: a compressed file, or the rows of Parquet.
     `begin`: the byte of the file `path` at which the manifest begins; one file may have several manifests.
     """
 

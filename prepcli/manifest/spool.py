@@ -82,7 +82,7 @@ def _make_once(
 ) -> Path:
     """Write the content of `source`, a file opened from `path`, to a file in `directory`, and return its path.
 
-    Its name is `<key>-<size in bytes><suffix>`. If there is such a complete file already, nothing is written.
+    Its name is `<key>-<size in bytes><suffix>`. If a complete file of this key exists already, nothing is written.
     `before`: the state of the file at `path` before it was read; raises `InputChangedError` if it has changed since.
     """
     found = next(filter(is_whole, directory.glob(f"{key}-*{suffix}")), None)

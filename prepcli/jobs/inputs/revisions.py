@@ -20,8 +20,8 @@ The result is empty for a new run."""
 def with_commits(spec: str, commits: Commits = dict[str, str]) -> str:
     """The inputs `spec` of a user, with a commit in each address of a data set on the hub.
 
-    `commits`: a function that is called if there is such an address. For a continued run, it returns the commits that
-    the run has read before. All other commits are asked of the hub.
+    `commits`: a function, called only if `spec` has an address on the hub. For a continued run, it returns the commits
+    that the run has read before. The hub is asked for all other commits.
 
     Raises:
         UsageError: there is no such data set or revision, or access is denied.

@@ -69,7 +69,7 @@ def _check_named(path: str, names: list[str], columns: FieldNames) -> None:
 
 
 def _labels(schema: "pyarrow.Schema") -> dict[str, list[str]]:
-    """The names of classes, by number, of each column in which Hugging Face stores classes as numbers."""
+    """The columns in which Hugging Face stores classes as numbers, each with a list: item i is the name of class i."""
     found = {}
     for name, feature in huggingface_features(schema).items():
         if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":

@@ -228,7 +228,11 @@ def _below(folder: AnyPath, suffix: str) -> list[str]:
 
 
 def _of_split(names: Sequence[str], options: SetInput, folder: str) -> list[str]:
-    """The names of files that belong to the split of the option `--split`; all names without this option."""
+    """The names of files that belong to the split of the option `--split`; all names without this option.
+
+    Raises:
+        UsageError: none of the files belongs to the split.
+    """
     if options.split is None:
         return list(names)
     found = [name for name in names if split_of(name) == _canonical(options.split)]
