@@ -36,7 +36,7 @@ class _NoAnswerError(Exception):
 
 
 class Child:
-    """Makes steps in another process, whose output goes to `log`.
+    """Runs training steps in another process, whose output goes to `log`.
 
     `kind` makes an object with the interface of `ModelTrainer` from `options` and `device` ("cpu" or "cuda:N").
     `accept` is called with the `Hello` of each new process, and raises an error to refuse the process.
@@ -126,7 +126,7 @@ class Child:
             )
 
     def _ask(self, begin: Callable[[], object], message: object, seconds: float) -> Any:
-        """Send a message to the process, and return its answer, for which it has `seconds`.
+        """Send a message to the process, and return its answer, which must come within `seconds`.
 
         `begin` starts the process if it does not run. If the process died before it read the message, a new process
         gets the message.

@@ -134,7 +134,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return (FILE_NAME,)
 
     def input_files(self, plan: BatchSizesPlan) -> list[str | AnyPath]:
-        """The model and the configs."""
+        """The files that the options name: the model, the model's config, and the file with the buckets."""
         options = self.options
         return [path for path in (options.model, options.config, options.buckets_from) if path is not None]
 
@@ -164,7 +164,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     def _settle(self, bound: Bound, found: Found, start: int, limit: int) -> tuple[int, int]:
         """Search the batch size of a bucket as NeMo does, from batch size `start`.
 
-        Results of steps are taken from `found`. Steps that it does not have are made, and added to it.
+        A size fits if its training step needs at most `limit` bytes. Results of steps are taken from `found`; steps
+        that it does not have are made, and added to it.
 
         Returns:
             The largest batch size that fits (0 if no example fits), and the number of NeMo's steps.
@@ -395,9 +396,10 @@ NUM_POINTS = 60
 
 
 def plot_memory(result: Mapping[str, Any], path: Path) -> None:
-    """Draw memory over batch size: per bucket a curve, its measured steps and failed sizes; and the memory limit.
+    """Draw a plot with the memory of training steps on the y axis and the batch size on the x axis.
 
-    `result` is that of `make_result`. The suffix of `path` selects the format.
+    Each bucket has a curve, dots for measured steps, and crosses for sizes that failed. A line shows the memory limit.
+    `result` is what `make_result` returns. The suffix of `path` selects the format.
     Raises `UsageError` without matplotlib, or if the file cannot be written.
     """
     from matplotlib import colormaps

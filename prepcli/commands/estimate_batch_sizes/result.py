@@ -30,11 +30,11 @@ def make_result(
     options: EstimateBatchSizes,
     durations: Floats | None,
 ) -> dict[str, Any]:
-    """The result as JSON values.
+    """The result of a search as JSON values: bins, batch sizes, steps of each bucket, and `advice` for the user.
 
-    `nemo_steps`: number of steps that NeMo's script would make. `longest`: the longest duration in seconds that fits;
-    None if all buckets fit, or are two-dimensional. `durations`: seconds of each record of the data that the training
-    config names; None if it names none.
+    `found`: the results for each of `bounds`. `nemo_steps`: number of training steps that NeMo's script would make.
+    `longest`: the longest duration in seconds that fits; None if all buckets fit, or are two-dimensional. `durations`:
+    the seconds of each record of the data that a config of the options names; None if there are no such data.
     """
     sizes = [one.size for one in found]
     bins = final_bins(bounds, sizes)

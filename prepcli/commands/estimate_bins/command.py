@@ -180,7 +180,7 @@ def plot_bins(report: BinsReport, path: Path) -> None:
 
 
 def _draw_lengths(axes: Any, values: npt.NDArray[Any], weights: npt.NDArray[Any], edges: Sequence[Any]) -> None:
-    """Draw a histogram of lengths, with the edges of the bins as lines."""
+    """Draw a histogram of the lengths `values`, each counted with its weight, and the edges of the bins as lines."""
     axes.hist(values, bins=100, weights=weights, color="tab:blue")
     for number, edge in enumerate(edges):
         axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
@@ -234,9 +234,10 @@ def plot_token_bins(report: TokenBinsReport, path: Path) -> None:
 def draw_nested(
     figure: Any, axes: Any, sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], pairs: Sequence[tuple[float, int]]
 ) -> None:
-    """Draw a heat map of (sizes, tokens), logarithmic in the number of examples, and a box for each pair of `pairs`.
+    """Draw a heat map of the examples by size and tokens, and a box for each bucket, which is a pair of `pairs`.
 
-    The plot leaves out a few examples that are far out, and shows their number.
+    Colors stand for the logarithm of the number of examples. If a few examples are far away from the others, they are
+    outside the plot, and the legend has their number.
     """
     from matplotlib.colors import LogNorm
 

@@ -34,18 +34,23 @@ def nested_bins(
     decimals: int | None = None,
     largest: float | None = None,
 ) -> NestedBins:
-    """Make buckets with about equal sums of sizes, each divided into buckets with about equal sums of tokens.
+    """Divide examples into buckets by size, and each bucket into sub-buckets by tokens.
 
-    The results are bit-identical to those of NeMo's current scripts/speech_recognition/estimate_duration_bins_2d.py.
-    The examples are sorted by size, then tokens, and divided as in `duration_bins`, in the precision of `sizes`; each
-    edge is rounded to `decimals`, and the running sum restarts from the rounded edge. If n buckets have equal edges,
-    they become one bucket, which is divided into n * `sub_buckets` by tokens. In each bucket, examples whose tokens per
-    size are more than `outlier_threshold` standard deviations above the mean are left out, and the others are divided
-    by tokens. The last pair of a bucket has the maximum number of tokens that was kept. If all examples have the same
-    number of tokens per size, NeMo's script fails; this function leaves out none of them.
+    All buckets have about the same sum of sizes; all sub-buckets of a bucket have about the same sum of tokens.
+    The results are bit-identical to those of NeMo's current scripts/speech_recognition/estimate_duration_bins_2d.py:
+
+    - The examples are sorted by size, then by tokens, and cut as in `duration_bins`, with sums in the type of `sizes`.
+    - The edge of a bucket is the size of the first example after it, rounded to `decimals` (None: not rounded). In the
+      sum of the next bucket, this example counts with its rounded size.
+    - If n consecutive buckets have equal edges, they become one bucket with n * `sub_buckets` sub-buckets.
+    - An example is left out as an outlier if its tokens per size are more than `outlier_threshold` standard deviations
+      above the mean of its bucket. The other examples of the bucket are sorted by tokens and cut in the same way.
+    - The last pair of a bucket has the largest number of tokens among the examples that were kept.
+
+    If all examples of a bucket have the same number of tokens per size, NeMo's script fails; here none is left out.
 
     `sizes`: float32 (seconds) or int64 (tokens), shape (examples,), above 0; `tokens`: shape (examples,).
-    `largest`: the last edge, by default the largest size.
+    `largest`: the edge of the last bucket; None: the largest size, rounded to `decimals`.
     """
     order = np.lexsort((tokens, sizes))
     sizes, tokens = sizes[order], tokens[order]

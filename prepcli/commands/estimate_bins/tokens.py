@@ -224,7 +224,7 @@ class TokenBinsReport(BinsText):
     tpt_percentiles: dict[str, float]
     batch_tokens: float
     padding: list[float]
-    """Shares of padding, from 0 to 1: in the lengths that fill batches (`inputs`); with 2-D bins also in `outputs`."""
+    """One or two shares of padding, from 0 to 1: the share in `inputs`; for 2-D bins also the share in `outputs`."""
     padding_without_buckets: list[float]
     notes: list[str]
     inputs: Ints = field(repr=False)

@@ -47,7 +47,7 @@ class Bucket2d:
 
 @dataclass
 class Paddings:
-    """Shares of padding, from 0 to 1: in the seconds of batches, and in their tokens."""
+    """The share of padding, from 0 to 1, in the seconds of all batches, and the share in their tokens."""
 
     seconds: float
     tokens: float
@@ -149,7 +149,7 @@ def bins_in_two_dimensions(options: EstimateBins2d) -> Bins2dReport:
 
 
 def check_finite(data: DataSet | Mix, num_examples: int) -> None:
-    """Raise `UsageError` for endless data unless the number of examples is given."""
+    """Raise `UsageError` if data never end (`force_finite: false`) and `num_examples` does not limit them (0)."""
     if num_examples <= 0 and any(leaf.notes.endless for leaf in leaves_of(data)):
         raise UsageError(
             "the input says force_finite: false, so its data never end: say how many examples to take with "

@@ -20,10 +20,10 @@ class AudioContents(RecordContents):
     """The records, their order, and their audio."""
 
     def segment(self, number: int, record: Record, policy: Policy, *, is_stored: bool = False) -> Segment:
-        """The audio of record `number`.
+        """Find the audio of record `number`; it is not decoded yet.
 
-        `is_stored`: whether the output stores the bytes of the file. If so, and if the record begins at 0 s, the whole
-        file is read into memory.
+        `is_stored`: whether the output stores the audio, in new or in unchanged form. If so, and if the record begins
+        at 0 s, the whole file is read into memory at once.
 
         Raises:
             RecordRejected: the audio is missing, damaged, or shorter than the record says.

@@ -15,9 +15,9 @@ from prepcli.commands.inspect.sample import EvenSample
 
 NUM_SAMPLED = 10
 NUM_EXTREME = 2
-"""Number of records that are kept with the smallest values of a measure, and with its largest values."""
+"""Number of records that are kept at each end of a measure: so many with the smallest values, and with the largest."""
 MIN_RECORDS = 10
-"""Minimum number of records for outliers: with fewer records, the sample has all of them."""
+"""Data with fewer records than this have no list of outliers, because their sample shows all records."""
 
 
 class Measure(NamedTuple):
@@ -59,9 +59,9 @@ Values = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]
 
 @dataclass
 class Examples:
-    """Examples found in some lines.
+    """Records of some lines: an evenly spread sample, and the records with extreme values.
 
-    `extremes` maps each end of a measure, such as "shortest", to its records with their values, most extreme first.
+    `extremes` maps each end of a measure, such as "shortest", to pairs (value, record), the most extreme first.
     """
 
     sample: EvenSample[Example] = field(default_factory=lambda: EvenSample(NUM_SAMPLED))

@@ -211,7 +211,10 @@ def _add_encoded(task: tuple[AudioFacts, list[tuple[bytes, str]]]) -> AudioFacts
 
 
 def _add_lists(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
-    """Add facts about the audio of a few rows in the middle of a Parquet file for omnilingual-asr."""
+    """Look at the audio of a few rows of a Parquet file for omnilingual-asr, and return the facts with what was found.
+
+    `task`: the facts, the file, and the maximum number of rows, which are taken from the middle row group.
+    """
     import pyarrow.parquet as pq
 
     audio, path, wanted = task

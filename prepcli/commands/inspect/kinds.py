@@ -151,7 +151,10 @@ def _tarred(one: TarredSet) -> Subject:
 
 
 def _part_of_set(folder: AnyPath) -> Subject | None:
-    """Recognize a folder with a part of a set: its manifests of shards, or the tars of one field; else None."""
+    """Recognize a folder with a part of a set: the manifests of its shards, or the tars of one field.
+
+    Returns None for any other folder.
+    """
     if manifests := numbered(folder, SHARD_MANIFEST_FILE):
         title = "the manifests of a tarred data set's shards"
         return Subject("manifest", title, DataSet(tuple(map(str, manifests.values()))), out=folder.parent)

@@ -100,7 +100,11 @@ def _histogram(ascending: Floats32, label: str) -> str:
 
 
 def _range(low: float, high: float) -> tuple[float, float]:
-    """The range of the axis; it starts at 0 if that is near, so that plots can be compared."""
+    """The range of an axis for values from `low` to `high`.
+
+    The range starts at 0 if `low` is above 0 and less than half of `high`, so that plots can be compared. If all values
+    are equal, it has a margin on both sides.
+    """
     if high <= low:
         margin = max(0.5, abs(low) / 100)
         return low - margin, high + margin
@@ -165,7 +169,10 @@ def check_page(path: Path) -> None:
 
 
 def write_page(found: Inspection, clips: Sequence[AudioClip], path: Path) -> None:
-    """Write the page; raises `UsageError` without matplotlib or jinja2, or if the file cannot be written."""
+    """Write the HTML page of an inspection; for `clips` see `page_of`.
+
+    Raises `UsageError` without matplotlib or jinja2, and the errors of `write_output`.
+    """
     write_output(path, page_of(found, clips, command_line()))
 
 

@@ -169,7 +169,7 @@ def _of_pair(tar: AnyPath, at: int, subject: Subject) -> Located:
 
 
 def _of_tarred(path: AnyPath, at: int, fields: dict[str, Any], subject: Subject) -> Located:
-    """Find the tar member with the audio of a line, whose number in its manifest is `at` (from 0).
+    """Find the audio of a manifest line in the tar of its shard. `at`: the number of the line in the manifest, from 0.
 
     Member number `at` is tried first, then the members before it, because lines may share a member; then the others.
     """

@@ -31,11 +31,11 @@ class BlockRows:
     num_lines: int = 0
     num_skipped: int = 0
     problems: list[tuple[int, RecordRejected]] = field(default_factory=list)
-    """The unusable lines of the block, counted from 1, each with its problem."""
+    """A pair for each unusable line: its number within the block, from 1, and its problem."""
     reject_reasons: Counter[str] = field(default_factory=Counter)
     """If the lines are those of a `rejects.jsonl`: number of lines by `reject_reason`."""
     rejects: list[Row] = field(default_factory=list)
-    """The whole lines of a `rejects.jsonl`, whether usable as rows or not."""
+    """If the lines are those of a `rejects.jsonl`: the fields of each line, also of a line that is not among `rows`."""
 
 
 def read_rows(data: bytes, kind: LineKind) -> BlockRows:
@@ -132,5 +132,5 @@ def _start(value: Any) -> float:
 
 
 def texts(rows: Iterable[Row], name: str) -> list[str]:
-    """One field of all rows as text, "" if a row does not have it; numbers are converted to text."""
+    """One field of all rows as text: "" if a row does not have it; a value that is not a text is converted by `str`."""
     return [value if type(value := row.get(name)) is str else "" if value is None else str(value) for row in rows]

@@ -155,7 +155,8 @@ class Tally:
 def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: int) -> Iterator[Tally]:
     """Count the lines of files with up to `num_workers` processes; yields one tally per file, in the order of `paths`.
 
-    Raises `UsageError` for missing, damaged and unreadable files, and `IncompleteError` if a worker dies.
+    `wanted`: maximum number of audio files in the sample of a tally. Raises `UsageError` for missing, damaged and
+    unreadable files, and for large files without a usable record; `IncompleteError` if a worker dies.
     """
     sizes = [size_of(check_file(path)) for path in paths]
     ranges = [ranges_of(path, size) for path, size in zip(paths, sizes, strict=True)]

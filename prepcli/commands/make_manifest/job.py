@@ -47,7 +47,10 @@ _ODD = re.compile(r"[^\w.-]")
 
 
 def audio_folder(manifest: str) -> str:
-    """The folder, next to a manifest, for the audio that commands of a source output: `train.json` -> `train_audio`."""
+    """The folder for audio that comes from the commands in a source (`sox ... |`), next to the manifest.
+
+    For the manifest `train.json` it is `train_audio`.
+    """
     return f"{os.path.splitext(manifest)[0]}_audio"
 
 

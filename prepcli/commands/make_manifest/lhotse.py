@@ -142,10 +142,11 @@ def files_named(source: str) -> LhotseFiles | None:
 def files_at(source: str) -> LhotseFiles:
     """The files of lhotse that SOURCE names.
 
-    SOURCE is a folder with exactly one part, a file of a part, `RECORDINGS,SUPERVISIONS`, or a file of cuts.
+    SOURCE is a file of cuts, two files `RECORDINGS,SUPERVISIONS`, one file of a part of a corpus (such as `ami_train`),
+    or a folder with the files of exactly one part.
 
     Raises:
-        UsageError: a folder has no part, or several.
+        UsageError: the folder has the files of no part, or of several; and the errors of `files_named`.
     """
     if not os.path.isdir(source):
         return files_named(source) or files_of(source) or LhotseFiles("", source)
@@ -224,10 +225,10 @@ class _Reader:
             yield f"{self._arrays:,} custom fields refer to arrays or recordings of lhotse and are left out"
 
     def fields(self, id: str, supervision: _Supervision | None) -> dict[str, Any]:
-        """The fields of a record: `id`, text, speaker, gender and language, and further fields in `custom`.
+        """The fields of a record: `id`, text, speaker, gender and language, and the `custom` fields of the supervision.
 
-        If `custom` has an `id`, it replaces the argument `id`: in a Shar that was made from a manifest, it is the id of
-        the manifest.
+        If `custom` has an `id`, it replaces the argument `id`: in a Shar that prepcli made from a manifest, `custom`
+        has the id that the record had in the manifest. Without a supervision there is only `id`.
         """
         found: dict[str, Any] = {"id": id}
         if supervision is None:

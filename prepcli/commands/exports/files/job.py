@@ -103,7 +103,10 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
         return records.plan(units, ConvertContents(records, by_id=by_id, **values))
 
     def _divide(self, index: ManifestIndex, scratch: Scratch) -> Values:
-        """The order of the records, the bounds of the units, and `ambiguous` and `shared` of `ConvertContents`."""
+        """The `order` of the records, the `bounds` of the units in this order, and the `seconds` of audio of each unit.
+
+        `ambiguous` and `shared` are those of `ConvertContents`.
+        """
         files = file_identity(index, self.audio_base_dir, scratch)
         stored = segment_identity(index, files, scratch)
         if "channel" in index.keys:
@@ -174,7 +177,7 @@ class _Files(RecordWriter):
         self._lines.close()
 
     def _line(self, number: int, record: Record, stored: _Stored) -> bytes:
-        """The record's line of the manifest."""
+        """The line of the new manifest for a record whose audio is in the file `stored`."""
         changes: dict[str, Value] = {"audio_filepath": stored.name}
         if record.has_offset:
             changes[_OFFSET] = record.fields["offset"]

@@ -1,4 +1,7 @@
-"""manifest-to-mels: workers compute on the CPU; with a GPU they decode, and the main process of each rank computes."""
+"""manifest-to-mels: makes mel-spectrograms from the audio of manifests.
+
+On the CPU, worker processes compute the mels. On a GPU, the main process of each rank does, and its workers decode.
+"""
 
 import glob
 from collections import Counter
@@ -64,10 +67,10 @@ class Clip:
 
 
 def find_clip(contents: ExportContents, number: int, record: Record, options: MelsOptions) -> Clip:
-    """Check the text of a record and the header of its audio.
+    """Return the clip of a record. Checks its text and the header of its audio, but does not decode the audio.
 
     Raises:
-        RecordRejected: the record cannot be used. Errors that only decoding would show are not found here.
+        RecordRejected: the record cannot be used.
     """
     field = options.text_field or (TEXT if record.get(NORMALIZED_TEXT) is None else NORMALIZED_TEXT)
     text = record.text(field)
@@ -297,7 +300,7 @@ class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
         yield from self._batches
 
     def start(self, number: int, decoded: Decoded, runner: ModelRunner, advance: Advance) -> Take:
-        """Start the mels of the batch with this number on the device; returns the function that waits for them."""
+        """Start to compute the mels of batch `number` on the device; returns the function that waits for them."""
         import torch
 
         items = self._batches[number].items
@@ -370,7 +373,7 @@ class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], MelsJob
         return ClipDecoder(contents, self.options)
 
     def read_ahead(self, contents: ExportContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
-        """Return the function that begins the unit; nothing is read ahead."""
+        """Return the function that begins the unit. No audio is read before that function is called."""
         return lambda tick: _Clips(self, contents, unit)
 
 

@@ -89,7 +89,10 @@ def _converted(raw: msgspec.Raw, kind: ColumnType) -> Any:
 
 
 def choose_columns(shapes: Iterable[tuple[str, str]]) -> FieldColumns:
-    """Choose a column for each field, and its type. `shapes`: pairs of a field and a type of its values."""
+    """Choose the name and the type of the Parquet column for each field of the manifests.
+
+    `shapes`: pairs of a field and the name of a type that its values have, as in `Shapes`.
+    """
     kinds: dict[str, set[str]] = {}
     for name, kind in shapes:
         kinds.setdefault(name, set()).add(kind)

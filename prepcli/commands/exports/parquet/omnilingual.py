@@ -44,7 +44,7 @@ from prepcli.planning.split import by_count, gathered, in_order, seconds_of, sel
 from prepcli.storage.paths import NUMBER
 
 _OPTIONS = {"corpus": "--corpus", "split": "--set-split", "lang": "--set-lang"}
-"""The fields that choose the partition of a record, each with the option that gives a value if the field is missing."""
+"""The fields that choose the partition of a record. The option of a field gives its value for records without it."""
 _KEYS: dict[str, KeyFunction] = {name: FieldKey(name, str, is_optional=True) for name in _OPTIONS}
 _SAMPLES = "samples"
 _OUTPUT_PATTERNS = (f"{folder_of('*', '*', '*')}/{FILE_NAME.format(NUMBER)}", SUMMARY_NAME)
