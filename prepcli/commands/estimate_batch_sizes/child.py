@@ -78,7 +78,7 @@ class Child:
         return self._hello
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
-        """Make a training step. If the process crashes or hangs, the returned step has this as its outcome.
+        """Run a training step. If the process crashes or hangs, the outcome of the returned step is "killed" or "hung".
 
         Raises:
             UsageError: other processes use the memory of the GPU.

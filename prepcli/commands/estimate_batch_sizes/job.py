@@ -116,7 +116,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return searched if is_result else found
 
     def settings(self, plan: BatchSizesPlan) -> dict[str, Any]:
-        """The options, with the digest of the model instead of its name."""
+        """The options and the bounds of the buckets. Digests of the model and its config replace their names."""
         options = self.options
         found = settings_of(options)
         found["--buckets"] = "[" + ",".join(map(shown, plan.contents)) + "]"
@@ -139,7 +139,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return [path for path in (options.model, options.config, options.buckets_from) if path is not None]
 
     def execute(self, plan: BatchSizesPlan, units: Sequence[Bucket], execution: Execution) -> Iterator[Marker]:
-        """Try the buckets of this rank, from the longest to the shortest."""
+        """Find the batch sizes of the buckets of this rank, from the longest bucket to the shortest."""
         workspace, digest = execution.workspace, execution.digest
         self.child.tick = execution.tick
         limit = self._hello(workspace).limit

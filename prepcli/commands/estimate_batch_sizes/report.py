@@ -17,7 +17,7 @@ class BatchSizesReport(Report):
 
 
 def _plan(report: BatchSizesReport) -> list[str]:
-    """The plan of a dry run. The model was checked but not loaded."""
+    """The lines that show the plan of a dry run, in which the model is not loaded."""
     details = report.details
     return [
         "estimate-batch-sizes: the plan (nothing is written)",

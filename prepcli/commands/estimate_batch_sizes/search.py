@@ -61,13 +61,14 @@ def bisect(start: int, threshold: float, fits: Callable[[int], bool]) -> tuple[i
 
     Args:
         start: the first size.
-        threshold: the search stops when the smallest size that fails is larger than the largest size that fits by at
-            most this share of the smallest size that fails.
+        threshold: the search stops when `(smallest - largest) / smallest` is at most this number, where `smallest` is
+            the smallest size that fails and `largest` the largest size that fits.
         fits: returns whether a size fits; called with the same sizes as in NeMo, in the same order.
 
     Returns:
-        The largest size that fits, and the number of steps that NeMo makes: one for each size, and one whose result it
-        ignores. If a single example does not fit, the size is 0; NeMo would go on with empty batches.
+        The largest size that fits, and the number of training steps that NeMo makes: one for each call of `fits`, and
+        one more, whose result NeMo ignores. If a single example does not fit, the size is 0; NeMo would go on with
+        empty batches.
     """
     largest, smallest, size, steps = 0, 0, min(start, MAX_BATCH_SIZE), 1
     while True:

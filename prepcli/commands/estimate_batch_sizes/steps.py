@@ -148,9 +148,10 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
-    """The memory of the device, and how much of it a step may use; in bytes.
+    """The memory for which batch sizes are searched, and the part of it that a step may use; in bytes.
 
-    On a GPU, this process can allocate no more than this afterwards.
+    The memory is that of `--gpu-memory`, by default all memory of the GPU. On a GPU, PyTorch lets this process allocate
+    no more than the second number from now on.
     """
     import torch
 

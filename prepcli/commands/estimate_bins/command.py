@@ -209,7 +209,9 @@ def plot_bins_2d(report: Bins2dReport, path: Path) -> None:
 
 
 def plot_token_bins(report: TokenBinsReport, path: Path) -> None:
-    """Draw the examples by length, or by input and output, with the bins; the suffix selects the format.
+    """Draw the bins and a histogram of the lengths; for 2-D bins a heat map of input and output tokens.
+
+    The suffix of `path` selects the format.
 
     Raises `UsageError` without matplotlib, or if the file cannot be written.
     """
@@ -265,7 +267,7 @@ def draw_nested(
 
 
 def _end(values: npt.NDArray[Any], last_edge: float) -> float:
-    """The end of an axis: the largest value or `last_edge`.
+    """The end of an axis: the largest value, or `last_edge` if that is larger.
 
     If the largest value is more than twice the 99th percentile, the axis ends at 1.2 times the 99th percentile.
     """

@@ -93,7 +93,10 @@ class BinsReport(BinsText):
 
 
 def bins_of_durations(options: EstimateBins) -> BinsReport:
-    """Estimate the bins. Raises the same errors as `prepcli.estimate_bins`, but only counts unusable lines."""
+    """Estimate the bins.
+
+    Unusable lines are counted, and their number is not limited; else the errors are those of `prepcli.estimate_bins`.
+    """
     data = data_of(options.data, "leave out")
     options = with_keys_of(options, data)
     check_limits(options.min_duration, options.max_duration)

@@ -32,7 +32,8 @@ def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float) 
 def paddings_of(columns: Floats, numbers: npt.NDArray[Any], batch_size: float) -> list[float]:
     """The share of padding, from 0 to 1, in each column of the examples; see `padding_in_buckets`.
 
-    `columns`: shape (examples, columns), the first is the duration. `numbers`: the bucket of each example.
+    `columns`: shape (examples, columns); the first column has the lengths (seconds or tokens) by which batches end.
+    `numbers`: the bucket of each example. `batch_size`: maximum length of a batch, in the unit of the first column.
     """
     if not len(columns):
         return [0.0] * columns.shape[1]

@@ -42,7 +42,10 @@ _BLOCK_LINES = 1000
 
 @dataclass(frozen=True)
 class TextPiece:
-    """A text in the input or output whose tokens are to be counted; or audio that counts as `audio` tokens."""
+    """A piece of an example: a text whose tokens are to be counted, or audio, which counts as `audio` tokens.
+
+    `is_output`: whether the piece belongs to the output of the model. `audio` is 0 for a text.
+    """
 
     text: str
     lang: str | None = None
@@ -482,7 +485,10 @@ def _report(
 
 
 def _ratios(lengths: FileLengths, inputs: Ints) -> Floats:
-    """Output tokens per input token of each text, which `max_tpt` limits; if there are no texts, of each example."""
+    """The numbers that `max_tpt` limits: for each text, its output tokens per input token.
+
+    If there are only examples with audio, these numbers are computed for them, with `inputs` as the input tokens.
+    """
     of_texts = lengths.ratios[~np.isnan(lengths.ratios)]
     return of_texts if len(of_texts) else lengths.outputs / np.maximum(inputs, 1)
 

@@ -264,7 +264,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         return settings_of(self.options) | {"--format": source.kind, "audio is named": f"{base}..."}
 
     def output_patterns(self, plan: MakePlan) -> Sequence[str]:
-        """A pattern for the name of the manifest. Audio that commands output needs none: the manifest names it."""
+        """A pattern for the name of the manifest. Audio made by commands needs no pattern: the manifest names it."""
         return (glob.escape(self.options.out.name),)
 
     def files_of_records(self, plan: MakePlan) -> Iterator[str]:
@@ -348,7 +348,7 @@ def _advice_on_texts(contents: MakeContents) -> str:
 
 
 class _Entries(LineWriter[tuple[int, SourceEntry]]):
-    """Makes the records of a slice of the catalog."""
+    """Makes the manifest lines for a slice of the catalog."""
 
     def __init__(self, contents: MakeContents, unit: LineSlice, writer: UnitWriter, options: MakeManifest) -> None:
         self.items = contents.catalog.read(unit)

@@ -160,7 +160,11 @@ def files_at(source: str) -> LhotseFiles:
 
 
 def lhotse_source(files: LhotseFiles, how: str, base: str, run_commands: bool, folder: Path) -> EntrySource:
-    """The entries of a part as a source; `folder` is for a temporary file with the table of recordings."""
+    """The source with the entries of a part of a corpus; for `how` and `base` see `EntrySource`.
+
+    `run_commands`: whether audio may come from a command in the files; else its records are rejected. `folder`: for a
+    temporary file with the recordings.
+    """
     reader = _Reader(files, run_commands, folder)
     return EntrySource(
         path=files.main,

@@ -25,7 +25,10 @@ Split = Callable[[str], tuple[str, str]]
 
 @dataclass
 class Table:
-    """Finds lines of a file by their keys; a line takes two numbers in memory, and is read from disk when needed."""
+    """Finds lines of a file by their keys.
+
+    Memory holds only two numbers per line, the hash of its key and its place in the file.
+    """
 
     path: str
     split: Split

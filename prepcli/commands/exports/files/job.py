@@ -55,10 +55,11 @@ class ConvertContents(AudioContents):
         return sorted(super(ConvertContents, self).numbers(unit))
 
     def stem_of(self, number: int, record: Record, channel: object) -> str:
-        """The path of the record's file below OUT, without its extension, such as `a/talk`.
+        """The path of the record's new file below OUT, without its extension, such as `a/talk`.
 
-        If another file has the same stem, a digest is appended. If other segments or channels of the file are records
-        too, offset, duration and channel are appended: `a/talk@1_5_2_0@c1` is channel 1 of the 2 s from 1.5 s on.
+        If the new files of two old files would have the same path, a digest is appended. If several segments or
+        channels of the old file are records, the offset, the duration and the channel are appended: 2 s from 1.5 s on
+        in channel 1 become `a/talk@1_5_2_0@c1`.
         """
         records, path = self.records, record.audio_filepath
         parts = [plain_stem(name_of(record, self.by_id))]

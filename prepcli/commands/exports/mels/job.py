@@ -214,7 +214,7 @@ class ClipWriter(RecordWriter):
         self._parts: dict[tuple[int, str], OutputFile] = {}
 
     def add(self, number: int, record: Record) -> float:
-        """Write a record to the file lists, and its mel unless only lists are written; returns its duration (s)."""
+        """Add a record to the file lists, and write its mel unless the job makes lists alone; returns its seconds."""
         clip = find_clip(self._contents, number, record, self._options)
         mel = None
         if self._spectrogram is not None:
@@ -224,7 +224,7 @@ class ClipWriter(RecordWriter):
         return self.write(number, clip, mel)
 
     def write(self, number: int, clip: Clip, mel: "Tensor | None") -> float:
-        """Write a clip to the file lists, and its mel unless that is None; returns the duration of the clip (s)."""
+        """Add a clip to the file lists, and write its mel if there is one; returns the duration of the clip (s)."""
         if mel is not None:
             self._writer.add(MEL_NAME.format(clip.id), tensor_bytes(mel))
             self._writer.extra.update(rate_counts(clip.segment.info.sampling_rate, 2 * self._options.mel_fmax))

@@ -35,7 +35,7 @@ from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath
 
 DROPPED = "dropped_by_wenet"
-"""In a marker, the key for the number of utterances that WeNet's default filter would drop."""
+"""The name in markers of the number of utterances that WeNet's default filter would drop."""
 _LINES_NAME = "parts/{}.list"
 
 
