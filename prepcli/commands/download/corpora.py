@@ -30,7 +30,7 @@ class ListedCorpus(msgspec.Struct):
 
 
 class CorpusList(msgspec.Struct):
-    """All corpora, in the order of `prepcli download --help`."""
+    """The corpora in the output of `prepcli download --list`: first prepcli's own, then those that lhotse prepares."""
 
     corpora: Sequence[ListedCorpus]
 

@@ -76,8 +76,8 @@ class CorpusPart:
         top: the folder, relative to the data root, in which the archive is unpacked; empty for the data root itself.
         trees: the folders that the archive fills, relative to the data root; empty for a corpus on disk.
         manifests: the manifests to write, relative to the data root.
-        read: takes `copy`, or else the folder with the content of the archive, and yields the utterances. The
-            utterances of a manifest are consecutive.
+        read: a function that yields the utterances; those of one manifest are consecutive. Its argument is `copy` or,
+            if that is None, the folder with the content of the archive.
         converted: globs, relative to the data root, of all WAV files that a conversion can make, whatever the options.
         nested: a glob of archives within the archive; each is unpacked in the folder that it is in.
         derive: makes further files from the records; None: there are no such files.

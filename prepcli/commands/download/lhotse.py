@@ -142,7 +142,9 @@ def _check(recipe: Recipe, corpus: Sequence[str]) -> None:
 
 
 def _prepared(workspace: Workspace, arguments: list[str], starts_again: bool) -> Prepared | None:
-    """The content of `prepared.json`; None if the recipe must be run, because it has not succeeded or `starts_again`.
+    """Return the content of `prepared.json`; None if the recipe must be run.
+
+    The recipe must be run if it has not succeeded, if its output folder is gone, or if `starts_again` is true.
 
     Raises:
         UsageError: the recipe has succeeded with other arguments.

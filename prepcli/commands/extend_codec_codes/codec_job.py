@@ -71,8 +71,8 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
     def mixes_lengths(self) -> bool:
         """Whether a batch may hold segments of several lengths.
 
-        True on a GPU with a codec that declares, in an attribute of this name, that other rows do not change the codes
-        of a row.
+        True on a GPU if the codec has a true attribute `mixes_lengths`: the codes of a row then do not depend on the
+        lengths of the other rows.
         """
         return self.is_on_gpu and bool(getattr(self.model, "mixes_lengths", False))
 

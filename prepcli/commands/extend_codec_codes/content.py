@@ -28,10 +28,11 @@ def record_audio(workspace: Workspace, unit: str, states: States) -> None:
 def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num_workers: int) -> None:
     """Check that the audio of the finished units `done` is unchanged.
 
-    `folder` is the Shar set that paths of tars are relative to; other files have absolute paths.
+    The recorded paths of a Shar set's tars are relative to `folder`, the folder of the set. Paths of audio files are
+    absolute.
 
     Raises:
-        UsageError: a tar or a file holds different audio.
+        UsageError: a tar or an audio file holds other audio than before.
     """
     records = [workspace.root / AUDIO_RECORD.format(unit.id) for unit in done]
     for found in map_in_order(partial(compare_audio, folder=str(folder), is_noted=True), records, num_workers):

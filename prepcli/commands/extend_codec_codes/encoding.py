@@ -221,7 +221,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         return min(int(self._options.batch_duration * rate), self._max_samples) // step
 
     def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
-        """Yield the number of each segment that cannot be encoded for its length or sampling rate, and the reject."""
+        """Yield (number, reason) for each segment whose length or sampling rate the codec cannot take."""
         codec = self._codec
         max_frames = sys.maxsize if self._in_windows else self._max_samples // codec.samples_per_frame
         for number in np.flatnonzero(self._num_frames > max_frames).tolist():

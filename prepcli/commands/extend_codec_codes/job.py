@@ -178,10 +178,10 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return {"cuts": cuts, **audio, **own}
 
     def _indexed(self, plan: CodesPlan, fields: Mapping[str, AnyPath], writer: UnitWriter) -> dict[str, Any]:
-        """Return a text to paste into a training config, with its key; empty if the Shar set has no folder `MIRROR`.
+        """Return a dictionary with one text to paste into a training config; empty if `MIRROR` is not used for indexes.
 
-        This folder has the indexes of all files of the set. If the codes are in another folder than the set, the
-        indexes are also written to `MIRROR` there.
+        `MIRROR` is a folder in the Shar set with the indexes of all files of the set. If the codes are in another
+        folder than the set, the indexes of the set's files are also written to `MIRROR` in the folder of the codes.
         """
         first, out = plan.contents.shards[0], writer.workspace.out
         name = index_name(self.folder, first.cuts, out, "")

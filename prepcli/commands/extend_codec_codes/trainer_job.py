@@ -197,7 +197,7 @@ class OmnivoiceJob(TrainerCodesJob):
         return LIST_NAME, CODES_NAME.replace("{:06d}", NUMBER)
 
     def settings(self, plan: TrainerPlan) -> dict[str, Any]:
-        """The options, the folders, and the source of the ids."""
+        """The options, the folders and, if the ids are from the records, a remark on that."""
         ids = plan.contents.ids
         return self.own_settings() | ({"ids": "the records' own"} if ids is not None and ids.given else {})
 
@@ -261,7 +261,7 @@ class QwenJob(TrainerCodesJob):
 
     @property
     def file_name(self) -> str:
-        """The name of the JSON lines file in OUT."""
+        """The name of the JSON lines file in the output folder."""
         return extended_name(self.manifests, qwen3_tts.LINES_NAME.format("", self.name))
 
     def plan(self, workspace: Workspace) -> TrainerPlan:

@@ -76,7 +76,7 @@ def copies_of(segments: Segments, candidates: NDArray[np.int64]) -> tuple[NDArra
 def _pairs(
     segments: Segments, candidates: NDArray[np.int64], steps: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pairs of `copies_of` in which the candidate is `steps` cells later than the row.
+    """The pairs of `copies_of` in which the candidate is `steps` cells later than the row (negative: earlier).
 
     Time is divided into cells of `_TOLERANCE` seconds. `steps` has a number for the start and a number for the end.
     """

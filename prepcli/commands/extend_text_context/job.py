@@ -50,8 +50,10 @@ PRESETS = {
     # The fourth part of the id.
     "jhsdGtc20Amp20Keynote": r"^(?:[^-]*-){3}([^-]*)",
 }
-"""Values of `--suffix` for some corpora, each with a pattern that is searched in the id of a supervision. The text that
-the pattern's group matches follows the name of the speaker in the text context."""
+"""Values of `--suffix` for some corpora. Each has a pattern with one group, which is searched in the supervision's id.
+
+The text context is then the name of the speaker, followed by the text of the group.
+"""
 
 Fields = Mapping[str, msgspec.Raw]
 Suffix = Callable[[Fields, Fields], str]
