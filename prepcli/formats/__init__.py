@@ -1,1 +1,1 @@
-"""The formats that trainers read: tars, NeMo's tarred sets, Lhotse Shar, codes; writing and reading them."""
+"""Writes and reads the formats of trainers: tars, NeMo's tarred sets, Lhotse Shar, codes and others."""

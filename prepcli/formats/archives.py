@@ -41,7 +41,7 @@ class Container(ABC):
 
     @abstractmethod
     def audio(self, member: str) -> ByteRange | bytes:
-        """The audio of a member: its place in the file, or its bytes if they had to be unpacked.
+        """The audio of a member: its place in the file, or its bytes if it has no known place.
 
         Raises:
             RecordRejected: the member does not exist, several members have its name, or it cannot be read.
@@ -102,7 +102,9 @@ def linked(path: str, member: str) -> RecordRejected:
 
 
 def tar_members(path: str) -> Iterator[tuple[str, int, int | None]]:
-    """Yield the name, first byte and size of each regular file and link in a tar, in order; the size of a link is None.
+    """Yield the name, the start and the size of each regular file and link in a tar, in order.
+
+    The start is the offset of the file's bytes in the tar. The size of a link is None.
 
     Raises:
         UsageError: the tar is damaged, or cut off.
@@ -117,7 +119,7 @@ def tar_members(path: str) -> Iterator[tuple[str, int, int | None]]:
 class ZipMembers(Container):
     """The files in a zip archive.
 
-    The audio of an uncompressed file is its place in the archive; others are unpacked into memory.
+    The audio of an uncompressed file is its place in the archive. A compressed file is unpacked into memory.
     """
 
     def __init__(self, path: str) -> None:
@@ -221,7 +223,7 @@ def streamed_members(path: str) -> "Iterator[tuple[str, Callable[[], bytes]]]":
 
 @contextmanager
 def _damage(path: str) -> Iterator[None]:
-    """Raise `UsageError` for damage of a compressed tar."""
+    """A context for code that reads the compressed tar `path`: errors that come from damage become `UsageError`."""
     import tarfile
 
     # Evaluated here: if a generator is closed when the interpreter ends, these modules are gone.
@@ -278,9 +280,10 @@ class ArkEntries(Container):
 
 
 def checksum(audio: ByteRange | bytes) -> int | None:
-    """The CRC-32 of audio in a container: of all bytes if the container states it, else of the first 4096 bytes.
+    """The CRC-32 of audio in a container.
 
-    None if the container is in an object store and states no checksum: there, the ETag identifies the content.
+    For a range of a file whose container states a checksum, this is the CRC-32 of all bytes; otherwise it is computed
+    from the first 4096 bytes. None for a range of an object without a stated checksum: its ETag identifies the content.
     """
     if isinstance(audio, bytes):
         return zlib.crc32(audio[:_BEGINNING_BYTES])

@@ -7,8 +7,8 @@ AUDIO_SUFFIXES = frozenset(
         *(".aif", ".aiff", ".aifc", ".au", ".snd", ".sph", ".nist", ".w64", ".rf64", ".caf", ".mpc", ".wv", ".voc"),
     )
 )
-"""Suffixes by which a file is taken for audio, with the dot and in lower case. Those of audio without a header are in
-`_HEADERLESS`.
+"""Suffixes by which a file is taken for audio, with the dot and in lower case. More such suffixes, for audio without a
+header, are in `_HEADERLESS`.
 """
 WENET_FORMATS = frozenset({"flac", "mp3", "m4a", "ogg", "opus", "wav", "wma"})
 """The suffixes, without the dot, of files that WeNet's reader takes for audio."""

@@ -83,15 +83,16 @@ class Compared(NamedTuple):
 
 
 def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared:
-    """Compare the audio that a unit was made from with the current files.
+    """Compare the current audio files with the states that they had when a unit was made from them.
 
-    A file of the same size, time and inode is unchanged. Other files are read: a copy, or a file with another date, may
-    hold the same bytes.
+    A file with the same size, time and inode is unchanged. Other files are read: a copy, or a file with another date,
+    may hold the same bytes.
 
     Args:
-        record: the `AUDIO_RECORD` of the unit; missing if an earlier version of prepcli made the unit.
+        record: the `AUDIO_RECORD` of the unit. An earlier version of prepcli wrote none; then nothing is compared.
         folder: the Shar set.
-        is_noted: if no content has changed, write the current states to `record`, so that files are not read again.
+        is_noted: whether to write the current states to `record` if no content has changed. The next call then does not
+            read the files again.
     """
     states = read_document(record, States) or {}
     touched: States = {}

@@ -16,7 +16,7 @@ from prepcli.formats.tar import Sink
 
 CODES_FOLDER = "codes_{}"
 CODES_NAME = "codes_{}/{}/codes.{}.tar"
-"""The path of a tar by codec name, field and shard."""
+"""The path of a tar of codes below the set; to be formatted with the codec's name, the field and the shard's text."""
 CODES_FILE = re.compile(r"codes\.(\d+)\.tar$")
 CODES_OF = {TARGET: "target_codes", CONTEXT: "context_codes"}
 """The field of codes for a field of audio."""
@@ -25,7 +25,7 @@ _TYPES = (np.int16, np.int32)
 
 
 def codes_type(codebook_size: int) -> type[np.int16] | type[np.int32]:
-    """int16 if it holds the codes from 0 to `codebook_size` - 1, else int32: NeMo's two types for codes."""
+    """The type for codes: int16 if `codebook_size` - 1, the largest code, fits into it, else int32."""
     return next(kind for kind in _TYPES if codebook_size - 1 <= np.iinfo(kind).max)
 
 

@@ -62,7 +62,7 @@ def index_name(folder: AnyPath, cuts: AnyPath, out: AnyPath, data: str) -> str |
 
     Args:
         folder: the Shar set.
-        cuts: one of its files of cuts.
+        cuts: one of the set's files of cuts.
         out: the output folder.
         data: the name of the new file below `out`.
 
@@ -172,10 +172,10 @@ class PairTarWriter(TarWriter):
 
 
 def tar_offsets(walk: TarWalk, kind: IndexKind) -> Offsets:
-    """The offsets of the records of a tar of this kind, `nemo_tar` or `shar_tar`.
+    """The offsets of the records of a tar, from its headers. `kind` is `nemo_tar` or `shar_tar`.
 
     Raises:
-        DamagedError: a Shar tar has a member without its partner.
+        DamagedError: a Shar tar has an odd number of members, which thus are not pairs.
     """
     if kind == "shar_tar":
         if len(walk.offsets) % 2:
@@ -287,7 +287,7 @@ def index_names(folder: AnyPath, name: str) -> tuple[str, str]:
 
 
 def indexes_of(found: OutputSizes, name: str) -> Iterator[str]:
-    """Yield those of `index_names` that are files and are indexes of the current file `name` (`is_current`)."""
+    """Yield the names of the indexes of the file `name` that exist and are not outdated (see `is_current`)."""
     for index in index_names(found.folder, name):
         if found.has(index) and is_current(found.folder / index, (found.folder / name).stat()):
             yield index

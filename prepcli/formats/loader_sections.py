@@ -12,8 +12,9 @@ _NO_PART = "sampler_weights"
 def loader_sections(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     """The mappings in a training config from which NeMo's loader reads bins, each with the keys that lead to it.
 
-    A section with `multi_config: true` has parts, each with its own data, bins and batch sizes: these are returned,
-    and not the section, whose own bins NeMo ignores. If a config has none of `PLACES`, it may be such a section itself.
+    Bins are limits of durations. A section with `multi_config: true` has parts, each with its own data, bins and batch
+    sizes. The parts are yielded, and not the section itself, because NeMo ignores its bins. If the config has no
+    section at one of `PLACES`, the whole config may be a section with `multi_config: true`.
     """
     found = False
     for place in (*PLACES, ()):

@@ -1,7 +1,11 @@
-"""Finds the audio of a record in a container: a range of the file, or bytes in memory if they are compressed.
+"""Finds the audio of a record in a container.
 
-Each process remembers what it has read of the containers that it used last: the places of a tar's members, and the
-audio of one row group of a Parquet file.
+The audio is a range of the container's file, or bytes in memory. It is bytes if the member or the whole container is
+compressed. For a Parquet file it is bytes also at the first read of a row group, in an object store, or if the column
+is encoded.
+
+A process keeps, for the containers that it used last, the places of the members, and the audio of one row group of a
+Parquet file.
 """
 
 import os
@@ -62,7 +66,7 @@ def read_member(place: Place) -> bytes:
 
 
 def audio_of(place: Place) -> ByteRange | bytes:
-    """The audio of a record in a container: its range of the file, or its bytes if they had to be unpacked.
+    """The audio of a record in a container: its range of the file, or its bytes if it has no known range.
 
     Raises:
         RecordRejected: MISSING_AUDIO if the container or the member does not exist, UNREADABLE_AUDIO if it is damaged,

@@ -104,12 +104,12 @@ def member_stem(audio_filepath: str) -> str:
 
 @lru_cache(maxsize=64)
 def plain_stem(audio_filepath: str) -> str:
-    """The path, without extension, of the plain file for a record's audio, relative to a folder of the output.
+    """The path, without extension, for a file of its own with a record's audio, relative to a folder of the output.
 
-    `/data/./spk 1/utt.3.wav` -> `data/spk 1/utt.3`. Parts `..` are left out, control characters become `_`, and long
-    names are cut. If a folder has a suffix of audio or `.json`, `_` replaces its dot, so that no folder has the name of
-    a file. `@` in the last part becomes `_`, because `@` separates the suffixes that make names unique; folders keep
-    `@`. Several files may share a stem.
+    `/data/./spk 1/utt.3.wav` -> `data/spk 1/utt.3`. Parts `..` are left out, and control characters become `_`. A
+    digest replaces the start of names and paths that are too long. If a folder has a suffix of audio or `.json`, `_`
+    replaces its dot, so that no folder has the name of a file. `@` in the last part becomes `_`, because `@` separates
+    the suffixes that make names unique; folders keep `@`. Several files may share a stem.
     """
     path = posixpath.splitext(without_scheme(normal_path(own_name(audio_filepath))))[0]
     *folders, name = [part for part in path.split("/") if part not in ("", ".", "..")] or ["_"]
@@ -133,9 +133,9 @@ def _short(name: str) -> str:
 
 
 def marked_root(audio_filepath: str) -> str:
-    """The member stem of a file without the suffixes that `tagged` and `in_shard` append; "" if the stem has none.
+    """The member stem of a file, without suffixes such as `tagged` and `in_shard` append; "" if it has no such suffix.
 
-    `x-shard1.wav` -> `x`. A copy of `x.wav` in shard 1 has the same stem as this file, `x-shard1`.
+    `x-shard1.wav` -> `x`. This finds clashes: the copy of `x.wav` in shard 1 would also get the stem `x-shard1`.
     """
     # Nearly all paths have no `-`; computing their stems would take ten times as long.
     at = audio_filepath.rfind("-")
@@ -162,7 +162,7 @@ def brace_text(first: str, last: str) -> str:
 
 
 def loader_stem(audio_filepath: str) -> str:
-    """The stem under which NeMo's classic loader looks up a member."""
+    """The stem by which NeMo's classic loader finds a record's member in a tar: the file name without extension."""
     return posixpath.splitext(posixpath.basename(own_name(audio_filepath)))[0]
 
 
@@ -177,15 +177,15 @@ def tagged(stem: str, *identity: str | int) -> str:
 
 
 def segment_suffix(offset: float, duration: float) -> str:
-    """The suffix of a segment of a file: `_<offset>_<duration>` in seconds, dots as `_`, with all digits.
+    """The suffix for a segment of a file: `_<offset>_<duration>`, in seconds; see `decimal`.
 
-    Two segments get the same suffix only if both numbers are equal.
+    Numbers are not rounded: two segments get the same suffix only if both numbers are equal.
     """
     return f"_{decimal(offset)}_{decimal(duration)}"
 
 
 def decimal(seconds: float) -> str:
-    """The number of seconds with all digits, `_` in place of the dot: `1.25` -> `1_25`."""
+    """A number of seconds as text, not rounded, with `_` in place of the dot: `1.25` -> `1_25`."""
     text = repr(float(seconds))
     if "e" in text:
         text = f"{seconds:.20f}".rstrip("0")
@@ -200,7 +200,7 @@ def digest(*parts: str | int) -> str:
 
 
 def check_loadable(folder: AnyPath) -> None:
-    """Raise `UsageError` if the absolute path of `folder` keeps NeMo from loading a data set there."""
+    """Raise `UsageError` if NeMo could not load a data set in `folder`, because it would misread the absolute path."""
     path = str(folder.absolute())
     if found := _BRACES.search(path):
         why = f"NeMo takes {found.group()!r} in a path for a brace expression"

@@ -11,7 +11,7 @@ from functools import lru_cache
 RATE = 16_000
 """The sampling rate of all audio, in Hz."""
 ROWS_PER_GROUP, MIN_ROWS = 100, 10_000
-"""Rows per row group, and minimum rows per file of a partition with several files, as omnilingual-asr writes them."""
+"""Rows per row group, and minimum number of rows per file if a partition has several files; as in omnilingual-asr."""
 SUMMARY_NAME = "_language_distribution.tsv"
 CORPUS = "corpus="
 """The beginning of the name of a corpus's folder."""

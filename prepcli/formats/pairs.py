@@ -77,7 +77,7 @@ def walk_pairs(tar: tarfile.TarFile, *, check_names: bool = True) -> Iterator[tu
 def read_pairs(tar: AnyPath, where: str, sha256: str | None, problems: list[str]) -> Iterator[Pair]:
     """Yield the pairs of a Shar tar; `where`, `sha256` and `problems` are the arguments of `read_members`.
 
-    If a data member is not followed by its manifest, this is appended to `problems` too, and no further pair is
+    If a data member is not followed by its manifest, a message is appended to `problems`, and no further pair is
     yielded.
     """
     members = read_members(tar, where, sha256, problems)

@@ -61,7 +61,7 @@ def file_name(number: int) -> str:
 
 
 def schema_of(columns: Mapping[str, ColumnType]) -> "pyarrow.Schema":
-    """The schema of a file with the columns `id`, `audio` and those in `columns`, which have a name and a type each.
+    """The schema of a file with the columns `id` and `audio`, and further columns: `columns` has the type of each name.
 
     Its metadata declare `audio` as audio for Hugging Face datasets.
     """
@@ -134,8 +134,7 @@ class _ArrowSink:
 class _Audio:
     """The audio of a row group, in memory that is used again for the next group and the next file.
 
-    The operating system fills new memory with zeros. If each group got new memory, this would take as long as all the
-    rest of writing.
+    The operating system fills new memory with zeros. New memory for each group would double the time of writing.
     """
 
     _kept: ClassVar[list[bytearray]] = []
@@ -161,7 +160,7 @@ class _Audio:
         self._ends.append(end)
 
     def array(self) -> "pyarrow.Array":
-        """The recordings as an array, which must not be used after `clear`."""
+        """The audio as an array with the bytes of one record per item. It must not be used after `clear`."""
         import pyarrow as pa
 
         ends = pa.py_buffer(np.array(self._ends, np.int32))
@@ -180,10 +179,10 @@ class ParquetFile:
 
     Attributes:
         audio: the name of the column with the audio.
-        encoded: the path in the schema that leads to the audio's bytes. Parquet does not compress them, because audio
-            is compressed already or should be read fast.
-        dictionaries: paths in the schema, within the column `audio`, that are dictionary-encoded; all other columns are
-            dictionary-encoded too.
+        encoded: the path in the schema that leads to the audio's bytes. pyarrow writes these without compression,
+            because audio is compressed already or should be read fast.
+        dictionaries: paths in the schema, below the column with the audio, that are written with a dictionary. Columns
+            other than that of the audio always are.
         max_group_bytes: maximum bytes of audio per row group.
     """
 
@@ -265,7 +264,7 @@ class OmnilingualFile(ParquetFile):
     max_group_bytes: ClassVar[int] = 32 << 20  # Arrow needs 13 bytes of memory per byte while it writes
 
     def audio_array(self) -> "pyarrow.Array":
-        """Return the audio of the row group as an array of lists of int8."""
+        """Return the audio of the row group as an array with a list per record: the bytes of its audio, as int8."""
         import pyarrow as pa
 
         binary = self._audio.array()

@@ -60,7 +60,10 @@ class ParquetRows(Container):
         return values
 
     def _places_of(self, group: int, values: "pyarrow.Array") -> list[ByteRange | None]:
-        """The place in the file of each row's audio; None if the file holds the audio only compressed or encoded.
+        """The place in the file of each row's audio.
+
+        None for audio that the file holds only compressed or encoded, for rows without audio, and for objects in a
+        store.
 
         A page of a Parquet column that is not encoded holds, for each value, its length in four bytes, and then its
         bytes. There are headers between pages.
@@ -89,7 +92,10 @@ class ParquetRows(Container):
 
 
 class RowGroup:
-    """The row group that this process holds: only one, because a row group may have more than 100 MB."""
+    """The audio of the row group that this process holds in memory.
+
+    It is only one row group for all Parquet files, because a row group may have more than 100 MB.
+    """
 
     place: tuple[str, int] | None = None
     values: "pyarrow.Array | None" = None

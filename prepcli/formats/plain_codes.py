@@ -30,7 +30,8 @@ def codes_stem(path: str, base_dir: str) -> str:
     """The stem of the file with an audio file's codes: the path of the audio below `base_dir`, without its extension.
 
     `path` is absolute. If the audio is outside of `base_dir`, the stem is the whole path without its first slash. A
-    long file name is cut. `@` becomes `_`, because `codes_file` writes `@` before what makes a name unique.
+    file name that is too long is replaced by a digest and the name's end. `@` becomes `_`, because `codes_file` puts
+    `@` between the stem and the parts that make the name unique.
     """
     path = own_name(path)
     inside = path.startswith(base_dir.rstrip("/") + "/")
@@ -55,7 +56,8 @@ def codes_file(
     Args:
         codec: the name in `codes_<name>`.
         stem: the result of `codes_stem`.
-        other_of: the path of the audio file, if the codes of another file have the same stem.
+        other_of: the path of the audio file, if another audio file has the same stem; its digest then makes the name
+            unique. None if the stem is unique.
         segment: offset and duration in seconds, if several segments of the file have codes.
         channel: channel of the segment, if a record names one; used only together with `segment`.
     """

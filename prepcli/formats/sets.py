@@ -66,7 +66,8 @@ class StoredSet(ABC):
         Args:
             folder: the folder.
             listed: the names in the folder.
-            published: the names of files below the folder that should exist; by these, a set without files is found.
+            published: names of files below the folder that should exist. A set is found by these names even if the
+                files are missing.
         """
 
     @property
@@ -102,7 +103,7 @@ class TarredSet(StoredSet):
 
     @property
     def sets(self) -> "list[TarredSet]":
-        """The set itself, or, if its own folder is empty, the sets in those buckets that are not empty."""
+        """The set itself; but if its folder holds neither tars nor manifests, the sets in buckets with such files."""
         return [part for part in self.parts.values() if not part.is_empty] if self.is_empty else [self]
 
     def check_parts(self) -> None:
@@ -145,9 +146,9 @@ class TarredSet(StoredSet):
         return self.folder / manifest_name(self.version)
 
     def _of_newest(self, found: Shards) -> Shards:
-        """The files in `found`, except those that belong to an incomplete addition of shards.
+        """The files in `found`, without those of shards whose addition or removal has begun but has not ended.
 
-        An addition is incomplete if it has not ended, or has only been removed in part.
+        For a set in an object store, all files in `found`.
         """
         if not found or isinstance(self.folder, StorePath) or not is_changing(self.folder):
             return found
@@ -462,11 +463,13 @@ _KINDS: tuple[type[StoredSet], ...] = (
 
 
 def sets_in(folder: AnyPath, published: Collection[str] = ()) -> Iterator[StoredSet]:
-    """The sets in a folder; the set that readers prefer comes first. Codes next to cuts belong to the Shar set.
+    """Yield the sets in a folder; the set that readers prefer comes first.
+
+    Codes in the folder of a Shar set are part of that set: no set of codes is yielded for them.
 
     Args:
         folder: the folder; a missing folder has no sets.
-        published: names below the folder that runs have published; by these, a set is found even without its files.
+        published: names of files below the folder that runs have published; a set is found by these names, too.
     """
     listed = listing(folder)
     has_cuts = False

@@ -118,7 +118,7 @@ class Supervision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class Cut(msgspec.Struct, frozen=True, tag_field="type", tag="MonoCut"):
-    """A lhotse MonoCut. `recording` is a placeholder: NeMo's loader resamples every cut and fails without it."""
+    """A lhotse MonoCut. `recording` is a placeholder: NeMo's loader resamples each cut and needs a recording."""
 
     id: str
     start: float

@@ -25,7 +25,7 @@ _MAX_OCTAL_SIZE = 8**11 - 1
 _SMALL = 4096
 """Data of fewer bytes are copied next to their header and written together with it: this is faster than two writes."""
 MAX_PLAIN_NAME = 100
-"""Maximum bytes of a name in one header; a longer name takes two blocks before the member's own header."""
+"""Maximum bytes of a name in a header. A longer name takes two or more blocks before the member's own header."""
 
 # name[100] mode[8] uid[8] gid[8] size[12] mtime[12] chksum[8] typeflag linkname[100] magic[6] version[2] ... = 512
 _AFTER_NAME = b"\0".join((b"0000644", b"0000000", b"0000000", b""))

@@ -1,4 +1,4 @@
-"""Finds the offsets of a tar's members from the headers alone: a few blocks of 512 bytes per member of any size."""
+"""Finds the offsets of a tar's members from the headers alone; the content of the members is not needed."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,9 @@ _CHECKED_AT_ONCE = 240
 """Number of headers that are joined and checked at once. Their 120 KiB fit into the processor's cache, and the
 allocator reuses the memory."""
 _PAGE_BYTES = 3 * BLOCK
-"""Bytes that are read at once for small members: the header, the manifest of a Shar pair and the next header."""
+"""Bytes per read after a small member: a header, a member of at most one block (such as a Shar manifest), and the next
+header.
+"""
 _AFTER_SIZE, _KIND = 135, 156
 _FILE, _LINKS = ord("0"), b"12"
 _BEFORE_MEMBER = (b"L", b"K", b"x", b"g")
@@ -72,9 +74,9 @@ def walk_tar(file: IO[bytes]) -> TarWalk:
 
 
 def member_ranges(file: IO[bytes]) -> Iterator[tuple[str, int, int | None]]:
-    """Yield the name, first byte and size of each regular file and link in an open tar, in order; raises as `walk_tar`.
+    """Yield the name, the start and the size of each regular file and link in an open tar, in order.
 
-    The size of a link is None.
+    The start is the offset of the file's bytes in the tar. The size of a link is None. Raises as `walk_tar` does.
     """
     _, read = _reader(file)
     walk = walk_tar(file)
@@ -267,7 +269,10 @@ def _name(head: bytes) -> bytes:
 
 
 def _path_in(records: bytes) -> bytes | None:
-    """The path in a PAX header, which has a line `<length> <key>=<value>` per record; None if there is no path."""
+    """The path in a PAX header, which has a line `<length> <key>=<value>` per record; None if there is no path.
+
+    Raises `_UncommonError` if the header is damaged, or has a key that is not in `_HARMLESS_KEYS`.
+    """
     path = None
     while records:
         length, _, _ = records.partition(b" ")

@@ -36,7 +36,7 @@ MARKS_FILE = "skipme.json"
 
 Trainers skip marked records, but the set's reports count them."""
 OWN_CONFIG = "prepcli"
-"""The key of `own_config` in the metadata."""
+"""The key in `metadata.yaml` whose value holds prepcli's own options (see `own_config`)."""
 _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
 
 
@@ -53,8 +53,8 @@ def metadata_name(version: int) -> str:
 def names_of_version(version: int, first: int, num_shards: int) -> list[str]:
     """The names, relative to the set's folder, of files that an addition may write.
 
-    The order is that in which readers open the files: the metadata and the manifest of the whole set come before the
-    shards.
+    The metadata comes first, then the manifest of the whole set, as readers open them. The shards follow in descending
+    order. The index of a file comes before the file.
 
     Args:
         version: the version that the addition makes.
@@ -95,7 +95,7 @@ class ExistingSet:
 
     @property
     def dataset_config(self) -> dict[str, Any]:
-        """The part `dataset_config` of the metadata: the options that NeMo's script has too, and the bins."""
+        """The section `dataset_config` of the metadata: the options that NeMo's script has too, and duration bins."""
         return dict(self.metadata.get("dataset_config") or {})
 
     @property
@@ -108,8 +108,8 @@ def read_existing(folder: AnyPath, version: int | None = None) -> ExistingSet:
     """Read the set in `folder`: its newest version, or `version`.
 
     Raises:
-        UsageError: `folder` holds no set, its shards are not numbered 0..N-1, metadata and manifest are missing, or
-            some of its shards have a manifest and others have none.
+        UsageError: `folder` does not exist; the metadata or the manifest of the whole set is missing or damaged; a tar
+            is missing; or some shards have a manifest and others have none.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a directory with a tarred data set")
@@ -203,9 +203,10 @@ def metadata_yaml(
 ) -> bytes:
     """`metadata.yaml` as NeMo's `ASRTarredDatasetMetadata` writes it.
 
-    `created` is seconds since the epoch: the newest change of the inputs, not the time of the run, so that a run that
-    was killed and continued gives the same bytes as an undisturbed one. NeMo refuses unknown keys in `dataset_config`
-    and ignores other keys at the top. So options that NeMo's script does not have are in `own_config`, at the top.
+    `created` is the time of the newest change of the inputs, in seconds since the epoch. It is not the time of the run,
+    so a run that was killed and continued gives the same bytes as a run without a break. NeMo refuses unknown keys in
+    `dataset_config`, but ignores unknown keys at the top level. So `own_config`, the options that NeMo's script does
+    not have, is at the top level.
     """
     import yaml
 

@@ -39,8 +39,8 @@ def write_train_ds(
         workspace: workspace of the run.
         command: name of the command.
         keys: keys of the section in addition to `use_lhotse` and `shuffle`.
-        lhotse: the same data as a lhotse expression, for a comment.
-        others: sections for other loaders, each with a line that explains it, for comments.
+        lhotse: Python code that opens the same data with lhotse; the file gets it as a comment.
+        others: sections for other loaders, each after a line that explains it; the file gets them as comments.
 
     Returns:
         The path of the file.
@@ -62,15 +62,15 @@ def write_train_ds(
 def main_file(workspace: Workspace) -> Path:
     """The path of the main file: the `train_ds.yaml` of the whole output.
 
-    Runs that add a version write another one as well.
+    A run that adds a version also writes a `train_ds.yaml` of its own, in the folder of the version.
     """
     return Path(os.path.abspath(workspace.main_root / FILE_NAME))
 
 
 def name_version(workspace: Workspace) -> None:
-    """Copy the section for the version of `workspace` to the main file (`main_file`); `name_earlier` undoes this.
+    """Copy the file with the section for the version of `workspace` over the main file (see `main_file`).
 
-    If a user has changed the main file since the first call, it stays as it is.
+    `name_earlier` undoes this. Nothing is copied if a user has changed the main file after the first call.
     """
     main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
     if not own.exists():
@@ -85,7 +85,7 @@ def name_earlier(workspace: Workspace) -> bool:
     """Undo `name_version`: restore the former content of the main file, or remove it if there was no file.
 
     Returns:
-        False if a user has changed the main file since: then it stays as it is.
+        False if a user has changed the main file after `name_version`; nothing is restored then. Otherwise True.
     """
     main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
     if not before.exists() or _content(main) == _content(before):
@@ -129,7 +129,12 @@ def write_shar_train_ds(workspace: Workspace, command: str, fields: Mapping[str,
 
 
 def _files(pattern: str, shards: str) -> str:
-    """A Python expression for the paths of the shards; `glob` for local files, a list over the numbers in a store."""
+    """A Python expression for the sorted paths of a field's shards: a `glob` for local files, a list for addresses.
+
+    Args:
+        pattern: the paths, with `*` for the number of the shard.
+        shards: the range of the numbers, as `shard_range` returns it.
+    """
     if not is_address(pattern):
         return f"sorted(glob({pattern!r}))"
     numbers = re.findall(r"\d+", shards)

@@ -10,7 +10,7 @@ from prepcli.storage.addresses import join
 from prepcli.storage.paths import AnyPath
 
 INDEXED_CONFIG = "config_with_indexes"
-"""In the details of a report: the key of the text to paste into a training config."""
+"""Key in the details of a report. Its value is the text to paste into a training config."""
 
 
 def tarred_entry(manifests: Any, tars: Any) -> dict[str, Any]:
@@ -38,7 +38,10 @@ def indexed_config(entries: Sequence[dict[str, Any]], indexes_root: Path | str |
 
 
 def indexed_shar_config(fields: Mapping[str, str | AnyPath], out: AnyPath) -> str:
-    """The YAML for a Shar set whose mirror of indexes is in `out`; relative paths of its fields start from `out`."""
+    """The YAML of a training config for a Shar set whose mirror of indexes is in `out`.
+
+    `fields` has the path or pattern of each field's files; a relative path is taken as relative to `out`.
+    """
     root = absolute_folder(str(out))
     paths = {name: join(root, str(pattern)) for name, pattern in fields.items()}
     return indexed_config([shar_entry(paths)], f"{root}/{MIRROR}")

@@ -23,14 +23,14 @@ LIST_NAME = "shards.list"
 RAW_LIST_NAME = "data.list"
 
 MIN_FRAMES, MAX_FRAMES = 10, 10240
-"""Bounds of WeNet's filter if there is no `filter_conf`, in frames of 10 ms: utterances with fewer or more frames are
-dropped silently."""
+"""Bounds of WeNet's filter if there is no `filter_conf`, in frames of 10 ms. Utterances with fewer or more frames are
+dropped without a message."""
 MIN_TOKENS, MAX_TOKENS = 1, 200
 MIN_TOKENS_PER_FRAME, MAX_TOKENS_PER_FRAME = 0.0005, 1.0
 
 
 def is_dropped(seconds: float, num_tokens: int) -> bool:
-    """Whether the default filter of WeNet's reader drops an utterance silently."""
+    """Whether the default filter of WeNet's reader drops an utterance, which it does without a message."""
     frames = seconds * 100
     if not MIN_FRAMES <= frames <= MAX_FRAMES or not MIN_TOKENS <= num_tokens <= MAX_TOKENS:
         return True
@@ -57,7 +57,10 @@ def shard_list(folder: str, names: Sequence[str]) -> bytes:
 
 
 def read_shard_list(path: AnyPath) -> list[Path]:
-    """The paths of the shards in a list. Lines end as for WeNet's reader, not at other line separators of Unicode."""
+    """The paths of the shards in a list.
+
+    As in WeNet's reader, a line ends at a newline, not at other line separators of Unicode such as U+2028.
+    """
     *lines, rest = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     return [Path(line) for line in (*lines, *([rest] if rest else []))]
 
@@ -67,10 +70,10 @@ def _joined(folder: str, name: str) -> str:
 
 
 def check_listable(folder: str) -> None:
-    """Check that WeNet's reader can open files in `folder` by the lines of a list.
+    """Check that the paths of files in `folder` can be lines of a list for WeNet's reader.
 
     Raises:
-        UsageError: the path has a line break, or looks like the address of a server.
+        UsageError: the path of the folder has a line break, or looks like an address such as `s3://...`.
     """
     if "\n" in folder or "\r" in folder:
         raise UsageError(f"a line of {LIST_NAME} cannot hold the line break in {folder!r}; choose another directory")

@@ -45,7 +45,8 @@ class EditableYaml:
         """Return the text with new values in the mapping at `place`; comments, order and layout of the rest stay.
 
         Args:
-            place: the keys that lead to the mapping; empty for the top level, also of an empty text.
+            place: the keys that lead to the mapping; no keys for the top level. A text without a value only
+                has a top level.
             changed: the keys that get a value; new keys are added at the end.
             removed: the keys to remove.
 
@@ -128,10 +129,10 @@ def _edited_block(text: str, node: "MappingNode", changed: Mapping[str, Any], re
 
 
 def _replaced(text: str, key: "Node", value: "Node", new: str) -> tuple[int, int, str]:
-    """The start and end of the text to replace, and the text that replaces it, to give a key the value `new`.
+    """The replacement that gives a key the value `new`: start and end of the old text, and the new text.
 
-    The new value is written on the key's line. If a comment is between the key and the old value, the new value is
-    written below the comment, in the place of the old one.
+    The new value is on the key's line. But if a comment is between the key and the old value, the new value takes the
+    place of the old value, after the comment.
     """
     start, end = value.start_mark.index, _end(text, value)
     after_key = text.find(":", key.end_mark.index) + 1

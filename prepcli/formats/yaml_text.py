@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from yaml import Node
 
 MAX_BYTES = 32 << 20
-"""Maximum length of a text in bytes. PyYAML takes minutes for so long a text, and a hundred times as much memory."""
+"""Maximum bytes of a text. For a text of this length, PyYAML takes minutes, and a hundred times as much memory."""
 MAX_REPEATED = 100_000
 """Maximum number of values that aliases (`*name`) repeat: without it, a few short lines could stand for billions."""
 

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class _Helper:
-    """The helper process that calls the client for the process `pid`."""
+    """A helper process, which sends the requests to object stores for the process `pid`."""
 
     def __init__(self) -> None:
         context = worker_context()
@@ -53,7 +53,7 @@ class _Helper:
 
     @contextlib.contextmanager
     def _for_sure(self) -> Iterator[None]:
-        """On an error, such as Ctrl-C, before a call has its answer, kill the helper.
+        """A context for a call: if an error such as Ctrl-C ends it before the answer has come, the helper is killed.
 
         Otherwise the next call would receive the answer to this one.
         """
@@ -89,7 +89,10 @@ def _serve(pipe: "Connection", other_end: "Connection") -> None:
 
 
 def _settings() -> dict[str, str]:
-    """The environment variables that configure access to a store; a helper keeps the values from its start."""
+    """The environment variables that configure access to stores, with their values now.
+
+    If they change, a new helper must be started: a helper only knows the values from its start.
+    """
     return {
         name: value for name, value in os.environ.items() if name.startswith(("AWS_", "AIS_", "HF_", "PREPCLI_STORE"))
     }
@@ -101,7 +104,9 @@ class _State:
 
 
 def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **none: Parameters.kwargs) -> Result:
-    """Call a function of `prepcli.storage.client` or `hub`, whose arguments and result can be pickled.
+    """Call a function of `prepcli.storage.client` or `hub` in the helper process; a worker calls it directly.
+
+    The arguments and the result can be pickled.
 
     Raises:
         Exception: any exception of the function.

@@ -26,7 +26,10 @@ _OTHER = (
     r"(?i)(?:^|[\s,\[\](){}<>=\"'])((s3[an]?|ais|gs|gcs|az|azure|adl|abfss?|wasbs?|oss|cos|swift|hdfs|webhdfs|dbfs|hf|"
     r"https?|s?ftp|ssh|file):/+[^\s,\"']*)"
 )
-"""Text that looks like an address, also with one slash as `pathlib` leaves it; compiled when it is needed."""
+"""Pattern for text that looks like an address, even with only one slash, as `pathlib` leaves it.
+
+It is compiled when it is needed.
+"""
 _PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
 _UNNAMED = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
 """Matches an empty part, `.`, `..` or a control character. obstore cannot name an object whose key has one of these."""
@@ -120,7 +123,7 @@ def other_scheme(text: str) -> str | None:
 
 
 def names_several(text: str) -> bool:
-    """Whether an address has brackets, commas or `_OP_`: it is a pattern or a list."""
+    """Whether a text holds a bracket, a comma or `_OP_`: then it is not one address, but a pattern or a list."""
     return _PATTERN.search(text) is not None
 
 
@@ -138,8 +141,8 @@ def parse_address(text: str) -> Address:
     A slash at its end marks a prefix; it is not a part of the key.
 
     Raises:
-        AddressError: the address has no bucket, holds credentials (the message does not repeat them), or has a key that
-            obstore cannot name.
+        AddressError: the text is not an address with a bucket; the address holds credentials (the message does not
+            repeat them); or obstore cannot name its key.
     """
     if on_hub(text):
         return _parse_of_hub(text)

@@ -158,7 +158,10 @@ def _request(
     wanted_of: Callable[[Item], Sequence[Wanted]],
     pool: "ThreadPoolExecutor",
 ) -> None:
-    """Take items from the source, and request their objects, until `depth` items wait."""
+    """Take items from `source`, append them to `waiting`, and request their objects, until `depth` items are waiting.
+
+    `users` counts, for each object, the items that still need it.
+    """
     while len(waiting) < depth:
         try:
             item = next(source)

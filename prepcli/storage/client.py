@@ -130,9 +130,9 @@ def store_of(address: Address) -> "ObjectStore":
 
 
 def _request(address: Address, send: Callable[[Any, "ObjectStore"], Result]) -> Result:
-    """Call `send` with obstore and the client of a bucket.
+    """Call `send` with the module obstore and its client for the bucket of `address`, and return the result.
 
-    Errors that obstore does not retry, such as an answer that breaks off, are retried here.
+    `send` is called again after errors that obstore does not retry, such as an answer that breaks off.
     """
     obstore, store, endpoint = obstore_package(), store_of(address), shown_endpoint(address.scheme)
     return retried(lambda: send(obstore, store), lambda error: translated(error, address, endpoint))
@@ -269,7 +269,7 @@ def delete_objects(texts: Sequence[str]) -> None:
 
 
 def put_file(text: str, data: bytes, num_bytes: int) -> str:
-    """Write an object of at most `PART_BYTES` in one request, and check that it has `num_bytes` at the store.
+    """Write an object of at most `PART_BYTES` in one request, and check that the stored object has `num_bytes` bytes.
 
     Returns its ETag, and raises as `finish_upload` does.
     """
@@ -289,7 +289,8 @@ def _etag_of_size(text: str, num_bytes: int) -> str:
 
 
 _uploads: "dict[int, tuple[Address, WritableFile]]" = {}
-"""Open uploads in parts, by number: the address of each, and obstore's file for its parts."""
+"""Uploads that have not ended, by their number: the address of the object, and the obstore file that sends its parts.
+"""
 
 
 def open_upload(text: str) -> int:
@@ -310,7 +311,7 @@ def write_upload(number: int, data: bytes) -> None:
 
 
 def finish_upload(number: int, num_bytes: int) -> str:
-    """Send the remaining bytes and let the object appear; returns its ETag.
+    """End the upload with this number: send the remaining bytes, so that the object appears; returns its ETag.
 
     Raises:
         StoreError: the object has another size than `num_bytes`.

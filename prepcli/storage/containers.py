@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
     @property
     def is_row(self) -> bool:
-        """Whether `member` is the number of a row of a Parquet file, counted from 0 through the whole file."""
+        """Whether the place is a row of a Parquet file. Then `member` is its number; the file's first row is 0."""
         return self.path.lower().endswith(".parquet") and self.member.isdecimal()
 
     def fields(self) -> dict[str, str | int]:
@@ -71,13 +71,15 @@ def name_in(path: str, member: str | int) -> str:
 
 
 class Catalogue(str):
-    """The path of a container whose records are read as lines of a manifest, in place of the bytes of the file.
+    """The path of a container (or another file of a data set) that is an input in place of a manifest.
+
+    The bytes of the file are not the lines of the manifest: `read` makes the lines.
 
     Attributes:
-        read: returns the lines with their line ends; a function that can be pickled.
+        read: function that takes the path and yields the lines with their line ends; it can be pickled.
         others: the other files that the lines depend on, such as the manifest of a shard.
         how: the options that the lines depend on, as a text.
-        is_one_pass: whether members can only be read in their order.
+        is_one_pass: whether the members are to be read in their order, because another order is slow or impossible.
         kind: the kind of data set, for messages.
     """
 
@@ -95,7 +97,7 @@ class Catalogue(str):
         how: str = "",
         kind: str = "",
     ) -> "Catalogue":
-        """Make the catalogue of the container at `path`; the other arguments become its attributes."""
+        """Make the catalogue of the container at `path`. The other arguments are the attributes of the same names."""
         self = super().__new__(cls, path)
         self.read, self.others, self.how, self.kind = read, others, how, kind
         self.is_one_pass = path.lower().endswith(ONE_PASS_SUFFIXES)

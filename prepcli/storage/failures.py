@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 PATIENCE = "PREPCLI_STORE_PATIENCE"
 """Environment variable: seconds for which a request is repeated while the store does not answer (default 180)."""
 _REFUSED = re.compile(r"status 4(?!08|29)")
-"""Matches the message of an error that comes again with each attempt. Status 408 and 429 are left out: they ask for
-another attempt.
+"""Matches the message of an error for which another attempt would not help. Status 408 and 429 are left out: with them,
+the server asks for another attempt.
 """
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AIS_AUTHN_TOKEN")
 _CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
@@ -31,7 +31,9 @@ _MAX_REASON = 200
 
 
 class StoreError(IncompleteError):
-    """A store did not answer, or answered with errors, for longer than requests are retried.
+    """A request to a store has failed: the store did not answer, or answered with an error.
+
+    If another attempt may help, `retried` makes several attempts before it raises this error.
 
     `retry_after`: the seconds that the store asks to wait; None if it does not ask.
     """
@@ -53,10 +55,10 @@ def patience() -> float:
 
 
 def retried(send: Callable[[], Result], translate: Callable[[Exception], Exception]) -> Result:
-    """Send a request and return its result; after a `StoreError` that another attempt may avoid, send it again.
+    """Send a request and return its result; send it again after a `StoreError` if another attempt may help.
 
     After `patience()` seconds no further attempt is made, and the error is raised. `translate` makes prepcli's error
-    from an error of the library.
+    from an error of the library that sends the requests.
     """
     give_up = time.monotonic() + patience()
     for attempt in itertools.count():
@@ -95,7 +97,10 @@ def missing_object(address: Address | str) -> FileNotFoundError:
 
 
 def translated(error: Exception, address: Address, endpoint: str) -> Exception:
-    """The error of prepcli for an error of obstore, whose message is too long for users: it may be the whole answer."""
+    """The error of prepcli to raise in place of an error of obstore.
+
+    The message of obstore's error is too long for users: it may be the whole answer of the store.
+    """
     text = str(error)
     kind = type(error).__name__
     code, status = _first(_CODE, text), _first(_STATUS, text)

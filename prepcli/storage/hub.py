@@ -49,7 +49,7 @@ def endpoint() -> str:
 
 
 def commit_of(address: Address) -> str:
-    """The commit that the revision of an address names now; without a revision, that of the branch `main`.
+    """The hash of the commit that the revision of an address names now. Without a revision, the branch `main` is taken.
 
     Raises:
         UsageError: there is no such data set or revision, or access is denied.
@@ -92,10 +92,10 @@ def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[Object
 
 
 def _remembered(address: Address, path: str, num_bytes: int, etag: str) -> ObjectInfo:
-    """The properties of the file `path` in the data set of an address; remembered if the address names a commit.
+    """Make the properties of the file `path` in the data set of an address.
 
-    If the address names a commit, the ETag is that commit; else it is `etag`, the hash that the hub states. The time of
-    the last change is unknown, so it is 0.
+    If the address names a commit, the ETag is that commit, and the properties are stored in `_known`. Otherwise the
+    ETag is `etag`, the hash that the hub states. The time of the last change is unknown, so it is 0.
     """
     file, commit = address._replace(key=path), _revision(address)
     if not _COMMIT.fullmatch(commit):
@@ -114,7 +114,8 @@ def read_file(address: Address, start: int, length: int, etag: str = "") -> tupl
     Raises:
         InputChangedError: `etag` is given, and the file now has another one.
         FileNotFoundError: there is no such file.
-        Exception: as `commit_of` does.
+        UsageError: there is no such data set or revision, or access is denied.
+        StoreError: the hub does not answer, or the connection ends too early.
     """
     if not address.key:
         raise missing_object(address)
@@ -145,7 +146,10 @@ def read_file(address: Address, start: int, length: int, etag: str = "") -> tupl
 
 
 def _total(response: "Response") -> int | None:
-    """The size in bytes of the file that an answer belongs to; None if the answer is an error, or does not state it."""
+    """The size in bytes of the file that an answer belongs to; None if the answer does not state it.
+
+    Status 416 (no byte in this range) states the size. With other error statuses the result is None.
+    """
     if response.status_code in (206, 416):
         found = _TOTAL.fullmatch(response.headers.get("Content-Range", ""))
         return int(found[1]) if found else None
@@ -257,7 +261,7 @@ def _wait(response: "Response") -> float | None:
 
 @lru_cache(maxsize=1)
 def _session(process: int) -> "Session":
-    """The connections to the hub of the process with the id `process`. A forked process makes its own."""
+    """The HTTP session with the hub that the process with the id `process` uses. A forked process makes its own."""
     import requests
     from requests.adapters import HTTPAdapter
 

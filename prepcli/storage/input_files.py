@@ -94,13 +94,13 @@ def read_at(file: int, size: int, offset: int) -> bytes:
 def check_unchanged(
     path: str | AnyPath, before: FileState, file: int | None = None, same_content: Callable[[], bool] | None = None
 ) -> FileState:
-    """Compare a file (or the open `file` of `path`) with its state from when the run began to read it.
+    """Compare the file `path` (or the open `file`) with `before`, its state when the run began to read it.
 
-    If only `ctime_ns` or `inode` differ, `same_content` reads the file and decides; without it, `ctime_ns` decides.
-    Returns the current state.
+    If the size and `mtime_ns` are equal, but other values differ, `same_content` reads the file and decides. Without
+    `same_content`, the file counts as unchanged if `ctime_ns` is equal. Returns the current state.
 
     Raises:
-        InputChangedError: the file was changed, replaced or removed since.
+        InputChangedError: the file was changed, replaced or removed after that time.
     """
     try:
         now = state_of(path if file is None else file)

@@ -11,7 +11,7 @@ _ROLES = (
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
-"""Environment variables with which AWS gives containers the keys of a role."""
+"""Environment variables with which AWS gives the keys of a role to Docker containers and Kubernetes pods."""
 _ROLE_SERVICE = ("169.254.169.254", 80)
 """The service from which machines of AWS get the keys of their role."""
 _SECONDS = 2.0
@@ -45,8 +45,8 @@ def check_keys(endpoint: str) -> None:
 def has_profile() -> bool:
     """Whether requests take keys from the files of the AWS tools, such as `~/.aws/credentials`.
 
-    False if the environment has a key, if requests go without keys (AWS_SKIP_SIGNATURE), or if boto3 is not installed,
-    the only package that reads the files.
+    False if there are no such files, if the environment has a key, or if requests go without keys
+    (AWS_SKIP_SIGNATURE). Also False without boto3, because only boto3 reads the files.
     """
     if os.environ.get("AWS_ACCESS_KEY_ID") or is_true("AWS_SKIP_SIGNATURE"):
         return False

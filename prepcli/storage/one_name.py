@@ -13,7 +13,7 @@ def folded(name: str) -> str:
 
 
 OTHER_FORM = "a name that looks the same is there, in another form of Unicode (NFC or NFD)"
-"""The message if `other_forms` finds a name; macOS writes NFD."""
+"""Text for messages if a file exists under a name from `other_forms`. macOS writes NFD."""
 
 
 def other_forms(name: str) -> Iterator[str]:
@@ -23,9 +23,9 @@ def other_forms(name: str) -> Iterator[str]:
 
 
 def are_one_file(one: str, other: str) -> bool:
-    """Whether two absolute paths name one file, on a file system that ignores case or Unicode forms.
+    """Whether two absolute paths name one file, because the file system ignores case or Unicode forms.
 
-    Both paths exist, and their `folded` texts are equal.
+    Only for paths that both exist and whose `folded` texts are equal.
     """
     folder = "/"
     for own, its in zip(one.split("/"), other.split("/"), strict=True):

@@ -24,7 +24,8 @@ then any characters.
 class StorePath:
     """The path of an object or a prefix, with the operations of a store: read, list and remove.
 
-    A prefix is a folder if an object is below it. `str` gives the address. Functions of `os` do not accept it.
+    A prefix is a folder if an object is below it. `str(path)` is the address. Functions of `os` do not accept a
+    `StorePath`.
     """
 
     __slots__ = ("_path",)
@@ -93,7 +94,7 @@ class StorePath:
         return bool(folders or objects)
 
     def is_symlink(self) -> bool:
-        """A store has no links."""
+        """Return False: a store has no links."""
         return False
 
     def absolute(self) -> "StorePath":
@@ -150,7 +151,7 @@ class StorePath:
         call(client.delete_objects, (str(self),))
 
     def infos(self) -> dict[str, ObjectInfo]:
-        """Every object below the prefix, by its relative name."""
+        """The properties of each object below the prefix, by the object's name relative to the prefix."""
         base = str(parse_address(str(self))) + "/"
         return {one.address.removeprefix(base): one for one in call(client.list_objects, str(self))}
 

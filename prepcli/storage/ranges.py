@@ -39,7 +39,7 @@ class RangeFile(io.RawIOBase):
 
     @property
     def held(self) -> bytes:
-        """The bytes from the start of the object that are in memory; empty if memory holds a later range instead."""
+        """The bytes from the start of the object that are in memory; empty if those in memory begin later."""
         return b"" if self._start else self._data
 
     def readable(self) -> bool:
@@ -77,7 +77,7 @@ class RangeFile(io.RawIOBase):
         return call(client.read_range, self.info.address, offset, length, self.info.etag)
 
     def read_near(self, length: int, offset: int) -> bytes:
-        """Read up to `length` bytes from byte `offset` on. Requests may fetch more bytes and keep them for later."""
+        """Move to byte `offset`, and read up to `length` bytes. Requests may fetch more bytes and keep them."""
         self._at = offset
         parts: list[bytes] = []
         while length > 0 and (data := self._available(length)):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from requests import Response
 
 MAX_FAILURES = 6
-"""Number of consecutive failures of one mirror, without a new byte, after which the next mirror is used."""
+"""Number of consecutive failures of a mirror, with no new byte between them, after which the next mirror is used."""
 BACKOFF, MAX_WAIT = 0.5, 60.0
 """The wait before the second attempt, and its maximum, in seconds. The wait doubles with each further attempt."""
 MAX_RETRY_AFTER = 600.0
@@ -32,7 +32,10 @@ Progress = Callable[[int, int | None], None]
 
 
 class FetchError(PrepcliError):
-    """No server has the file undamaged; another attempt will not help."""
+    """A file cannot be had: no server has it, or what the servers send is not the right file.
+
+    Another attempt will not help.
+    """
 
 
 def part_of(path: Path) -> Path:
@@ -80,7 +83,10 @@ class PartialFile:
         self.num_bytes = 0
 
     def validator(self, url: str) -> str | None:
-        """The value of `If-Range` for `url`; None if the bytes are from another address or have no version."""
+        """The value of the header `If-Range` for a request to `url`.
+
+        None if the bytes of the part come from another address, or if their version is not known.
+        """
         return self._validator if self._url == url else None
 
     def remember(self, url: str, headers: Mapping[str, str]) -> None:
@@ -134,20 +140,20 @@ def download(
     max_failures: int | None = None,
     otherwise: str = "",
 ) -> str:
-    """Complete a part from the first mirror that has the file.
+    """Download the missing bytes of a file from the first mirror that can send them all.
 
     Args:
         name: name of the file, for messages.
-        urls: its addresses, in the order to try.
-        checksummed: whether the whole file will be compared with a checksum.
-        part: the bytes fetched so far.
+        urls: addresses of the file at its mirrors, in the order to try.
+        checksummed: whether the caller will compare the whole file with a checksum.
+        part: the bytes fetched so far; the missing bytes are appended.
         progress: called as bytes arrive.
-        max_failures: consecutive failures of one mirror, without a new byte, after which the next mirror is used; None:
-            `MAX_FAILURES`.
+        max_failures: number of consecutive failures of a mirror, with no new byte between them, after which the next
+            mirror is used; None: `MAX_FAILURES`.
         otherwise: advice in the message if no server has the file.
 
     Returns:
-        The address of that mirror.
+        The address of the mirror that sent the last bytes.
 
     Raises:
         FetchError: no server has the file.
@@ -173,7 +179,13 @@ def download(
 
 
 def _download_from(url: str, checksummed: bool, part: PartialFile, progress: Progress, max_failures: int) -> None:
-    """Complete a part from one mirror, until `max_failures` requests in a row have failed without a new byte."""
+    """Download the missing bytes of `part` from the mirror `url`; try again after failures.
+
+    Raises:
+        _BrokenOffError: there were `max_failures` consecutive failures, with no new byte between them.
+        FetchError: the mirror does not have the file.
+        UsageError: `url` is not valid.
+    """
     failures, max_bytes = 0, part.num_bytes
     while True:
         try:
