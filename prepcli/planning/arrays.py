@@ -70,7 +70,7 @@ class Growing:
 
 
 def values_of(planned: Any) -> Values:
-    """The fields of a dataclass as the content of a plan."""
+    """The values of the fields of the dataclass object `planned`, by the name of the field."""
     return {field.name: getattr(planned, field.name) for field in fields(planned)}
 
 

@@ -35,7 +35,9 @@ class NoteFile:
 
 
 class _Notes:
-    """The file for notes (None: no notes are taken), and the audio that is rejected without a further attempt."""
+    """The state of a worker process. `file`: the file for its notes; None if no notes are taken.
+
+    `refused`: the names of audio that is rejected without another attempt to decode it."""
 
     file: NoteFile | None = None
     refused: Collection[str] = ()

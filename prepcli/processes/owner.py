@@ -164,9 +164,10 @@ class Life:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Give signs of life from a thread, even while the main thread waits for a model; may be nested.
+        """Give signs of life until the context ends, even while the main thread waits for a model.
 
-        The thread does nothing else, and holds no lock that a forked process would need.
+        A thread gives them. It does nothing else, and holds no lock that a forked process would need. A nested context
+        starts no second thread.
         """
         if self._is_at_work:
             self.beat()
@@ -245,7 +246,7 @@ class Life:
         return any(path != own and not self.has_ended(_owner(path), silence, path) for path in self._files())
 
     def remove_ended(self) -> None:
-        """Remove the files `rank-<owner>` of ranks that were killed."""
+        """Remove the files `rank-<owner>` of ranks that have ended (`has_ended`); a rank that is killed leaves its file."""
         for path in self._files():
             if self.has_ended(_owner(path), DELETE_SECONDS, path):
                 path.unlink(missing_ok=True)
@@ -258,7 +259,7 @@ class Life:
 
 
 def _owner(file: Path) -> Owner | None:
-    """The process of a rank, from the name of the rank's file; None if the name has another form."""
+    """The owner in the name of a file `rank-<owner>`, a rank's sign of life; None if the name has another form."""
     return Owner.parse(file.name.removeprefix(_RANK))
 
 

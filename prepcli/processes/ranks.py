@@ -85,7 +85,8 @@ class Launcher(NamedTuple):
     def is_set(self, environ: Environ, world_size: int | None) -> bool:
         """Whether this launcher's variables give the rank and the world size.
 
-        The argument `world_size` may stand in for its variable if `takes_world_size` is true.
+        The variable of the world size is not needed if `takes_world_size` is true and the argument `world_size` is
+        given.
         """
         has_size = environ.get(self.world_size) or (self.takes_world_size and world_size is not None)
         return bool(environ.get(self.rank) and has_size)

@@ -134,7 +134,7 @@ def starting_children() -> Iterator[None]:
 
 
 class _Worker:
-    """Whether this process is a worker."""
+    """Holds one value per process: `is_one` is True in a worker process."""
 
     is_one = False
 

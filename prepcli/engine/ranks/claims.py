@@ -2,8 +2,8 @@
 
 A claim is a file that only one process can create; it names the process and its work. If the process ends, or its rank
 gives no sign of life, another rank takes the work over with a claim that has the next number. The old claim stays, so
-two ranks cannot both take over from the same one. A rank that was only slow also continues; both publish the same
-bytes.
+only one rank can create the claim with the next number. If the first rank was only slow, it finishes the work too; both
+publish the same bytes.
 
 Signs of life are a counter in a file (`prepcli.processes.owner.Life`). Each observer measures with its own clock for
 how long the counter has not changed: the clocks of machines and file servers may differ by any amount.
@@ -124,7 +124,9 @@ class Claims:
         return self._folder / f"{name}.{number}"
 
     def _last_state(self, name: str, number: int) -> str:
-        """The state (`_state`) of claim `number` for `name`; `dead` also if another rank has taken over our claim."""
+        """The state (`_state`) of claim `number` for the work `name`.
+
+        Our own claim also counts as `dead` if another rank has taken it over, with claim `number + 1`."""
         found = self._state(self._path(name, number))
         return "dead" if found == "own" and self._path(name, number + 1).exists() else found
 

@@ -42,10 +42,11 @@ def shares(
 
     Ranks may start minutes apart and then find different units missing, but all must divide the same list. With a
     launch id, the first rank stores its list of missing units, and all ranks of the launch divide this list. Without a
-    launch id, ranks divide all units. In both cases a rank then skips the units of its share that are done.
+    launch id, ranks divide all units. In both cases a rank then skips the units of its share that are done. A rank
+    without others takes all `missing` units.
 
-    `missing`: the units without a listed marker; on a network file system, some may be done. `is_done` opens the
-    marker of a unit to find out.
+    `missing`: the units whose markers were not found in a folder listing. On a network file system, a listing may be
+    old, so some of these units may be done. `is_done` opens the marker of a unit to find out.
 
     Raises:
         UsageError: the launch id was used before.

@@ -62,7 +62,7 @@ class RankProgress(msgspec.Struct):
 
     @property
     def process(self) -> Owner:
-        """The process that writes this file."""
+        """The process of the rank: the process that wrote this progress file."""
         return Owner(self.rank_id, self.place, self.pid, self.process_started)
 
 

@@ -51,7 +51,8 @@ _KEYS, _CRASHED = ".keys", ".crashed"
 class Crashes(msgspec.Struct):
     """The content of `crashes/<unit>.json`: counts of the crashes of workers that were processing a unit.
 
-    `deaths`: the number of crashes for each audio that a note named. `unknown`: the number of crashes without a note.
+    Before a worker decodes an audio, it may write a note with the name of the audio. `deaths`: the number of crashes
+    for each audio that such a note names. `unknown`: the number of crashes without a note, or with an empty note.
     """
 
     unknown: int = 0
@@ -231,21 +232,26 @@ class InFlight:
         return not self._suspects.isdisjoint(keys)
 
     def reject(self, keys: Sequence[str], rejects: dict[int, RecordRejected]) -> list[int]:
-        """Add an entry to `rejects` for each row of a batch whose key is in `refused`; returns the rows' numbers."""
+        """Reject the segments of a batch that have crashed the model before: those whose key is in `refused`.
+
+        `keys`: the keys of the segments of the batch. `rejects` receives the rejects, by the position of the segment in
+        `keys`. Returns these positions."""
         rows = [row for row, key in enumerate(keys) if key in self.refused] if self.refused else []
         rejected = RecordRejected(RejectReason.CRASHED_DECODER, "the model has crashed twice over its audio")
         rejects |= dict.fromkeys(rows, rejected)
         return rows
 
     def begin(self, keys: Sequence[str]) -> int:
-        """Note that a batch of segments with these keys goes into the model; returns a number for `end`."""
+        """Record that a batch of segments goes into the model. Returns the number of the batch, for `end`.
+
+        `keys`: the keys of the segments."""
         number = next(self._numbers)
         self._batches[number] = keys
         self._write()
         return number
 
     def end(self, number: int | None = None) -> None:
-        """Note that the batch with this number has left the model; None: that all batches have left it."""
+        """Record that batch `number` has left the model. If `number` is None, record that all batches have left it."""
         if number is None:
             self._batches.clear()
         elif self._batches.pop(number, None) is None:

@@ -18,7 +18,7 @@ from prepcli.storage.paths import AnyPath
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options of the engine, which every job has. Unlike the settings of a job, they do not shape the output."""
+    """The options of the engine, which every job has. A run may be continued with other values of these options."""
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1
@@ -129,7 +129,9 @@ class Job(ABC, Generic[UnitT, Contents]):
         """
 
     def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
-        """Check that the finished units were made from the current input, if the plan's digest does not show this.
+        """Check that the finished units were made from the current input.
+
+        Only a job whose input can change without a new plan digest checks this; by default, nothing is checked.
 
         Raises:
             UsageError: a unit was made from other input.
@@ -168,7 +170,7 @@ class UnitJob(Job[UnitT, Contents]):
         """
 
     def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
-        """Call `process` in worker processes."""
+        """Call `process` for each unit in worker processes; yields the marker of each unit when it is published."""
         return do_in_workers(partial(self.process, plan), units, execution)
 
 

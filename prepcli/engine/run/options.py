@@ -22,7 +22,7 @@ Devices = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """The options that every job has on the command line and in Python; none of them shapes the output."""
+    """The options that every job has. A run may be continued with other values of these options."""
 
     dry_run: Annotated[
         bool,

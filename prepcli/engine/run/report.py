@@ -25,9 +25,9 @@ class Report(msgspec.Struct):
     the results, to paste into a training config; `details` are these paths and further facts; `telemetry` names the
     details with figures about the run. A dry run has the status `dry_run` and its plan in `details`.
 
-    `left_out` counts the rejects that the user's options ask for; `max_rejects` is the limit for the other rejects, in
-    words. `retry_with` is the command that tries rejects again, None if none can be retried. `rejects_alike` is the
-    detail of the first reject if all have the same reason, else "".
+    `left_out` is the number of rejects that the user's options ask for, such as a duration filter. `max_rejects` is the
+    limit for the other rejects, in words. `retry_with` is the command that tries rejects again, None if none can be
+    retried. `rejects_alike` is the detail of the first reject if all have the same reason, else "".
     """
 
     command: str
@@ -135,7 +135,9 @@ def finished_report(workspace: Workspace, digest: str, sizes: OutputSizes | None
 
 
 def judge(report: Report, budget: Budget) -> None:
-    """Set in `report` whether there are too many rejects, and the commands that continue the run or retry rejects."""
+    """Set the status `too_many_rejects` in `report` if its rejects exceed `budget`, and set the fields with advice.
+
+    For an incomplete run, only `max_rejects` and `continue_with` are set."""
     report.max_rejects = str(budget)
     if report.status == "incomplete":
         report.continue_with = command_line(of_rank=False)  # the share of this rank is done

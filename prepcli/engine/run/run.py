@@ -57,11 +57,11 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     `after` is called with the report of a finished run, unless this is a rank that a command has started itself.
 
     Raises:
-        UsageError: the output was made from other inputs, with other settings or by another command, or is the state
-            folder of a run.
+        UsageError: the output was made from other inputs, with other settings or by another command; or the
+            output is itself the state folder of a run.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; the error has the report.
         IncompleteError: the run was interrupted, or a worker was killed; the message says how to continue.
-        PrepcliError: the disk is full, ...
+        PrepcliError: another fault of the machine, for example a full disk.
     """
     _refuse_state(workspace)
     if options.dry_run:

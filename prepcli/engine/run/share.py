@@ -102,7 +102,7 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
 
 
 def _grow_total(own: RankProgress) -> None:
-    """Raise the totals of this rank to the work that it has done, which may include units of other ranks."""
+    """Raise each total of this rank that is smaller than the work done: the rank may also have done units of others."""
     own.units_total = max(own.units_total, own.units_done)
     own.records_total = max(own.records_total, own.records_done)
     own.seconds_total = max(own.seconds_total, own.seconds_done)
@@ -154,7 +154,9 @@ class MissingAudioWatch:
         )
 
     def drop_others(self, units: Iterable[Unit], digest: str, markers: dict[str, Marker]) -> None:
-        """Drop the markers of `units` with missing audio that workers published while the run was stopping."""
+        """Remove late markers of `units`, so that these units are done again: markers with rejects for missing audio.
+
+        A marker is late if it is not in `markers`: a worker published it while the run was stopping."""
         late = {unit.id: read_marker(self._workspace, unit, digest) for unit in units if unit.id not in markers}
         reason = RejectReason.MISSING_AUDIO.value
         drop_markers(self._workspace, markers, [name for name, one in late.items() if one and reason in one.rejects])

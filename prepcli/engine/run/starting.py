@@ -135,7 +135,9 @@ def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]
 
 
 def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
-    """Stop before the work if a sample of the input files is missing, unless `budget` allows all records as rejects.
+    """Look for a sample of the input files before the work begins, and stop if they are missing.
+
+    If `budget` allows that all records are rejected, this does nothing.
 
     Raises:
         UsageError: the files are missing; the message has the path of one.
@@ -264,7 +266,9 @@ def _places(paths: Iterable[str]) -> Iterator[_Place]:
 
 
 def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
-    """The first input in OUT.prepcli that a run or `--overwrite` would replace or remove; None if there is none."""
+    """The path of the first input that a run or `--overwrite` would replace or remove in `root`, the state folder.
+
+    Returns None if no input is at risk."""
     roots = os.path.abspath(root) + os.sep, os.path.realpath(root) + os.sep
     for place in places:
         for name, above in zip((place.absolute, place.real), roots, strict=True):

@@ -121,8 +121,8 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
 def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None = None, is_asked: bool = True) -> None:
     """Remove the files of earlier runs, and then their state; prints first which files go and which stay.
 
-    Only one process clears at a time; others wait. A process that is stopped while it clears, and continues after
-    another one has taken over, would remove new files: therefore it counts as dead only after `DELETE_SECONDS`.
+    Only one process clears at a time; others wait. If this process is silent, another one takes over, but only after
+    `DELETE_SECONDS`: a process that was only suspended would continue later and remove new files.
 
     `cleared`: a file that is made as soon as one of several ranks has cleared the output; the other ranks then remove
     nothing. None for a single rank. `is_asked`: whether the user asks to start again; if False, only a clearing that
@@ -260,9 +260,10 @@ def _tell(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> None:
 
 
 def clear_refused(workspace: Workspace) -> None:
-    """Remove the files that planning has written for a refused command, if there was no state folder before.
+    """Remove the files that a command wrote into its state folder before it was refused, and folders that are empty.
 
-    Another command may have begun in the folder meanwhile: only files that it can make again are removed.
+    If a run has used the state folder (`Workspace.is_unused`), nothing is removed. Meanwhile another command may have
+    begun in the folder: only files that this other command can make again are removed.
     """
     if not workspace.is_unused:
         return

@@ -88,8 +88,8 @@ class StoreClaim:
     def _wait_for_others(self) -> None:
         """Wait until no other state folder has a claim on the output, for at most `REPEAT_SECONDS`.
 
-        This folder gives way to another one that holds the output if the other one has a smaller id, or still holds
-        the output at the end of the wait. A folder that is still a candidate then counts as killed.
+        If another folder has written `<id>.held` too, this folder gives way: at once if the other id is smaller, else at
+        the end of the wait. Candidates that are left at the end are ignored: their processes were probably killed.
 
         Raises:
             UsageError: this folder gives way.
@@ -128,10 +128,11 @@ class StoreClaim:
         )
 
     def _first(self, found: Mapping[str, ObjectInfo], kind: str, smaller: bool = False) -> str | None:
-        """The name of the first claim in `found` that another state folder has written; None if there is none.
+        """The name of the first claim of another state folder in `found`; None if there is none.
 
-        `kind`: the suffix of the claims to look for; stale candidates do not count. `smaller`: whether only claims
-        count whose id is smaller than our own.
+        `found`: the objects in the store, by name. `kind`: the suffix of the names of the claims to look for. A
+        candidate older than `REPEAT_SECONDS` does not count. With `smaller`, a claim counts only if its id is smaller
+        than our own id.
         """
         now = max((one.mtime_ns for one in found.values()), default=0)
         for name, one in found.items():

@@ -48,7 +48,8 @@ class Workspace:
         """`root`: the folder with the state of the run, by default OUT.prepcli; a run that adds to OUT has another one.
 
         `spools`: whether compressed inputs are unpacked in the folder `spool`; if not, `spool` is None, and they are
-        streamed. `work_dir`: the folder of OUT.prepcli for an output in an object store; by default the current folder.
+        streamed. `work_dir`: the folder in which OUT.prepcli is made if OUT is in an object store; by default the
+        current folder.
         """
         self.out = self.named = out  # `named`: the output as users know it (`FileWorkspace`)
         self.main_root = work_folder(out, work_dir)
@@ -177,7 +178,7 @@ class Workspace:
         return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
-        """Let `check_claim` compare the stored plan's digest with `digest` from now on, and call it once."""
+        """Call `check_claim`. From now on it also compares the digest of the stored plan with `digest`."""
         self._claimed = (digest, FileState(0, 0))  # no file has this state, so the plan is read
         self.check_claim()
 
