@@ -38,9 +38,9 @@ def greedy_cut_points(
 ) -> list[int]:
     """Indexes at which to cut `sizes` into pieces: a piece ends as soon as the sum of its sizes exceeds `target`.
 
-    The sums are rounded to the type of `sizes` after every addition, as a loop over `sizes` would round. The first
-    size after a cut counts as `restart(size)`. `guess`: the approximate number of sizes per piece, which affects the
-    speed only.
+    The sums are rounded to the type of `sizes` after every addition, as a loop over `sizes` would round. `guess`: the
+    approximate number of sizes per piece, which affects the speed only. `restart`: returns the value that is added in
+    place of the first size after a cut; by default this size itself.
     """
     block = max(256, guess // 4)
     places: list[int] = []

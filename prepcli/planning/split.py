@@ -79,9 +79,10 @@ def by_seconds(durations: NDArray[np.float64], seconds: float, scratch: Scratch 
 
 
 def gathered(groups: NDArray[np.uint64], scratch: Scratch) -> Indices:
-    """The order of the records after sorting them by group, stably; groups come in order of their first record.
+    """The positions of the records in a new order, in which the records of each group are adjacent.
 
-    `groups` has the id of the group of each record; groups need not be adjacent.
+    Groups come in the order of their first records. Records of the same group keep their order. `groups` has the id of
+    the group of each record.
     """
     first = scratch.empty(len(groups), np.uint64)
     for positions in groups_of(groups):

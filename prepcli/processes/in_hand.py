@@ -37,7 +37,8 @@ class NoteFile:
 class _Notes:
     """The state of a worker process. `file`: the file for its notes; None if no notes are taken.
 
-    `refused`: the names of audio that is rejected without another attempt to decode it."""
+    `refused`: the names of audio that is rejected without another attempt to decode it.
+    """
 
     file: NoteFile | None = None
     refused: Collection[str] = ()

@@ -15,5 +15,5 @@ def note(text: str) -> None:
 
 
 def take_notes() -> list[str]:
-    """Return the notes that were made in this process since the last call, newest first."""
+    """Return the texts that `note` has collected in this process, newest first, and forget them."""
     return [_notes.popitem()[0] for _ in range(len(_notes))]

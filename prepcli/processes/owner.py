@@ -246,7 +246,7 @@ class Life:
         return any(path != own and not self.has_ended(_owner(path), silence, path) for path in self._files())
 
     def remove_ended(self) -> None:
-        """Remove the files `rank-<owner>` of ranks that have ended (`has_ended`); a rank that is killed leaves its file."""
+        """Remove the files `rank-<owner>` of ranks that were killed, which could not remove their own files."""
         for path in self._files():
             if self.has_ended(_owner(path), DELETE_SECONDS, path):
                 path.unlink(missing_ok=True)

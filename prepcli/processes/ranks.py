@@ -212,7 +212,11 @@ def _from_environment(environ: Environ, world_size: int | None) -> Rank:
 
 
 def _alone(environ: Environ, world_size: int | None) -> Rank:
-    """The rank of a process that no launcher has started."""
+    """The `Rank` of a process that no launcher has started: rank 0 of one rank.
+
+    Raises:
+        UsageError: a Slurm job with several tasks runs the command without `srun`, or `world_size` asks for more ranks.
+    """
     num_tasks = _integer(environ, "SLURM_NTASKS") or 1
     if "SLURM_JOB_ID" in environ and num_tasks > 1:
         raise UsageError(
@@ -230,13 +234,20 @@ def _alone(environ: Environ, world_size: int | None) -> Rank:
 
 
 def _local_rank_of_any(environ: Environ) -> int | None:
-    """The local rank if `--rank` is given: from the variables of any launcher; None if none of them is set."""
+    """The number of this rank on its machine, from the variables of any launcher; None if none of them has a number.
+
+    Used if `--rank` is given: then it is unknown which launcher has started the rank.
+    """
     texts = (environ.get(name, "") for one in reversed(LAUNCHERS) for name in one.local_rank)
     return next((int(text) for text in texts if text.isdecimal()), None)
 
 
 def _as_file_name(id: str) -> str:
-    """A launcher's id as a part of file names: other characters become `_`, and a long id is cut and gets its hash."""
+    """Convert a launcher's id to a part of a file name.
+
+    Characters other than ASCII letters, digits and `._-` become `_`. An id with more than `_MAX_ID` characters is
+    cut to half of them, and a hash of the whole id is appended.
+    """
     name = re.sub(r"[^A-Za-z0-9._-]", "_", id)
     if len(name) <= _MAX_ID:
         return name

@@ -115,10 +115,10 @@ def worker_context() -> "BaseContext":
 
 @contextmanager
 def starting_children() -> Iterator[None]:
-    """Let a daemonic process start processes, such as a worker of `multiprocessing.Pool` or of a `DataLoader`.
+    """Within the context, this process may start processes even if it is daemonic.
 
-    Python refuses this, because such processes would outlive a parent that is terminated. Ours end with their parent
-    (`begin_worker`).
+    Workers of `multiprocessing.Pool` and of a `DataLoader` are daemonic. Python forbids them to start processes, which
+    could outlive a terminated parent. Our worker processes end with their parent (`begin_worker`).
     """
     import multiprocessing
 

@@ -41,9 +41,10 @@ class Owned:
     """The files that runs have recorded as theirs in a state folder.
 
     Attributes:
-        files: for each name below OUT, the records of the files published under this name, from all documents.
         documents: the notes and markers that were read.
-        ended: all markers in `documents`, and the notes whose processes have ended.
+        files: for each name below OUT, the records of the files that runs have published under this name, from all
+            `documents`.
+        ended: all markers in `documents`, and the notes whose processes are known to have ended.
     """
 
     def __init__(self, workspace: Workspace, unit: str | None = None) -> None:
@@ -223,7 +224,10 @@ def remove_editable(workspace: Workspace, name: str) -> None:
 
 
 def _written(workspace: Workspace, name: str) -> list[str]:
-    """The SHA-256 digests that `write_editable` has recorded for a file; with another one, a user has changed it."""
+    """The SHA-256 digests that `write_editable` has recorded for the file `name`; empty if it has recorded none.
+
+    If the digest of the file is not among them, a user has changed the file.
+    """
     with contextlib.suppress(OSError):
         return _digest_file(workspace, name).read_text().split()
     return []
@@ -275,7 +279,7 @@ def _read(path: Path) -> Noted:
 def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
     """Yield the paths of the notes and then of the markers of `unit` (None: of all units).
 
-    A flag with each path shows whether the process that wrote the document has ended; for a marker it is always true.
+    A bool with each path shows whether the process that wrote the document is known to have ended; True for a marker.
     `done/` is listed after the caller has read all notes, because a note may be renamed to a marker meanwhile.
     """
     yield from _notes(workspace, unit)
@@ -284,7 +288,7 @@ def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, b
 
 
 def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
-    """Yield the paths of the notes of `unit` (None: of all units), each with whether its process has ended."""
+    """Yield the paths of the notes of `unit` (None: of all units), each with whether its process is known to have ended."""
     for path in _json_files(workspace.owned):
         if unit is None or path.name.startswith(f"{unit}~"):
             owner = owner_of(path)

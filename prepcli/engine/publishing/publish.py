@@ -260,7 +260,10 @@ class UnitWriter:
         return published
 
     def _publish(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Publish files one by one (a worker that writes to a store: several at once); yields names and ETags."""
+        """Publish the files `names`; yields the name and the ETag of each, "" for the ETag of a local file.
+
+        Files are published one by one. Only a worker that writes to a store publishes several at once.
+        """
         if len(names) < 2 or not (is_worker() and isinstance(self.workspace.out, StorePath)):
             yield from ((name, self._files[name].publish()) for name in names)
             return

@@ -126,7 +126,8 @@ class Claims:
     def _last_state(self, name: str, number: int) -> str:
         """The state (`_state`) of claim `number` for the work `name`.
 
-        Our own claim also counts as `dead` if another rank has taken it over, with claim `number + 1`."""
+        Our own claim also counts as `dead` if another rank has taken it over, with claim `number + 1`.
+        """
         found = self._state(self._path(name, number))
         return "dead" if found == "own" and self._path(name, number + 1).exists() else found
 
@@ -199,7 +200,10 @@ class Stage(msgspec.Struct):
 
 
 def begin_stage(folder: Path, doing: str, total: int, results: str) -> None:
-    """Write `stage.json` in `folder`: the work that the ranks begin together now. Does nothing if `total` is 0."""
+    """Write `stage.json` in `folder`, about the work that the ranks begin together now.
+
+    The arguments are the fields of `Stage`. Does nothing if `total`, the number of tasks, is 0.
+    """
     if total:
         stage = Stage(doing, total, results, command_line(of_rank=False), str(Path.cwd()))
         write_json(folder / STAGE_FILE, stage, durable=False)
@@ -210,7 +214,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """A name that is valid as a file name."""
+        """The name of the task, which is a valid file name."""
 
 
 TaskT = TypeVar("TaskT", bound=Named)

@@ -136,7 +136,8 @@ def survive_crashes(
 def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str = "") -> bool:
     """Count the crash of workers in `crashes/<unit>.json`, for the unit and the audio that each was working on.
 
-    The temporary directory of a worker names its unit; if no dead worker has one, `shared_notes` stands for the unit.
+    The name of a worker's temporary directory shows its unit. If no dead worker has such a directory, the crash counts
+    for `shared_notes`, if given, in place of a unit. If the worker was killed and has not crashed, nothing is counted.
     Returns True if another attempt can identify or skip the audio.
     """
     if not error.is_crash:
@@ -235,7 +236,8 @@ class InFlight:
         """Reject the segments of a batch that have crashed the model before: those whose key is in `refused`.
 
         `keys`: the keys of the segments of the batch. `rejects` receives the rejects, by the position of the segment in
-        `keys`. Returns these positions."""
+        `keys`. Returns these positions.
+        """
         rows = [row for row, key in enumerate(keys) if key in self.refused] if self.refused else []
         rejected = RecordRejected(RejectReason.CRASHED_DECODER, "the model has crashed twice over its audio")
         rejects |= dict.fromkeys(rows, rejected)
@@ -244,7 +246,8 @@ class InFlight:
     def begin(self, keys: Sequence[str]) -> int:
         """Record that a batch of segments goes into the model. Returns the number of the batch, for `end`.
 
-        `keys`: the keys of the segments."""
+        `keys`: the keys of the segments.
+        """
         number = next(self._numbers)
         self._batches[number] = keys
         self._write()

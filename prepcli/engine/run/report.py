@@ -137,7 +137,8 @@ def finished_report(workspace: Workspace, digest: str, sizes: OutputSizes | None
 def judge(report: Report, budget: Budget) -> None:
     """Set the status `too_many_rejects` in `report` if its rejects exceed `budget`, and set the fields with advice.
 
-    For an incomplete run, only `max_rejects` and `continue_with` are set."""
+    For an incomplete run, only `max_rejects` and `continue_with` are set.
+    """
     report.max_rejects = str(budget)
     if report.status == "incomplete":
         report.continue_with = command_line(of_rank=False)  # the share of this rank is done

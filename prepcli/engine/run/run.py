@@ -408,10 +408,10 @@ def _dry_run_facts(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
 
 
 def dry_run_report(job: AnyJob, out: AnyPath, rank: Rank, budget: Budget | None = None) -> Report:
-    """The plan as a report, with all of it in `details`; nothing is written.
+    """Plan the job in a temporary workspace. Returns a report with the plan in its `details`.
 
     Raises:
-        UsageError: the inputs or the options are invalid, or audio is missing.
+        UsageError: the inputs or the options are invalid, or the audio of a sample is missing (`check_sample`).
     """
     with temporary_workspace(out) as workspace:
         made = job.plan(workspace)

@@ -156,7 +156,8 @@ class MissingAudioWatch:
     def drop_others(self, units: Iterable[Unit], digest: str, markers: dict[str, Marker]) -> None:
         """Remove late markers of `units`, so that these units are done again: markers with rejects for missing audio.
 
-        A marker is late if it is not in `markers`: a worker published it while the run was stopping."""
+        A marker is late if it is not in `markers`: a worker published it while the run was stopping.
+        """
         late = {unit.id: read_marker(self._workspace, unit, digest) for unit in units if unit.id not in markers}
         reason = RejectReason.MISSING_AUDIO.value
         drop_markers(self._workspace, markers, [name for name, one in late.items() if one and reason in one.rejects])

@@ -268,7 +268,8 @@ def _places(paths: Iterable[str]) -> Iterator[_Place]:
 def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
     """The path of the first input that a run or `--overwrite` would replace or remove in `root`, the state folder.
 
-    Returns None if no input is at risk."""
+    Returns None if no input is at risk.
+    """
     roots = os.path.abspath(root) + os.sep, os.path.realpath(root) + os.sep
     for place in places:
         for name, above in zip((place.absolute, place.real), roots, strict=True):

@@ -189,7 +189,7 @@ def _remove_plan(workspace: Workspace) -> None:
 
 
 def _take_drafts(workspace: Workspace) -> list[Path]:
-    """Rename `tmp/`, in which ranks write drafts; returns its new path, and the paths from earlier calls.
+    """Rename `tmp/`, in which ranks write drafts. Returns all folders that this or an earlier call has renamed.
 
     After this, a rank of the earlier run cannot publish or note a draft, even if it continues after a long stop. Each
     file that it has published is in OUT, and a note or a marker names the file.

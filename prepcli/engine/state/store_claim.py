@@ -88,8 +88,8 @@ class StoreClaim:
     def _wait_for_others(self) -> None:
         """Wait until no other state folder has a claim on the output, for at most `REPEAT_SECONDS`.
 
-        If another folder has written `<id>.held` too, this folder gives way: at once if the other id is smaller, else at
-        the end of the wait. Candidates that are left at the end are ignored: their processes were probably killed.
+        If another folder has written `<id>.held` too, this folder gives way: at once if the other id is smaller, else
+        at the end of the wait. Candidates that are left then are ignored: their processes were probably killed.
 
         Raises:
             UsageError: this folder gives way.

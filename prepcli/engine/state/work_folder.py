@@ -31,7 +31,7 @@ def work_folder(out: AnyPath, work_dir: Path | None = None) -> Path:
 
 
 def note_unused(work_dir: Path | None, *paths: AnyPath) -> None:
-    """Print a note that `--work-dir` has no effect, unless one of `paths` is in an object store."""
+    """Print a note that `--work-dir` has no effect, if it is given and none of `paths` is in an object store."""
     if work_dir is not None and not any(isinstance(path, StorePath) for path in paths):
         where = work_folder(paths[0]) if len(paths) == 1 else "OUT.prepcli"
         tell(
@@ -85,7 +85,7 @@ def undone_roots(root: Path) -> list[Path]:
 
 
 def undone_root(version_root: Path) -> Path:
-    """The path that the folder of a version has while the files of the version are removed."""
+    """The new path of the folder of a version, to which it is renamed before the files of the version are removed."""
     return version_root.with_name(f"{_UNDONE}{version_root.name}")
 
 
@@ -110,7 +110,7 @@ def is_changing(out: Path) -> bool:
 
 
 def _root(out: AnyPath) -> Path | None:
-    """The folder OUT.prepcli; None if no run can have written to `out`."""
+    """The path of OUT.prepcli; None if `out` cannot be the output of a run."""
     try:
         return work_folder(out)
     except UsageError:

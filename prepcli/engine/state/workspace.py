@@ -132,7 +132,7 @@ class Workspace:
     def make_tmp(self, name: str) -> Path:
         """Make a new directory in `tmp/` for the work `name`, usually a unit.
 
-        Only this process uses it: two ranks may process the same unit by mistake.
+        Its name is unique. Two ranks may process the same unit by mistake: each uses its own directory.
         """
         return Path(tempfile.mkdtemp(prefix=f"{name}~{Owner.of_this_process(self.rank_id)}~", dir=self.tmp))
 
@@ -375,7 +375,7 @@ def _publish_by_folder(draft: Path, path: Path) -> None:
 
 
 def first_of(path: Path) -> Path:
-    """The folder next to `path` in which the first document lies if it was published without hard links."""
+    """The path of the folder, next to `path`, in which `_publish_by_folder` keeps the document of the first process."""
     return path.with_name(f".{path.name}.first")
 
 
