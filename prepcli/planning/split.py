@@ -33,7 +33,7 @@ def shuffled(num_records: int, seed: int, scratch: Scratch) -> Indices:
 
 
 def in_order(num_records: int, seed: int | None, scratch: Scratch) -> Indices:
-    """The numbers of the records: shuffled, or ascending if `seed` is None."""
+    """The numbers 0..num_records-1 of the records, shuffled with `seed`; in ascending order if `seed` is None."""
     if seed is not None:
         return shuffled(num_records, seed, scratch)
     order = scratch.empty(num_records, np.int64)

@@ -200,7 +200,7 @@ class Life:
                     self._folder.rmdir()
 
     def beat(self) -> None:
-        """Give a sign of life."""
+        """Give a sign of life: write the next number to the file `rank-<owner>`. Write errors are ignored."""
         self._beats += 1
         with contextlib.suppress(OSError):  # a full disk ends the run at a more important write
             if not self._folder.exists():

@@ -182,7 +182,9 @@ def keep_freed_memory() -> None:
 
 
 def exit_when_ready(handle: int) -> None:
-    """End this process as soon as `handle` becomes readable: its other end closes when the parent process dies.
+    """End this process when the parent process dies: as soon as the file descriptor `handle` becomes readable.
+
+    `handle` is the read end of a pipe, and the parent holds the other end.
 
     Without this, a worker whose parent was killed with SIGKILL would wait forever.
     """

@@ -68,7 +68,7 @@ class HashedFile:
         self._published: PublishedFile | None = None
 
     def write(self, data: bytes | memoryview) -> int:
-        """Append `data`."""
+        """Append `data`; returns the number of its bytes."""
         self._hash.update(data)
         self._waiting.append(data)
         self.num_bytes += len(data)
@@ -94,7 +94,7 @@ class HashedFile:
             self._begun = self._num_written
 
     def release(self) -> None:
-        """Write the remaining bytes and close the descriptor: thousands of files of a unit could not all stay open."""
+        """Write the remaining bytes and close the descriptor. A unit may have too many files to keep all of them open."""
         self._write()
         self._file.close()
 
@@ -137,7 +137,7 @@ class UploadedFile:
         self.num_bytes = 0
 
     def write(self, data: bytes | memoryview) -> int:
-        """Append `data`."""
+        """Append `data`; returns the number of its bytes."""
         self._hash.update(data)
         self.num_bytes += len(data)
         self._waiting.append(bytes(data))

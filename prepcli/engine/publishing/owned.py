@@ -69,7 +69,8 @@ class Owned:
     def fits(self, path: AnyPath, name: str, state: State, *more: PublishedFile) -> bool:
         """Whether the file at `path` matches one of the records of the name `name`, or one of the records `more`.
 
-        `state`: the current state of the file. If it fits no record (`is_as_published`), the file is read.
+        `state`: the current state of the file. If the state alone matches no record (`is_as_published`), the content of
+        the file is compared with the records.
         """
         records = [*self.files.get(name, ()), *more]
         return is_as_published(state, records) or _has_content(path, state, records)
@@ -128,7 +129,8 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
     not write stays: it is foreign, or belongs to another unit.
 
     Returns:
-        The files; `foreign` is set for existing files that must not be published.
+        The records of `files`. `foreign` is True for a file that existed with the same content before this unit: the
+        unit must not publish it.
 
     Raises:
         UsageError: a foreign file with other content has one of the names; or, in a store, a file of ours has changed,
@@ -288,7 +290,7 @@ def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, b
 
 
 def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
-    """Yield the paths of the notes of `unit` (None: of all units), each with whether its process is known to have ended."""
+    """Yield the path of each note of `unit` (None: of all units), and whether its process is known to have ended."""
     for path in _json_files(workspace.owned):
         if unit is None or path.name.startswith(f"{unit}~"):
             owner = owner_of(path)

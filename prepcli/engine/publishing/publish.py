@@ -166,10 +166,10 @@ class UnitWriter:
 
         Args:
             items: the records of the unit, or objects that stand for them.
-            write: writes an item and returns its seconds of audio, or None if another loop will count it. Raises
-                `RecordRejected`.
+            write: writes an item and returns its seconds of audio. If it returns None, the item is not counted here,
+                and `advance` is not called: the caller counts the item later. Raises `RecordRejected` to reject it.
             original: returns the manifest line and the origin of an item that is rejected.
-            advance: called after each item with 1 and its seconds, to show progress; None if another loop does this.
+            advance: called after each item with 1 and its seconds, to show progress; None to show no progress here.
             length: returns the seconds of an item for `advance`; None: the result of `write`, and 0 for a reject.
         """
         for item in items:

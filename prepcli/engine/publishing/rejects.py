@@ -55,8 +55,8 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
 def can_append(data: bytes) -> bool:
     """Whether the lines in `data` can become rejects without being parsed, by appending the texts of `to_append`.
 
-    False if a line may already have fields of a reject, or has audio in a container, or has NaN or Infinity, which are
-    not valid in JSON. The caller checks that a line ends with a brace.
+    Returns False if `data` may have a field of a reject, the path of audio in a container (with `SEPARATOR`), NaN or
+    Infinity: NaN and Infinity are not valid JSON. The caller checks that each line ends with a brace.
     """
     return not any(one in data for one in (b'"reject_', b'"manifest_', SEPARATOR.encode(), b"NaN", b"Infinity"))
 
@@ -71,7 +71,10 @@ def to_append(rejected: RecordRejected, manifest: str) -> tuple[bytes, bytes]:
 
 
 def _add_place(fields: dict[str, msgspec.Raw]) -> None:
-    """If the audio is in a container, add fields with the container and the member or row, unless they exist."""
+    """Add fields with the place of audio that is in a container: the container, and the member or the row in it.
+
+    Existing fields stay as they are. For other audio, nothing is added.
+    """
     path = fields.get("audio_filepath")
     if path is None or SEPARATOR.encode() not in bytes(path):
         return
@@ -123,7 +126,7 @@ def asked_for(reason: str) -> bool:
 
 
 def commonest(rejects: Mapping[str, int]) -> str:
-    """The three reasons with the most rejects, as words: `5 missing_audio, 2 bad_field`."""
+    """The three most frequent reasons with their counts, as one text: `5 missing_audio, 2 bad_field`."""
     in_order = sorted(rejects.items(), key=lambda one: (-one[1], one[0]))
     return ", ".join(f"{number:,} {reason}" for reason, number in in_order[:3])
 
@@ -135,9 +138,10 @@ class _Reject(msgspec.Struct):
 
 
 def first_if_all_alike(rejects: Mapping[str, int], listed_in: str) -> str:
-    """The line number and the detail of the first bad record in the file `listed_in`, in words.
+    """If all bad records have the same reason, the text `line <number>: <detail>` for the first of them; else "".
 
-    Returns "" if the bad records have different reasons, or the file cannot be read. `rejects`: counts by reason.
+    `rejects`: counts by reason. `listed_in`: the path of the file with the rejects. Returns "" also if this file cannot
+    be read. Records that the user's options leave out are not bad records.
     """
     reasons = [reason for reason in rejects if not asked_for(reason)]
     if len(reasons) != 1:

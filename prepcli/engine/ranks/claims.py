@@ -230,8 +230,8 @@ def do_together(
 ) -> None:
     """Do all tasks together with the other ranks; returns when all are done, by any rank.
 
-    Every rank begins at another task. At the end it waits for tasks that other ranks have claimed, and does the tasks
-    of ranks that have ended.
+    Each rank begins at a different place in the list. When no task is free, a rank waits for the tasks that other ranks
+    have claimed, and does those whose ranks have ended.
 
     Args:
         tasks: the tasks, the same for all ranks.

@@ -77,10 +77,10 @@ def has_agreed(workspace: Workspace, rank: Rank) -> bool:
 
 
 def has_done(workspace: Workspace, rank: Rank, what: str) -> bool:
-    """Whether an earlier start of this job has done `what` (`overwrite` or `retry`), which is done only once per job.
+    """Whether an earlier start of this job has done the action `what` (`overwrite` or `retry`).
 
-    A file shows this (`note_done`), because the first start may have ended before it did `what`. For a job without an
-    id there is no file: every start but the first counts `what` as done.
+    Each action is done only once per job. A file that `note_done` has made shows that it was done: the first start may
+    have ended before. A job without an id has no such file: at each restart, the action counts as done.
     """
     return rank.restarts > 0 and (rank.job_id is None or _done_file(workspace, rank.job_id, what).exists())
 

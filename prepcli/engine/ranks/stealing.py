@@ -22,7 +22,7 @@ from prepcli.processes.ranks import Rank
 
 
 class Crew:
-    """The ranks of a launch, as one of them sees them: the share of each rank, and the claims."""
+    """The shares of all ranks of a launch, and the claims by which this rank takes units of any share."""
 
     def __init__(self, workspace: Workspace, rank: Rank, shares: Sequence[Sequence[Unit]]) -> None:
         self._folder = claims_folder(workspace.root, rank.launch_id, rank.world_size)

@@ -161,10 +161,11 @@ def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str =
 def map_refusing_crashes(
     function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int = 1
 ) -> Iterator[Result]:
-    """Call `function` as `map_in_order` does, always in worker processes; after a crash, go on without the bad audio.
+    """Call `function` with each task in worker processes, like `map_in_order`; after a crash, go on without the bad audio.
 
-    The first crash only turns on notes of the audio in work. `function` calls `take_in_hand` with each audio before it
-    reads it; this raises `RecordRejected` for audio that a note has named after a crash.
+    `function` must call `take_in_hand` with each audio before it reads the audio. After the first crash,
+    `take_in_hand` writes notes. A note shows the audio of the next crash: from then on, `take_in_hand` raises
+    `RecordRejected` for this audio.
 
     Raises:
         IncompleteError: a worker was killed, no note shows why workers crash, or they have crashed `MAX_CRASHES` times.

@@ -96,7 +96,7 @@ class Statuses(list[Status]):
         return text_of(self)
 
     def document(self) -> Any:
-        """The document for `--json`: the status of the only run, or the list."""
+        """The document for `--json`: a single `Status` if there is only one run, else the list of all."""
         return self[0] if len(self) == 1 else list(self)
 
 

@@ -110,7 +110,7 @@ class StoredPlan(msgspec.Struct):
 
     Each of `inputs` has the keys `path` and `sha256`. `run_with` is the command as it was typed, without the options of
     a rank; `run_in` is the folder in which it was typed, and `out` the absolute path of OUT at that time. `seconds` and
-    `knows_seconds` are those of the `Plan`. `writes_file`: whether OUT is a file (`prepcli.engine.state.workspace`).
+    `knows_seconds` are copies from the `Plan`. `writes_file`: whether OUT is a file (`prepcli.engine.state.workspace`).
     `units_bytes` is the size of the file with the units (`prepcli.engine.state.stored_units`). `revisions`: the commits
     of data sets on the hub, by their addresses.
     """

@@ -90,7 +90,7 @@ def undone_root(version_root: Path) -> Path:
 
 
 def version_of(root: Path) -> int:
-    """The number of the version whose folder is `root`, a result of `version_roots` or `undone_roots`."""
+    """The number `<n>` of a version, from the name of its folder `root`: `version_<n>` or `undone_version_<n>`."""
     return int(root.name.rpartition("_")[2])
 
 

@@ -354,7 +354,7 @@ def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Documen
 
 
 def _publish_by_folder(draft: Path, path: Path) -> None:
-    """Publish a document if the file system has no hard links, or if `path` has a damaged document.
+    """Publish the document `draft` at `path` without hard links; a damaged document at `path` is replaced.
 
     A folder cannot be renamed to an existing folder that is not empty: the folder of the first process, with its
     document, stays next to `path`. All processes then copy this document, so none waits for another that was killed.
