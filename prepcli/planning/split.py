@@ -14,7 +14,7 @@ Indices = NDArray[np.int64]
 
 
 def shuffled(num_records: int, seed: int, scratch: Scratch) -> Indices:
-    """A permutation of 0..num_records-1; a seed gives the same one on every machine and in every version of NumPy.
+    """The numbers 0..num_records-1 in a random order, which depends on `seed` and not on the machine or NumPy's version.
 
     Each number gets a 64-bit key from SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
     2014), and the numbers are sorted by their keys. NumPy's own generators may change their streams between versions.

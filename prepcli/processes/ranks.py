@@ -118,7 +118,10 @@ class Launcher(NamedTuple):
 
 
 def _differs_from_step(environ: Environ) -> bool:
-    """Whether rank or world size of PMI and of the Slurm step differ: `srun --mpi=pmi2` sets the variables of both."""
+    """Whether the PMI variables give another rank or world size than the Slurm step.
+
+    They are equal if `srun --mpi=pmi2` has set the variables of both.
+    """
     return any(
         _integer(environ, own) != _integer(environ, of_step)
         for own, of_step in (("PMI_RANK", "SLURM_PROCID"), ("PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
@@ -175,10 +178,13 @@ def detect_rank(
     world_size: int | None = None,
     launch_id: str | None = None,
 ) -> Rank:
-    """Find the rank of this process: from the command line, else from the first of `LAUNCHERS` that applies.
+    """Find the rank of this process: from the arguments `rank` and `world_size`, else from its launcher (`LAUNCHERS`).
+
+    A process without a launcher is rank 0 of one rank.
 
     Raises:
-        UsageError: the numbers contradict each other, or a batch script has several tasks but no `srun`.
+        UsageError: the numbers contradict each other, or a batch script has several tasks but no `srun`; the launch id
+            has other characters or is too long; or `rank` is given without `world_size`.
     """
     if launch_id is not None and not re.fullmatch(rf"[A-Za-z0-9._-]{{1,{_MAX_ID}}}", launch_id):
         shown = launch_id if len(launch_id) <= _MAX_ID else f"{launch_id[:20]}... ({len(launch_id)} characters)"

@@ -94,7 +94,7 @@ class HashedFile:
             self._begun = self._num_written
 
     def release(self) -> None:
-        """Write the remaining bytes and close the descriptor. A unit may have too many files to keep all of them open."""
+        """Write the remaining bytes and close the descriptor. A unit may have too many files to keep all open."""
         self._write()
         self._file.close()
 
@@ -153,7 +153,10 @@ class UploadedFile:
         self._waiting, self._num_waiting = [], 0
 
     def close(self) -> PublishedFile:
-        """Send the remaining bytes of a long object. Returns the record of the object, which has no ETag yet."""
+        """Send the remaining bytes if the object is sent in parts; a short object is sent by `publish`.
+
+        Returns the record of the object, which has no ETag yet.
+        """
         if self._upload is not None and self._waiting:
             self._send()
         return PublishedFile(self._hash.hexdigest(), self.num_bytes)

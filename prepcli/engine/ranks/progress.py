@@ -67,10 +67,11 @@ class RankProgress(msgspec.Struct):
 
 
 class SharedCounter:
-    """Adds up the records and seconds of audio that a rank's processes have done, in the process that made the counter.
+    """A counter of the records and seconds of audio that the processes of a rank have done.
 
-    Other processes send their counts through a pipe, in pieces that are written atomically. With a lock around shared
-    memory, all processes would wait forever after a worker is killed while it holds the lock.
+    The process that made the counter adds them up. Other processes send it their counts through a pipe, each count with
+    one atomic write. A lock around shared memory would not be safe: if a worker were killed while it holds the lock,
+    all processes would wait forever.
     """
 
     _PIECE = struct.Struct("=qd")

@@ -161,7 +161,7 @@ def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str =
 def map_refusing_crashes(
     function: Callable[[Task], Result], tasks: Sequence[Task], num_workers: int = 1
 ) -> Iterator[Result]:
-    """Call `function` with each task in worker processes, like `map_in_order`; after a crash, go on without the bad audio.
+    """Like `map_in_order`, but always in worker processes; after a crash, it goes on without the bad audio.
 
     `function` must call `take_in_hand` with each audio before it reads the audio. After the first crash,
     `take_in_hand` writes notes. A note shows the audio of the next crash: from then on, `take_in_hand` raises

@@ -52,7 +52,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         kept_by_overwrite: the results that `--overwrite` keeps, in words for a message; empty if it keeps none.
         adding: how to add the input to an output that was made from another input, in words for a message; empty if
             impossible.
-        elsewhere: the place to choose if the output is in use, in words for a message; empty for another OUT.
+        elsewhere: what the user should choose if the output is in use, in words for a message; empty: another OUT.
     """
 
     reads_audio_files: bool = True
@@ -75,7 +75,7 @@ class Job(ABC, Generic[UnitT, Contents]):
     def plan(self, workspace: Workspace) -> Plan[UnitT, Contents]:
         """Read the inputs and divide the work into units; called once in the main process of every rank.
 
-        Planning may write to `workspace`; in a dry run, that is a temporary one.
+        Planning may write to `workspace`, which is a temporary workspace in a dry run.
 
         Raises:
             UsageError: the inputs or the options are invalid; nothing has been written to OUT yet.
@@ -105,7 +105,10 @@ class Job(ABC, Generic[UnitT, Contents]):
         return [file.path for file in plan.inputs]
 
     def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
-        """Further input files, one or several per record; asked for only if files of this job are to be removed."""
+        """Input files besides `input_files`: one or several per record, for example its audio.
+
+        The engine asks for them only before it removes files of an earlier run.
+        """
         return ()
 
     def missing_sample(self, plan: Plan[UnitT, Contents]) -> str | None:
@@ -120,9 +123,10 @@ class Job(ABC, Generic[UnitT, Contents]):
         return iter(())
 
     def prepare(self) -> None:
-        """Prepare for the units, and check what only an attempt can show, for example that the model loads.
+        """Prepare for the units, for example load the model. This shows problems that no check of the options can find.
 
-        Called if there is work, before anything is written; a second call does nothing.
+        Called if there is work: first before anything is written, and again before units are done. Only the first call
+        does something.
 
         Raises:
             UsageError: the run cannot succeed.
@@ -158,7 +162,7 @@ class Job(ABC, Generic[UnitT, Contents]):
 
 
 class UnitJob(Job[UnitT, Contents]):
-    """A job whose units go to worker processes one by one; the workers inherit the job and its plan."""
+    """A job whose units are done in worker processes, each unit by one worker. Workers inherit the job and its plan."""
 
     claims_units = True
 

@@ -143,10 +143,10 @@ class Run:
     def load_markers(self, listed: bool = False) -> None:
         """Add to `markers` the markers of units that are done, by this rank or others.
 
-        `listed`: list the folder of the markers and open only those in the listing; take the sizes of output files from
-        `workspace.found`. This is faster if there are many units, but only for use before the work: a network file
-        system may list a new marker late. At the end of the work, each rank would take units of other ranks for
-        missing, and no rank would finish the run.
+        `listed`: open only the markers that are in a listing of their folder, and take the sizes of output files from
+        `workspace.found`. This is faster if there are many units. It is only for use before the work, because a network
+        file system may list a new marker late: after the work, units of other ranks would seem to be missing, and no
+        rank would finish the run.
         """
         workspace = self.workspace
         sizes = workspace.found if listed else OutputSizes(workspace.out)

@@ -170,7 +170,10 @@ def read_status(workspace: Workspace) -> Status:
 
 
 def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
-    """The status of a run that has no plan yet, from its newest `stage.json`; None without this file."""
+    """The status of a run that has no plan yet, from its newest `stage.json`; None if there is no such file.
+
+    `is_at_work`: whether a rank gives signs of life; if not, the state is `stopped`.
+    """
     newest = max(workspace.index.glob(f"*/{STAGE_FILE}"), key=last_change, default=None)
     stage = None if newest is None else read_document(newest, Stage)
     if newest is None or stage is None:

@@ -41,7 +41,10 @@ class Execution:
         self.tick()
 
     def is_left(self, unit: Unit) -> bool:
-        """Whether the unit is free for this rank: no other rank has claimed or done it, or there are no claims."""
+        """Whether this rank may take the unit: no other rank that is alive has claimed it, and it is not done.
+
+        True for every unit if there are no claims.
+        """
         return self.claims is None or (
             self.claims.is_free(unit.id) and read_marker(self.workspace, unit, self.digest) is None
         )

@@ -38,7 +38,9 @@ def refuse_directories(*files: Path) -> None:
 
 
 def refuse_names_that_are_one(out: AnyPath, names: Iterable[str]) -> None:
-    """Raise `PrepcliError` if one published file has replaced another because the file system takes two names for one.
+    """Raise `PrepcliError` if a published file has replaced another one whose name differs only in case, for example.
+
+    This happens in file systems for which `a.wav` and `A.wav` are the same file.
 
     `names`: the names of all published files, relative to `out`.
     """

@@ -49,7 +49,7 @@ class OutputSizes:
         yield from (self.folder / name for name in matching(names, patterns))
 
     def in_folder(self, folder: str) -> list[str]:
-        """The names of the files directly in a folder below this one, sorted."""
+        """The sorted names of the files that are directly in the subfolder `folder`, as `folder/<file>`."""
         if isinstance(self.folder, StorePath):
             return sorted(name for name in self.infos() if os.path.dirname(name) == folder)
         with contextlib.suppress(OSError), os.scandir(self.folder / folder) as entries:

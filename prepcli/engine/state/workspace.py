@@ -316,7 +316,10 @@ def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) ->
 
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a user's file as `atomic_file` does; keep its mode, owner (if allowed), and a symbolic link at `path`."""
+    """Write a user's file as `atomic_file` does. The new file has the mode and, if allowed, the owner of the old one.
+
+    If `path` is a symbolic link, its target is replaced and the link stays.
+    """
     path = path.resolve()
     with atomic_file(path) as file:
         if path.exists():
