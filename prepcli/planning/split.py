@@ -14,7 +14,7 @@ Indices = NDArray[np.int64]
 
 
 def shuffled(num_records: int, seed: int, scratch: Scratch) -> Indices:
-    """The numbers 0..num_records-1 in a random order, which depends on `seed` and not on the machine or NumPy's version.
+    """The numbers 0..num_records-1 in a random order, which depends on `seed` but not on the machine or NumPy.
 
     Each number gets a 64-bit key from SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
     2014), and the numbers are sorted by their keys. NumPy's own generators may change their streams between versions.

@@ -55,8 +55,8 @@ class Stock:
         ours: the names of the unchanged files that earlier runs have written, and of the index files of these files.
         changed: the names of the files that earlier runs have written and that have changed since.
         mistakable: the names of files not in `ours` that readers would take for a part of the new set.
-        documents: the paths of all notes and markers; if OUT is in a store, notes are left out unless their process
-            has ended.
+        documents: the paths of all notes and markers. If OUT is in a store, a note is left out unless its process is
+            known to have ended.
     """
 
     ours: list[str]
