@@ -52,7 +52,7 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
         return self.options.codec_name
 
     def codec_settings(self) -> dict[str, Any]:
-        """The options; `--codec-model` is the identity of the codec instead of its path."""
+        """The options by name; the value of `--codec-model` is the identity of the codec, not its path."""
         settings = settings_of(self.options) | {"--codec-model": identity(self.options.codec_model)}
         if self.options.num_codebooks is None:  # so that a run of a version without this option can be continued
             del settings["--num-codebooks"]

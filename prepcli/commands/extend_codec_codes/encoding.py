@@ -210,7 +210,8 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
     def _max_samples(self) -> int:
         """Maximum number of samples of a batch, at the codec's rate.
 
-        On a GPU, no layer of the codec then returns more than `MAX_VALUES` values. On a CPU, the number is not limited.
+        On a GPU, it keeps the output of each layer of the codec within `MAX_VALUES` values. On a CPU, it is not limited
+        (`sys.maxsize`).
         """
         return int(MAX_VALUES / self._codec.values_per_sample) if self._on_gpu else sys.maxsize
 

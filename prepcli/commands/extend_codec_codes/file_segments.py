@@ -47,9 +47,9 @@ class UsedSegment(NamedTuple):
 
 
 def find_segments(uses: Sequence[Use]) -> list[UsedSegment | RecordRejected]:
-    """The segments that records use, in the order of `uses`, or the reasons why they are unusable.
+    """The segments that records use, in the order of `uses`; instead of an unusable segment, the reason.
 
-    No audio is decoded: each file is read only for its header and its digest.
+    No audio is decoded. A local file is read once, for its header and a digest of its content.
     """
     files: dict[str, _File | RecordRejected] = {}
     return [_find(use, files) for use in files_ahead(uses, lambda use: _address_of(use.path))]

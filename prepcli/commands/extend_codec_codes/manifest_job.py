@@ -268,13 +268,13 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         return details | plan.contents.records.merged_details(out) | self.statistics(markers)
 
     def _check_relied(self, root: Path, markers: Sequence[Marker]) -> None:
-        """Check that no record names codes that another unit has failed to write.
+        """Check that no manifest line names a file of codes that was not written.
 
-        If a segment can be decoded but the codec has too little memory for it, only the unit that encodes the segment
-        notices this. Another unit that names the segment as a context does not notice.
+        Only one unit encodes a segment; other units that use it only check that it can be decoded. If the codec has too
+        little memory for the segment, the lines of the other units name codes that do not exist.
 
         Raises:
-            PrepcliError: a record names a segment without codes.
+            PrepcliError: a line names codes that do not exist.
         """
         lost = [np.load(root / LOST_NAME.format(marker.unit)) for marker in markers]
         relied = [np.load(root / RELIED_NAME.format(marker.unit)) for marker in markers]

@@ -1,7 +1,8 @@
-"""The work for one bundle of voices: embed its utterances in batches, select the context of each, write the lines.
+"""The work for one bundle of voices: embeds the utterances in batches, selects their contexts, and writes the lines.
 
-There is no sort, no matrix of all pairs, and no loop over candidates: 10,000 utterances of 192 dimensions take less
-than a tenth of the time and a fortieth of the memory of sorting the full matrix (`benchmarks/context.py`).
+The similarities are not sorted, and the matrix of all pairs is computed in parts. For 10,000 utterances of 192
+dimensions, this takes less than a tenth of the time and a fortieth of the memory of sorting the full matrix
+(`benchmarks/context.py`).
 """
 
 from dataclasses import dataclass
@@ -167,9 +168,10 @@ def select_contexts(embeddings: "Tensor", is_candidate: NDArray[np.bool_], segme
 
 
 def _near_best(values: "Tensor", slack: float) -> "tuple[Tensor, Tensor]":
-    """The row numbers and the column numbers of all `values` (R, C) within `slack` of the maximum of their row.
+    """Find the elements of `values` (R, C) that are less than their row's maximum by at most `slack`.
 
-    No value of a row that holds only -inf is returned. C must be a multiple of `_BLOCK`.
+    Returns the row numbers and the column numbers of these elements. A row of only -inf has no such elements. C must be
+    a multiple of `_BLOCK`.
     """
     import torch
 
@@ -281,10 +283,10 @@ class Bundle(EmbeddingWork[Embedded]):
         return Chosen(best, similarity)
 
     def _has_linked_copy(self, members: Indices, chosen: Chosen, segments: Segments) -> bool:
-        """Whether any chosen context is the row's own segment under another path of the same file, such as a link.
+        """Whether the context chosen for any row is the row's own segment, under another path of the same file.
 
-        If not, the choice is final. Other candidates may be such copies too, but they were not chosen anyway, so their
-        links need not be resolved.
+        Such a path is, for example, a symbolic link. If false, the choice is final: candidates that were not chosen do
+        not matter, so their paths are not resolved.
         """
         rows = np.flatnonzero(chosen.best >= 0)
         others = chosen.best[rows]

@@ -51,7 +51,7 @@ class Hub5:
         self._lines: dict[str, list[tuple[int, bytes]]] = {}
 
     def conversations(self) -> list[Conversation]:
-        """All recordings that the reference names, sorted by name."""
+        """All recordings with lines to score in the reference transcript, sorted by name."""
         recordings, references = find_files(self.roots, (_AUDIO, _REFERENCE))
         named = ", ".join(map(str, self.roots))
         if not references:

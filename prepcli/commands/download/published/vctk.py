@@ -61,8 +61,8 @@ def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
 def _speakers(table: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each speaker's id and fields (age, gender, accent, region).
 
-    Lines are such as `p225  23  F  English  Southern  England`. A remark in brackets can follow the last column. Some
-    rows have fewer columns.
+    After the first line, each line is a speaker, such as `p225  23  F  English  Southern  England`. A line may have
+    fewer columns, and a remark in brackets at its end. Fields without a value are left out.
     """
     for number, line in lines_of(table):
         if number > 1:
