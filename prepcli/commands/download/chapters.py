@@ -128,7 +128,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
 
     @property
     def audio_base_dir(self) -> AnyPath | None:
-        """None, because the paths of the records are those of files to make."""
+        """None: the audio paths in the published manifest name files that this job makes."""
         return None
 
     def own_settings(self) -> dict[str, Any]:

@@ -191,7 +191,10 @@ def unmatched(manifest: str, sources: Iterable[str]) -> Iterator[Utterance]:
 
 
 def speaker_name(language: str, corpus: str, speaker: str) -> str:
-    """Return the field `speaker` in the form of Magpie-TTS, which is also used to group context audio."""
+    """Return the value of the field `speaker`, such as `| Language:en Dataset:VCTK Speaker:p225 |`.
+
+    Magpie-TTS needs this form. `extend-context-audio` groups records by this field.
+    """
     return f"| Language:{language} Dataset:{corpus} Speaker:{speaker} |"
 
 

@@ -264,7 +264,12 @@ Examples:
 def _documented(call: str, output: str, path: str, *, returns: str, wrong_use: str) -> Callable[[Function], Function]:
     """Return a decorator that adds the sections Returns, Raises and Examples to the docstring of a command.
 
-    The arguments are inserted into the texts of these sections.
+    Args:
+        call: the call in the example, without `prepcli.`.
+        output: a key of the report's `outputs` in the example.
+        path: the value for this key.
+        returns: the text of the section Returns.
+        wrong_use: the causes of a `UsageError`.
     """
 
     def complete(function: Function) -> Function:

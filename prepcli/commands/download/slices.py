@@ -107,7 +107,8 @@ class Surveyed:
         num_lines: the number of records, which are lines of the transcript.
         seconds: seconds of speech according to the transcript.
         transcript: the file of the transcript, with its digest and its state (to detect changes).
-        undecodable: the `sample_coding` of a recording that this machine cannot decode; None if it can.
+        undecodable: the `sample_coding` in the header of a recording that this machine cannot decode; None if the
+            machine can decode the recording, or if the recording cannot be opened.
     """
 
     conversation: Conversation

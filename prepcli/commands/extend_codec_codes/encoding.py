@@ -110,15 +110,18 @@ def move_rows(
 def encode_rows(
     codec: Codec, precision: Precision, max_frames: int, audio: "Tensor", lengths: "Tensor", frames: "Tensor"
 ) -> "tuple[Tensor, Tensor]":
-    """Return the codes (B, C, F) of the rows without the silent rows that were added, and the frames (B,) of each row.
+    """Encode B rows of audio, and drop the silent rows that `move_rows` may have added after them.
 
     Args:
         codec: the codec, on the device of the audio.
         precision: the precision of the codec's computation.
-        max_frames: a single row with more frames is encoded in windows.
+        max_frames: a row with more frames, if it is the only one, is encoded in windows.
         audio: (B or more, T), on the device; see `move_rows`.
         lengths: (B or more,), samples of each row.
-        frames: (B,), frames of each given row.
+        frames: (B,), frames of each row, without the silent rows.
+
+    Returns:
+        The codes (B, C, F), with C codebooks, and the number of frames (B,) of each row.
     """
     if len(frames) == 1 and (num_frames := int(frames[0])) > max_frames:
         return encode_in_windows(codec, precision, audio, num_frames, max_frames), frames
@@ -149,7 +152,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         job: "CodecJob[Any, Any]",
         folder: AnyPath,
     ) -> None:
-        """`folder`: the Shar set."""
+        """`folder` is the folder of the Shar set; for records, it is not used, and `shards` is empty."""
         self.shards = shards
         self.indices = indices
         self._codec, self._options = job.model, job.options

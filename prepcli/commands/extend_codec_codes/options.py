@@ -157,7 +157,11 @@ class ExtendCodecCodes(SetInput, CodesOptions, JobOptions):
 
     @property
     def is_manifest(self) -> bool:
-        """Whether the input is a manifest, a list or pattern of manifests, or a data set that is not a Shar."""
+        """Whether the input is read as manifests, not as a Shar set.
+
+        True for a file, and for a name that `_MANIFEST` matches. A folder must hold neither a Shar set nor codes; in
+        addition, it must hold another data set, or `--output-dir` must be given.
+        """
         name = self.shar_dir
         if is_dir(name):
             from prepcli.formats.sets import sets_in  # needs NumPy, which `--help` does not import
