@@ -47,7 +47,7 @@ SEVERAL_CHANNELS = "several_channels"
 
 
 def channels_note(count: float, what: str) -> dict[str, str]:
-    """Return {key: text} for the summary, which says that `count` items have several channels.
+    """Return a note for the summary: a dict with one text, which says that `count` items have several channels.
 
     `what` is the noun for the items, such as "records". The dict is empty if `count` is 0.
     """

@@ -1,4 +1,4 @@
-"""Reads the size in the headers of less common containers, to find truncated files, which libsndfile accepts."""
+"""Reads from the header the size that a file should have, to find truncated files: for all containers but WAV."""
 
 import re
 from collections.abc import Iterator

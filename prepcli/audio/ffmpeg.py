@@ -194,7 +194,8 @@ def _in_one_pass(source: Source, name: str) -> Source:
 
 
 def _tables_of_places(index: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the byte offset of each table of offsets (`stco`, `co64`), and the `struct` code of the table's numbers."""
+    """Yield the start of each table of audio offsets (`stco`, `co64`) in an MP4 index, and its numbers' `struct` code.
+    """
     source, pending = ByteSource(index), [(0, len(index))]
     while pending:
         for box in boxes(source, *pending.pop()):

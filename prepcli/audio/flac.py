@@ -1,7 +1,7 @@
 """FLAC without a decoder: reads STREAMINFO, and checks the last frame and all checksums.
 
-Layout, codes and both checksums follow RFC 9639. Checking the last frame takes about 20 us. With libsndfile, reading
-the last sample takes 100 us and decoding three seconds of audio 300 us.
+Layout, codes and both checksums follow RFC 9639. To check the last frame takes about 20 us. libsndfile takes 100 us to
+read the last sample, and 300 us to decode three seconds of audio.
 """
 
 from functools import cache
@@ -72,7 +72,7 @@ def stream_info(head: bytes) -> StreamInfo | None:
 
 
 def with_length(data: bytes, num_samples: int) -> bytes:
-    """Return a copy of a FLAC file with `num_samples` in STREAMINFO; libsndfile cannot read a file that has 0 there."""
+    """Return a copy of a FLAC file with `num_samples` in STREAMINFO; libsndfile cannot read a file with 0 there."""
     packed = int.from_bytes(data[18:26], "big") & ~0xFFFFFFFFF | num_samples
     return data[:18] + packed.to_bytes(8, "big") + data[26:]
 

@@ -18,8 +18,8 @@ frame of 11 bytes."""
 SAME_SECONDS = 0.02
 """Maximum difference of two times that count as equal: the program that wrote the manifest may have rounded them."""
 MAX_FLOAT = 2.0**31
-"""Maximum absolute value of a floating-point sample: values are in [-1, 1), or in some files in the range of integers.
-A larger value is damage."""
+"""Maximum absolute value of a floating-point sample. Most files have values in [-1, 1), and some have the range of
+integers. A larger value means that the file is damaged."""
 
 
 def check_claims(info: AudioInfo, size: int, name: str) -> AudioInfo:

@@ -17,7 +17,7 @@ from prepcli.audio.encode import to_float32
 
 
 class Mean:
-    """The mean of all channels as float32, of shape (n,); full scale is 1. A slice is computed when it is taken."""
+    """The mean of all channels as float32, of shape (n,); full scale is 1. Only slices are computed, on access."""
 
     dtype = np.dtype(np.float32)
 
@@ -169,11 +169,11 @@ def _window() -> NDArray[np.float32]:
 def loudness(samples: NDArray[Any], rate: int) -> float | None:
     """Return the integrated loudness (LUFS) of samples (n, channels) at `rate` Hz, as pyloudnorm 0.2 computes it.
 
-    The standard is ITU-R BS.1770-4, and the filters are pyloudnorm's. Its `Meter` takes twice the time, and eight times
-    the memory for long audio.
+    The standard is ITU-R BS.1770-4, and the filters are pyloudnorm's. For long audio, pyloudnorm's `Meter` would take
+    twice the time and eight times the memory.
 
     Returns:
-        None for less than 0.4 s, silence, and more than five channels.
+        None for less than 0.4 s, for audio below -70 LUFS such as silence, and for more than five channels.
     """
     if len(samples) < 0.4 * rate or samples.shape[1] > _MAX_LOUDNESS_CHANNELS:
         return None

@@ -2,7 +2,7 @@
 
 libsndfile takes the length from the Xing header, or estimates it from the bit rate of the first frame. So it reports
 the length in the header for a truncated file, and loses a part of the audio of a file with variable bit rate and
-without that header. The tables are those of ISO 11172-3 and 13818-3.
+without a Xing header. The tables are those of ISO 11172-3 and 13818-3.
 """
 
 from typing import NamedTuple

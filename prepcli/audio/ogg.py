@@ -49,7 +49,7 @@ def _fits(page: bytes) -> bool:
 def last_page_start(tail: bytes) -> int:
     """Return the granule position (in Vorbis: the sample number) at which the last page starts; 0 if unknown.
 
-    `tail` has `2 * TAIL_BYTES`.
+    `tail` has the last `2 * TAIL_BYTES` bytes of the file.
     """
     before = tail.rfind(b"OggS", 0, max(tail.rfind(b"OggS"), 0))
     granule = int.from_bytes(tail[before + 6 : before + 14], "little", signed=True) if before >= 0 else 0

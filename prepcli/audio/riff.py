@@ -164,7 +164,8 @@ def _finish(
 def _is_tail_of_chunks(offset: int, source: Source) -> bool:
     """Return whether all bytes from `offset` on are whole chunks.
 
-    If so, a data chunk of size 0 before them is really empty. Otherwise 0 means that its size is unknown.
+    `offset` is the end of a data chunk whose header has the size 0. If whole chunks follow, the data chunk is really
+    empty. Otherwise its size is unknown.
     """
     for _ in range(_MAX_CHUNKS):
         left = source.size - offset

@@ -1,6 +1,6 @@
 """The duration of encoded audio, for commands that rarely need it.
 
-The modules that read audio are imported only in the call, so these commands start faster.
+The modules that read audio are imported only when `seconds_of` is called, so these commands start faster.
 """
 
 

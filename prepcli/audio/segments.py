@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Samples(Enum):
-    """Which samples of a file a command writes for a record. The values are texts for `docs/formats.md`."""
+    """The samples that a command takes from a file for a record, in words for a table in `docs/formats.md`."""
 
     FILE = "the whole file, of which the manifest names the segment"
-    NEARLY = "the whole file if the record begins with it and ends at most 20 ms before its end, else the record's"
+    NEARLY = "the whole file if the record begins with it and ends less than 20 ms before its end, else the record's"
     EXACT = "the record's"
     STORED = "those in the tar, up to the length in the cut"
 
@@ -47,7 +47,7 @@ class Channels(Enum):
 
 
 class Again(Enum):
-    """The format of audio that is encoded again, in words for the documentation.
+    """The audio format that a command writes if it cannot copy a file, in words for a table in `docs/formats.md`.
 
     A format that cannot be written is replaced by FLAC.
     """
@@ -215,7 +215,7 @@ class TargetFormat(NamedTuple):
     sampling_rate: int | None = None
 
     def is_met_by(self, info: AudioInfo) -> bool:
-        """Return whether a file with the properties `info` has these properties, so that it can be copied unchanged."""
+        """Return whether a file whose properties are `info` meets the target, so that it can be copied unchanged."""
         return (
             info.is_passable and self.format in (None, info.format) and self.sampling_rate in (None, info.sampling_rate)
         )
@@ -250,7 +250,7 @@ class Segment(NamedTuple):
         info: the properties of the source.
         start: the first sample, at the rate of the source.
         num_samples: at the rate of the source.
-        channel: from 0, or the mean of all; None: all channels, also of mono audio.
+        channel: a number from 0, or `MIX` for the mean of all channels; None: all channels, also of mono audio.
         name: the name of the source, for messages.
     """
 

@@ -206,7 +206,7 @@ def intact(data: bytes, part: ByteRange, name: str) -> bytes:
 
 
 class WatchedSource(FileSource):
-    """A file that libsndfile reads through Python: several times slower, but `failure` keeps a read error."""
+    """A file that libsndfile reads through Python, several times slower, so that `failure` can keep a read error."""
 
     __slots__ = ("failure",)
 

@@ -242,7 +242,7 @@ def _is_said_elsewhere(error: PrepcliError) -> bool:
 
 
 def _command() -> None:
-    """Run the command, and flush stdout before the process ends: an error in this can then still be reported."""
+    """Run the command, and flush stdout before the process ends, so that a failure to write can still be reported."""
     try:
         code = run_app(build_app(sys.argv[1:]))
     finally:

@@ -35,13 +35,14 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
 
 
 def in_full(functions: Mapping[str, Any], reference: str, arguments: str, errors: str) -> None:
-    """Write the text on shared arguments and errors into the docstrings of functions, so that `help` shows it.
+    """Insert the shared arguments and errors into the docstrings of functions, so that Python's `help` shows them.
 
     Args:
         functions: all functions by name.
-        reference: the line in the docstrings that stands for the text; `arguments` replaces it.
+        reference: a placeholder line in the docstrings; docstrings without it are not changed. `arguments` replaces it.
         arguments: lines for the end of the section `Args:`.
-        errors: lines for the end of the section `Raises:`; left out if the section names the first of these errors.
+        errors: lines for the end of the section `Raises:`. They are left out if the section already names the first of
+            these errors.
     """
     for name in BY_PYTHON_NAME:
         above, found, below = (functions[name].__doc__ or "").partition(reference)

@@ -116,12 +116,12 @@ class Declared(NamedTuple):
 
     @property
     def long_name(self) -> str:
-        """The option's first name with two dashes, for messages; of a pair `--index/--no-index`, it is `--index`."""
+        """The first name that begins with two dashes, for messages; `--index` if the name is `--index/--no-index`."""
         return next(name for name in self.names if name.startswith("--")).partition("/")[0]
 
 
 def _text(value: Any) -> str:
-    """Return the text of a value for a command line; 8.0 becomes `8`, because some options take a float or a count."""
+    """Return the text of a value for a command line. 8.0 becomes `8`: a float (`--max-rejects`) may be a count."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

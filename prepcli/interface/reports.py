@@ -18,7 +18,7 @@ def brief(report: Any, *names: str) -> str:
 def percentiles(ascending: "NDArray[Any]") -> dict[str, float]:
     """Return percentiles of ascending values by name, `p0` to `p100`; an empty dict for no values.
 
-    Each percentile is one of the values: of two neighbours, the larger one.
+    Each percentile is one of the values: if it falls between two values, the larger one is taken.
     """
     if not len(ascending):
         return {}

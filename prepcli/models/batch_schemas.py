@@ -113,7 +113,7 @@ def _tensor(item: Item, size: int, lengths: tuple[int, int], device: str) -> "Te
 
 
 def schema_of(model: Any) -> Schema:
-    """Return the schema that a model declares. A MagpieTTS model declares none; its schema follows from its data set.
+    """Return the schema that a model declares; for a MagpieTTS model, which declares none, the schema of its data set.
 
     Raises:
         UsageError: the model declares no schema that is known, and is not a MagpieTTS model.
@@ -189,8 +189,8 @@ def _with_audio_tags(make: Callable[..., Any], tag: int, **tensors: Any) -> Any:
 def _magpie_schema(model: Any) -> Schema:
     """Return the schema of the batches of `MagpieTTSLhotseDataset`.
 
-    They have text, and the codes or the audio of target and context. The input of a bucket is the target, and the
-    output is the text. Contexts have the maximum length that the config allows.
+    A batch has the text, and the target and the context, both as codes or both as audio. The target counts as the input
+    of a bucket, and the text as its output. Each context has the maximum length that the config allows.
     """
     rate, hop = int(model.sample_rate), int(model.codec_model_samples_per_frame)
     seconds = float(model.cfg.get("context_duration_max", 10.0))

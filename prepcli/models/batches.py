@@ -7,7 +7,7 @@ import numpy as np
 from prepcli.manifest.parts import Ints
 
 GRID_STEP, MIN_GRID_STEP = 0.06, 4
-"""The step from one length of the grid to the next: 6 % of the length, rounded down, and at least 4 frames."""
+"""The step from one length to the next in `grid_lengths`: 6 % of the length, rounded down, and at least 4 frames."""
 
 
 def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
@@ -36,7 +36,7 @@ def equal_length_batches(padded_lengths: Ints, max_samples: int) -> list[Ints]:
 
 
 def grid_lengths(lengths: Ints) -> Ints:
-    """Round lengths up to a grid of few lengths: 4, 8, 12, ... frames, and from 68 on by 6 %."""
+    """Round lengths in frames up to one of a few lengths: the multiples of 4 up to 84, and then steps of 6 %."""
     grid = [MIN_GRID_STEP]
     while grid[-1] < lengths.max(initial=0):
         grid.append(grid[-1] + max(MIN_GRID_STEP, int(grid[-1] * GRID_STEP)))

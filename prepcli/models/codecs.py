@@ -49,8 +49,8 @@ def codec_name(model: str, given: str | None = None) -> str:
     """Return the name in `codes_<name>`: the given one, or `model` (see `--codec-model`) without folder and `.nemo`.
 
     Raises:
-        UsageError: the given name has characters that configurations of trainers cannot have, or none is given and
-            the name of the model is too long for a file name.
+        UsageError: `given` has other characters than letters, digits, dots, dashes and underscores, or `given` is None
+            and the name of the model is too long for a file name.
     """
     if given is not None:
         if not _NAME.fullmatch(given):

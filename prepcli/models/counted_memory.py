@@ -97,7 +97,7 @@ def envelope(small: int, first: Sequence[int], large: int, second: Sequence[int]
 
 
 def _crossing(flat: tuple[int, int], steep: tuple[int, int]) -> float:
-    """The batch size above which the line `steep` is higher than the line `flat`; see `envelope`."""
+    """The batch size above which the line `steep` is higher than the line `flat`. Both are (base, slope)."""
     return (flat[0] - steep[0]) / (steep[1] - flat[1])
 
 
@@ -170,7 +170,7 @@ def _kind_of(func: Any) -> Literal["new", "in place", "computed"]:
 
 
 def _has_large(values: Iterable[Any]) -> bool:
-    """Whether a large tensor is among the values, or in a list among them."""
+    """Whether a tensor with at least `NUM_LARGE` values is among `values`, or in a list or tuple among them."""
     return any(
         one.numel() >= NUM_LARGE
         if isinstance(one, torch.Tensor)

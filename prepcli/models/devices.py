@@ -195,9 +195,9 @@ def _settings() -> Undo:
 
 @contextmanager
 def keeping_generators() -> Iterator[None]:
-    """At the end of the context, restore the caller's random generators: making a model draws random weights.
+    """Restore the caller's random generators at the end of the context, in which a model is made.
 
-    The random weights are then replaced by those of the file.
+    A new model draws random weights, before it loads those of its file.
     """
     import numpy as np
 
@@ -220,7 +220,10 @@ def _torch_states() -> "tuple[Tensor, list[Tensor]]":
 
 
 def _set_torch_states(states: "tuple[Tensor, list[Tensor]] | None") -> None:
-    """Set the states of PyTorch's generators, on the CPU and on the GPUs; None: as in a new process."""
+    """Set the states of PyTorch's random generators, on the CPU and on the GPUs.
+
+    With None, the generator of the CPU gets the state that it has in a new process; the GPUs keep theirs.
+    """
     import torch
 
     on_cpu, on_gpus = states or (torch.Generator().get_state(), [])

@@ -127,7 +127,7 @@ def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
 
 
 def _driver() -> str:
-    """Return words for a message: the newest CUDA version that the driver supports, or that there is no driver."""
+    """Return a clause for a message: the CUDA version of the driver, or that it does not answer or is missing."""
     version = ctypes.c_int()
     try:
         failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))

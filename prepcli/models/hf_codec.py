@@ -187,7 +187,7 @@ def _load(name: str, flag: str) -> tuple[Any, HfKind]:
 
 
 def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[Any, dict[str, set[str]]]:
-    """Load the encoder of a larger model, whose decoder this class of transformers does not support.
+    """Load only the encoder of a larger model, whose decoder the class `model_class` of transformers does not support.
 
     Returns:
         The model, and a dict in which `missing_keys` has the names of the weights that the file lacks.

@@ -51,10 +51,10 @@ def _bandwidth(model: Any, num_codebooks: int) -> float:
 
 
 def _encode_with_features(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
-    """Return the codes of a model whose semantic encoder takes mel features.
+    """Encode audio with a model whose semantic encoder takes mel features, and return the codes.
 
-    The feature extractor normalizes the features of each row alone. It appends a sample, so that audio of whole frames
-    gets one more frame, which is left out of the codes.
+    The feature extractor normalizes each row of the batch separately. It makes each row one sample longer, so that the
+    model encodes one frame more. This function removes the codes of the additional frame.
     """
     import torch
     import transformers

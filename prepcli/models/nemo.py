@@ -149,8 +149,8 @@ def without_earlier_models() -> Iterator[None]:
 def without_cuda() -> Iterator[None]:
     """Within the context PyTorch says that there is no GPU.
 
-    Otherwise NeMo asks for the current GPU when it makes a model, and so initializes CUDA too early (processes can then
-    not be forked), and on the first GPU instead of the GPU of this rank.
+    Otherwise NeMo would initialize CUDA when it makes a model. That is too early, because processes cannot be forked
+    afterwards. It would also use the first GPU instead of the GPU of this rank.
     """
     import torch
 
@@ -164,10 +164,10 @@ def without_cuda() -> Iterator[None]:
 
 @contextlib.contextmanager
 def extraction_filters() -> Iterator[None]:
-    """Within the context, `TarFile.extract` accepts a `filter`, also in Python before 3.10.12 and 3.11.4 (Debian 12).
+    """Within the context, `TarFile.extract` accepts the argument `filter` in every version of Python.
 
-    NeMo 3.0 passes a filter. Such a Python does not have filters, so the filter is ignored. This is safe: before NeMo
-    extracts, it refuses links, and paths that leave the folder.
+    NeMo 3.0 passes this argument. Python before 3.10.12 and 3.11.4 (Debian 12) does not have it, so there it is
+    ignored. This is safe: before NeMo extracts, it refuses links, and paths that leave the folder.
     """
     if hasattr(tarfile, "data_filter"):
         yield

@@ -1,8 +1,8 @@
 """NeMo's audio codecs, from a `.nemo` file or by name.
 
-NeMo multiplies the output of each layer by a mask, checks the types of its arguments, and computes the weights of each
-layer again from their norm and direction. If all rows are equally long, none of this changes a code, but it doubles the
-number of operations; it is left out here.
+This module computes the same codes with half of the operations. In each layer, NeMo multiplies the output by a mask,
+checks the types of the arguments, and computes the weights again from their norm and direction. None of this changes
+the codes of rows of equal length; for other rows, `Rows.pad` replaces the mask.
 """
 
 import copy
@@ -118,7 +118,8 @@ def fold_weight_norm(model: Any) -> None:
 
 
 def move(model: Any, device: str) -> None:
-    """Move a model, but not numbers that Python reads in each call: reading them from a GPU would wait for the GPU."""
+    """Move a model to a device, except numbers that Python reads in each call: on a GPU, each read would wait for it.
+    """
     kept = [
         (module, name, module._buffers[name])
         for module in model.modules()
@@ -152,10 +153,10 @@ def quantizer_of(model: Any) -> "Callable[[Tensor], Tensor] | None":
 
 
 def _quantize(quantizer: Any, encoded: "Tensor") -> "Tensor":
-    """Return the codes (B, C, F) of the encoder's output.
+    """Return the codes (B, C, F) of the encoder's output (B, D, F).
 
-    All groups of its channels are quantized at once, with the first group's quantizer: all quantizers have the same
-    levels.
+    The quantizers of all groups of channels have the same levels. So the quantizer of the first group is applied to all
+    groups in one call.
     """
     one = quantizer.fsqs[0]
     groups = encoded.reshape(len(encoded) * quantizer.num_groups, -1, encoded.shape[-1])

@@ -71,9 +71,9 @@ def check_plugin(name: str, flag: str) -> EntryPoint:
 
 
 def plugin_identity(name: str, flag: str) -> str:
-    """Return the identity of a codec in the settings of a run: its package, and its argument.
+    """Return the identity of a codec in the settings of a run: its entry point, its package, and its argument.
 
-    If the argument is a file or folder, the SHA-256 of its content takes its place.
+    If the argument is a file or folder, the identity has the SHA-256 of the content instead of the argument.
     """
     wanted, argument = parts_of(name)
     path = Path(argument)

@@ -131,8 +131,9 @@ class Prompt:
         """Return the numbers of tokens of an example, as NeMo's samplers count them.
 
         Returns:
-            The number of input tokens, in which audio counts as a token per `seconds_per_token`; the number of output
-            tokens; and the ratio of output to input tokens without audio, which NeMo's `max_tpt` limits.
+            The number of input tokens, with one token for each `seconds_per_token` of audio; the number of output
+            tokens; and the ratio that NeMo's `max_tpt` limits: `answer_ids` to `context_ids`, in which the length of
+            audio does not count.
 
         Raises:
             RecordRejected: the example does not fit the prompt, or does not end with the model's turn.

@@ -30,7 +30,8 @@ PARTIAL_FRAMES = 160
 PARTIAL_STEP = 77
 """Number of frames from one partial utterance to the next: the package's default of 1.3 per second, rounded."""
 MIN_COVERAGE = 0.75
-"""Minimum share of audio in the last partial utterance; with less audio it is left out (the package's default)."""
+"""Minimum share of audio in the last partial utterance (the package's default). With less audio it is left out, unless
+it is the only one."""
 HIDDEN, LAYERS, DIM = 256, 3, 256
 GROUP = 16
 """Number of partial utterances per call on a CPU: with a fixed shape, matrix products round in the same way."""

@@ -39,7 +39,7 @@ class Streams:
     def prepare(self, prepare: Prepare, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...]":
         """Return the result of `prepare` for a batch.
 
-        The call does not wait for the copies: computations on the GPU that are started after it wait for them.
+        The call returns before the copies to the GPU are complete. Later computations wait for them.
         """
         import torch
 
@@ -233,8 +233,8 @@ class ModelRunner:
     threads, and activations stay in the cache of a core.
 
     On a GPU, with `to_host`, results are copied to the CPU, so that they can be used while later batches are computed.
-    Reading a tensor on the GPU would also wait for all work that was started after it. Batches are prepared and results
-    are copied in parallel with the computation (`prepcli.models.running`).
+    To read a result from the GPU would take longer: the read would wait for all batches that were started later.
+    Batches are prepared and results are copied in parallel with the computation (`prepcli.models.running`).
 
     Attributes:
         device: "cpu" or "cuda:N".

@@ -77,7 +77,7 @@ def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Seg
 
     A segment begins with a frame that reaches `THRESHOLD`. It ends at the first frame below `END_THRESHOLD`, unless a
     frame of the next 100 ms reaches `THRESHOLD`. Segments up to 250 ms are left out. The others become 30 ms longer at
-    each end; in a pause shorter than 60 ms, each gets half of it.
+    each end. If the pause between two segments is shorter than 60 ms, each of the two gets half of the pause.
     """
     found: Segments = []
     start = silent_from = -1

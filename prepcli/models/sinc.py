@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 MAX_KERNEL_SIZE = 1 << 24
-"""Maximum number of values in a kernel, of 8 bytes each. 44,100 to 22,050 Hz needs 28 values, 44,101 to 22,050 Hz a
-billion."""
+"""Maximum number of values in a kernel, of 8 bytes each. Resampling from 44,100 to 22,050 Hz needs 28 values; from
+44,101 to 22,050 Hz it needs a billion."""
 # torchaudio's defaults (`lowpass_filter_width`, `rolloff`).
 _ZERO_CROSSINGS, _ROLL_OFF = 6, 0.99
 
@@ -20,7 +20,8 @@ Lengths = TypeVar("Lengths", int, "Tensor")
 def resampled_length(num_samples: Lengths, from_rate: int, to_rate: int) -> Lengths:
     """Return the number of samples after resampling: num_samples * to_rate / from_rate, rounded half up.
 
-    The kernel returns the next higher integer; lhotse keeps only the samples within the duration, and so does prepcli.
+    torchaudio's kernel returns a number that is rounded up. lhotse keeps only the samples within the duration, and so
+    does prepcli.
     """
     return (2 * num_samples * to_rate + from_rate) // (2 * from_rate)
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NEVER = 10**9
-"""Number of steps between two logs, larger than any run. An idle trainer has 0, by which NeMo 3.0 would divide."""
+"""Number of steps between two logs, larger than any run. Lightning sets it to 0 for a trainer without logs, and NeMo
+3.0 divides by this number."""
 DATA_KEYS = ("train_ds", "validation_ds", "test_ds")
 """The sections of a model's config that describe data."""
 

@@ -1,4 +1,4 @@
-"""Measures a codec's widest layer: it limits a batch on a GPU, because GPU kernels count with 32 bits."""
+"""Measures the largest output of a codec's layers. It limits batches, because GPU kernels count with 32 bits."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

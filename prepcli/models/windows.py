@@ -27,7 +27,7 @@ def encode_in_windows(
         precision: the precision of the computation.
         audio: (1, T), zero after the end of the row.
         num_frames: number of frames in the row.
-        max_frames: maximum number of frames to encode at once; at least three times the reach is used.
+        max_frames: maximum number of frames to encode at once; a number below three times the reach is raised to that.
     """
     import torch
 

@@ -179,8 +179,8 @@ _MIN_TEXTS = 16
 _SLOT_BITS = 18
 _BLANK, _LINE_END = b" \n"
 _MAX_WORD_BYTES = 16
-"""Maximum bytes of a word in the table of `WordSums`. Longer words are only in its dictionary, and so are words whose
-slot in the table is taken."""
+"""Maximum bytes of a word in the table of `WordSums`. Longer words are only in the dictionary of `WordSums`. So are
+words that find their slot of the table taken."""
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(8)] + [(1 << 64) - 1], np.uint64)
 
 
@@ -201,7 +201,7 @@ class WordSums:
         self._numbers = np.zeros(1 << _SLOT_BITS, np.int64)
 
     def __call__(self, texts: Sequence[str]) -> list[int]:
-        """Return one sum per text; raises `UnicodeEncodeError` for a lone surrogate."""
+        """Return the sum of the words' numbers for each text; raises `UnicodeEncodeError` for a lone surrogate."""
         data = "\n".join(texts).encode()
         # Zero bytes pad short keys, and a line break within a text is not its end.
         if len(texts) < _MIN_TEXTS or b"\0" in data or data.count(b"\n") >= len(texts):
@@ -285,8 +285,8 @@ class SentencePieceCounter:
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Return the number of pieces of each text.
 
-        Raises `WordsDiffer` if a checked text has another number of pieces as a whole, and `RecordRejected` for a text
-        with a lone surrogate, which UTF-8 cannot encode.
+        Raises `WordsDiffer` if a check shows that a whole text has another number of pieces than its words, and
+        `RecordRejected` for a text with a lone surrogate, which UTF-8 cannot encode.
         """
         try:
             return self._by_word(texts) if self.by_word else self._whole(texts)
@@ -309,12 +309,13 @@ class SentencePieceCounter:
 
 
 def splits_at_spaces(model: Any) -> bool:
-    """Whether each text has as many pieces as its words, which spaces separate, have one by one.
+    """Whether a model can count the pieces of a text word by word: the sum over its words is the count for the text.
 
-    True if the model has all of these properties: No piece crosses the beginning of a word. A single space is a piece;
-    otherwise runs of unknown characters would be joined across words. A word has the same pieces at every place in the
-    text. Further spaces change nothing. So the result is False for models of whole words, models without a dummy
-    prefix, models with spaces as suffixes, and models that keep all spaces.
+    Spaces separate the words. True if the model has all of these properties: No piece crosses the beginning of a word.
+    A single space is a piece; otherwise runs of unknown characters would be joined across words. A word has the same
+    pieces at every place in the text. Additional spaces change nothing. So the result is False for models whose pieces
+    contain several words, models without a dummy prefix, models that put the space at the end of a piece, and models
+    that keep all spaces.
     """
     pieces = model.id_to_piece(list(range(model.get_piece_size())))
     if any(_SPACE in piece[1:] or " " in piece for piece in pieces):

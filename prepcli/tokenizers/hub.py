@@ -63,12 +63,13 @@ def tokenizer_file(name: str) -> str:
 
 
 def check_reachable(name: str, *files: str) -> str | None:
-    """Check that the hub can be reached to look up a name, unless this machine has a copy of one of its `files`.
+    """Return this machine's copy of one of the `files` of a hub model; without one, check that the hub can be reached.
 
-    Hugging Face's packages try five times to reach the hub, which takes half a minute. This is one attempt.
+    The check is one attempt. Hugging Face's packages make five attempts, which take half a minute.
 
     Returns:
-        The path of the first of the files that is on this machine; None if the hub can be reached.
+        The path of the first of the files that is on this machine; None if there is none and the hub can be reached, or
+        requests go through a proxy, which is not checked.
 
     Raises:
         UsageError: the hub cannot be reached.
