@@ -30,7 +30,7 @@ def chosen_channel(text: str | None) -> Channel | None:
 
 
 def mean_of_channels(samples: "NDArray[Any]") -> "NDArray[Any]":
-    """Return the mean of all channels, shape (n, 1): int32 if the samples are int32, else float32 in [-1, 1)."""
+    """Return the mean of all channels, shape (n, 1): int32 if the samples are int32, else float32 with full scale 1."""
     import numpy as np
 
     from prepcli.audio.encode import to_float32

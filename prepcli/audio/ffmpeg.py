@@ -114,7 +114,7 @@ def probe(source: Source, found: Format, name: str) -> AudioInfo:
 
 
 def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: str) -> "NDArray[Any]":
-    """Return samples from `start` on of a file that `probe` has read.
+    """Return `num_samples` samples, from `start` on, of a file that `probe` has accepted.
 
     Returns:
         float32 of shape (num_samples, num_channels), or fewer at the end of the file.
@@ -194,8 +194,7 @@ def _in_one_pass(source: Source, name: str) -> Source:
 
 
 def _tables_of_places(index: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the start of each table of audio offsets (`stco`, `co64`) in an MP4 index, and its numbers' `struct` code.
-    """
+    """Yield the start of each table of audio offsets (`stco`, `co64`) in an MP4 index, and its `struct` code."""
     source, pending = ByteSource(index), [(0, len(index))]
     while pending:
         for box in boxes(source, *pending.pop()):

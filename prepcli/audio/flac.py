@@ -80,8 +80,8 @@ def with_length(data: bytes, num_samples: int) -> bytes:
 def end_of_last_frame(tail: bytes, info: StreamInfo) -> int | None:
     """Return the number of samples per channel up to the end of the last frame in `tail`, the end of a file.
 
-    Both checksums of the frame are verified, which also finds a truncated frame, except in two cases: the checksum of
-    the rest is right by chance (1 in 65,000), or only a last byte of 0 is missing.
+    Both checksums of the frame are verified, which also finds a truncated frame, except in two cases: the checksum fits
+    the truncated frame by chance (1 in 65,000), or only one byte is missing and it is 0.
 
     Returns:
         None if no whole frame ends at the end of `tail`: the file is truncated, other data follow the audio, or the
@@ -167,7 +167,7 @@ def _first_frame(data: bytes) -> int:
 
 
 def _audio_end(data: bytes) -> int:
-    """Return the byte at which the audio ends, before an ID3v1 tag."""
+    """Return the byte at which the audio ends: the start of an ID3v1 tag, or the end of the file."""
     return len(data) - 128 if data[-128:-125] == b"TAG" else len(data)
 
 
@@ -241,7 +241,7 @@ def _crc16_fits(frame: bytes) -> bool:
     """Return whether a frame with its CRC-16 at the end is a multiple of x^16 + x^15 + x^2 + 1 over GF(2).
 
     A loop over the bytes would take a millisecond. The polynomial is (x + 1)(x^15 + x + 1). A frame is divisible by the
-    first factor if its number of ones is even. For the second factor, x^(15*2^k) = x^(2^k) + 1 holds for each k
+    first factor if its number of 1 bits is even. For the second factor, x^(15*2^k) = x^(2^k) + 1 holds for each k
     (squaring is linear over GF(2)), so the whole frame, as one big integer, is folded to about half its length per
     step.
     """

@@ -1,4 +1,4 @@
-"""Limits for the values in headers, checked before memory is allocated, and for segments of files.
+"""Limits for the values in headers, checked before memory is allocated; the samples of a segment within a file.
 
 Damaged and hostile headers have rates of gigahertz and lengths of centuries.
 """

@@ -47,14 +47,16 @@ _EDGES_AT_ONCE = 16
 _MAX_LOUDNESS_CHANNELS = 5
 _CLIP_SHARE, _CLIP_RUN = 0.999, 3
 _LARGEST = {"PCM_U8": 0x7F00, "PCM_S8": 0x7F00, "ULAW": 32124, "ALAW": 32256}
-"""The largest int16 value of each encoding that does not reach 32767."""
+"""The largest int16 value that samples of an encoding can have, for encodings in which it is not 32767."""
 _SILENCE = 1e-5
 """Maximum power of a silent frame, as a share of the power of loud frames: -50 dB."""
 _SNR_MIN_SECONDS, _SNR_MIN_FRAMES = 0.5, 5
 
 
 class Levels(NamedTuple):
-    """The largest absolute sample (dB of full scale; None: all are 0), mean sample, and share of clipped samples."""
+    """The peak (dB of full scale; None: all samples are 0), the mean of the samples, and the share of clipped
+    samples.
+    """
 
     peak_db: float | None
     dc: float
@@ -128,8 +130,8 @@ def bandwidth(mono: Mono, rate: int) -> int | None:
 def bandwidth_sdp(mono: Mono, rate: int) -> int | None:
     """Return the bandwidth in Hz as NeMo SDP defines it: the `bandwidth` of the first 30 s, resampled to 44.1 kHz.
 
-    SDP resamples with librosa, whose result ends more abruptly than the result of `prepcli.audio.resample`. An abrupt
-    end adds high frequencies, so this function ends its result in the same way as librosa.
+    SDP resamples with librosa, which cuts off the end of the audio more abruptly than `prepcli.audio.resample`. An
+    abrupt end adds high frequencies, so this function resamples as librosa does.
     """
     first = mono[: SDP_SECONDS * rate]
     if rate != SDP_RATE:
@@ -247,7 +249,7 @@ def snr(frames: Frames, seconds: float) -> float | None:
     S is the mean power of the frames above 4 N; the ratio is (S - N) / N. The scale is prepcli's own.
 
     Returns:
-        None for less than 0.5 s, fewer than five frames, and if no frame is above 4 N.
+        None for less than 0.5 s, for fewer than five frames that are not zero, and if no frame is above 4 N.
     """
     power = frames.power[frames.power > 0]
     if seconds < _SNR_MIN_SECONDS or len(power) < _SNR_MIN_FRAMES:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 _MAX_PAGE = 27 + 255 + 255 * 255
 TAIL_BYTES = _MAX_PAGE
-"""Maximum size of a page in bytes: the last page of a file lies within this number of bytes at its end."""
+"""Number of bytes to read at the end of a file to have its last whole page: the maximum size of a page."""
 _END_OF_STREAM = 4
 _REVERSED_BITS = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 

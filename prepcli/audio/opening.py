@@ -115,7 +115,7 @@ def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
 
 
 def read_whole(source: AudioSource, name: str) -> bytes:
-    """Return all bytes of a source. For a short file, this is faster than `open_source`, which takes 10 % longer.
+    """Return all bytes of a source. For a short file, `open_source` would take 10 % longer.
 
     Raises:
         RecordRejected: for the reasons of `open_source`, and UNREADABLE_AUDIO if reading fails.
@@ -151,8 +151,8 @@ def _read_part(source: ByteRange, name: str) -> bytes:
 def _stored(address: str, name: str) -> Iterator[Source]:
     """Open an object in a store for a `with` block.
 
-    libsndfile cannot raise an error of the store. So the end of the block raises it: it must not be taken for damage
-    of the audio.
+    An error of the store cannot be raised while libsndfile reads. The end of the block raises it, so that it is not
+    taken for damage of the audio.
     """
     from prepcli.audio.stored import ObjectSource, open_stored
 

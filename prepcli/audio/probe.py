@@ -174,7 +174,7 @@ def _probe_after_tag(source: Source, name: str) -> AudioInfo:
     """Return the properties of the audio after an ID3v2 tag.
 
     libsndfile skips the tag. But it then reads AU from the wrong byte, and misses the last bytes of WAV and AIFF, as
-    many as the tag has. Only FLAC may be copied unchanged.
+    many as the tag has. So the result says that only FLAC may be copied unchanged.
     """
     data = source.everything()
     start = mpeg.skip_id3v2(data)

@@ -12,7 +12,10 @@ _MUCH_LOWER = 0.75
 
 
 def rate_counts(rate: int, wanted: float) -> list[str]:
-    """Return the names of the counts to increase for audio at `rate` that becomes audio at `wanted` (both Hz)."""
+    """Return the names under which a unit counts audio that is resampled from `rate` to `wanted` (both Hz).
+
+    One name is for all audio. Audio whose rate is much lower than `wanted` has a second name.
+    """
     return [_ALL, f"{_LOW}{rate}/{wanted:g}"] if rate < _MUCH_LOWER * wanted else [_ALL]
 
 

@@ -115,7 +115,7 @@ def read_segment(
 
     Returns:
         Samples of shape (num_samples, num_channels): int16 for PCM_16 and less, int32 (the value in the upper bits) for
-        24 and 32 bits, float32 in [-1, 1) for floating point and lossy codecs.
+        24 and 32 bits, float32 (full scale is 1) for floating point and lossy codecs.
 
     Raises:
         RecordRejected: UNREADABLE_AUDIO if decoding fails or ends too early, or samples are not finite;

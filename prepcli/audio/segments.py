@@ -1,4 +1,4 @@
-"""Segments of audio: finds them by seconds, decodes or encodes exact samples, and has the policy of each writer.
+"""Segments of audio: finds their samples, decodes or encodes them, and has the rules of each command (`Policy`).
 
 A source of audio is a file, an object in a store, a range of the bytes of either, such as a member of a tar, or bytes
 in memory, such as a value of a Parquet column.
@@ -61,17 +61,17 @@ class Again(Enum):
 
 
 class Policy(NamedTuple):
-    """The policy of a writer for the segments that records name.
+    """How a command (the writer) takes the audio of a record from a file, and in which format it writes the audio.
 
     A file is copied byte for byte if all of its samples and channels are taken, and if neither its format nor its rate
     must change.
 
     Attributes:
-        writer: the command, and the option that chooses the policy.
+        writer: the command, with the option that chooses the policy, if there is one.
         samples: which samples are taken.
         channels: which channels are taken without `--channel`.
         rate: the sampling rate, for the documentation.
-        again: the format of audio that is encoded again.
+        again: the format of audio that cannot be copied and is encoded.
         why: the needs of the programs that read the output, for the documentation.
         formats: the formats that those programs can read; None: all formats that libsndfile reads.
         chosen: the value of `--channel`. A number is the channel of records that do not name one. `mix` is the mean of
@@ -356,7 +356,7 @@ def decode(segment: Segment) -> "NDArray[Any]":
 
 
 def decode_mono(segment: Segment) -> "NDArray[np.float32]":
-    """Return the samples (n,) of a segment of one channel as float32, in [-1, 1); raises as `decode`."""
+    """Return the samples (n,) of a segment of one channel as float32, with full scale 1; raises as `decode`."""
     return to_float32(decode(segment)[:, 0])
 
 

@@ -34,7 +34,7 @@ class Source(Protocol):
         """Return a file object or a descriptor for `soundfile.SoundFile`, never a name with an extension."""
 
     def for_process(self) -> IO[bytes] | int:
-        """Return a seekable standard input for a subprocess."""
+        """Return an open file or a descriptor that a subprocess gets as its standard input; it is seekable."""
 
 
 class _Bytes(io.BytesIO):
@@ -183,7 +183,7 @@ class RangeSource:
         return self._file.read(self._start + offset, length) if offset < self.size else b""
 
     def everything(self) -> bytes:
-        """Return all bytes; raises `RecordRejected` if the part has a checksum that does not fit them."""
+        """Return all bytes of the range; raises `RecordRejected` if the range has a checksum that does not fit them."""
         return intact(self.read(0, self.size), self._part, self._file.name)
 
     def for_libsndfile(self) -> io.BytesIO:

@@ -72,7 +72,7 @@ class GroupedHelp(TyperGroup):
     """A group whose help lists its commands by task."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a section for each task."""
+        """Write the commands of the group into the help, in one section per task."""
         names = self.list_commands(ctx)
         width = max(map(len, names), default=0)
         for title, commands in TASKS.items():

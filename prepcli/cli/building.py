@@ -101,7 +101,8 @@ def build_command(
     Args:
         words: the name of the command, e.g. `download an4`.
         options: the dataclass of its options.
-        function: imports and returns the function that does the work; its report is printed.
+        function: imports the function that does the work, and returns it. The command prints the report of that
+            function.
     """
     on_command_line = [one for one in declared(options) if one.option.only != "Python"]
 

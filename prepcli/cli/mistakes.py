@@ -30,7 +30,7 @@ _SEVERAL = {
     "SOURCE": "; for several, give the folder above them, or a file that lists paths",
     "OUT": "; give one at a time",
 }
-"""How to give several values for the first argument, by its name."""
+"""Advice for messages on how to give several values to the first argument of a command, by the name of the argument."""
 
 
 def run_app(app: typer.Typer) -> int:
@@ -66,7 +66,7 @@ def _in_one_line(error: Any) -> UsageError:
 
 
 def _takes(command: Any) -> str:
-    """Return words for a message: the arguments of a command, and how to give several values."""
+    """Return a text for a message: the arguments that a command takes, and how to give an option several values."""
     names = [one.metavar or str(one.name).upper() for one in command.params if one.param_type_name == "argument"]
     several = next((advice for first, advice in _SEVERAL.items() if names and first in names[0].split("|")), "")
     return f"the command takes {' and '.join(names) or 'no arguments'}{several}"

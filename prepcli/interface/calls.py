@@ -31,7 +31,7 @@ class Call:
         words: the arguments of the equivalent command line, without `prepcli`.
         progress: whether the call shows progress.
         kept: for each state of the caller that the call changes, the function that restores the state.
-        revisions: for each data set on the hub, by its address as it was given, the commit that is read.
+        revisions: the commit that is read from each data set on the hub, by the address that the user has given.
     """
 
     words: Sequence[str]
@@ -71,7 +71,7 @@ def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:
 
 
 def note_revision(address: str, commit: str) -> None:
-    """Note which commit this call reads of the data set at `address` on the hub; the plan records it."""
+    """Note the commit that this call reads from the data set at `address` on the hub; the plan records the commit."""
     call = _current.get()
     if call is not None:
         call.revisions[address] = commit

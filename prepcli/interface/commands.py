@@ -57,7 +57,7 @@ class Command(NamedTuple):
 def _command(
     name: str, summary: str, report: str = _REPORT_OF_JOB, *, package: str = "", options: str = "", **more: str
 ) -> Command:
-    """Return a command; its package and its dataclass of options are named after it, unless they are given."""
+    """Return a command. If `package` and `options` are empty, the names of both follow from the name of the command."""
     package = package or name.replace("-", "_")
     options = options or "".join(word.capitalize() for word in re.split("[ -]", name))
     return Command(name, package, options, summary, report, **more)

@@ -30,7 +30,7 @@ class Corpus(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """One line for the list of commands."""
+        """One line that describes the corpus in the list of commands."""
         hours = f"{self.hours:,} h, " if self.hours is not None else ""
         if self.publisher is None:
             source = f"{self.licence}: needs your copy{self.copy and ' of '}{self.copy}"

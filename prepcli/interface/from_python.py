@@ -74,7 +74,7 @@ def argument(options: type, name: str, value: object = None) -> str:
 
 @lru_cache
 def arguments_of(options: type) -> dict[str, tuple[Declared, bool]]:
-    """For each option name on the command line, return its declaration, and for a flag the value that the name sets."""
+    """Return for each option name on the command line the declaration, and the value to which the name sets a flag."""
     found: dict[str, tuple[Declared, bool]] = {}
     for one in declared(options):
         for name in one.names if one.option.only != "command line" else ():

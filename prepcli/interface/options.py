@@ -33,8 +33,8 @@ class Option:
         help_in_python: the help text for Python, if it differs.
         one_each: a list takes one value each time the option is given, instead of several at once.
         takes_address: the text may name objects in a store, `s3://bucket/key`; always true for an `AnyPath`.
-        may_be_path: the value is a text, the path of a file or a name; Python takes a `Path` as well.
-        several_paths: the value is a text, paths between commas; Python takes a list of paths as well.
+        may_be_path: the value is a text: either the path of a file or a name. Python takes a `Path` as well.
+        several_paths: the value is a text: paths that commas separate. Python takes a list of paths as well.
         order: position in `--help`: below 0 for options that most calls need; above 0, at the end, for options that few
             calls need.
         names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused.
@@ -163,7 +163,7 @@ def _declared(name: str, annotation: Any, default: Any) -> Declared:
 
 
 def settings_of(options: Any) -> dict[str, Any]:
-    """Return the settings of a plan: the options that shape the output, as JSON values by their names with dashes."""
+    """Return the settings of a plan: the options that shape the output, by name (with dashes), with values for JSON."""
     return {
         f"--{one.name.replace('_', '-')}": _json_value(getattr(options, one.name))
         for one in declared(type(options))

@@ -39,7 +39,7 @@ OutManifest = Annotated[
 
 @dataclass(frozen=True)
 class SetInput:
-    """The options of commands that read manifests, or a data set whose records lie in containers."""
+    """The options of commands that read manifests, or a data set in tars, Parquet or ZIP files."""
 
     input_format: Annotated[
         Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None,

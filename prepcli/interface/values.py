@@ -16,7 +16,7 @@ _WITHOUT_BUCKET = tuple(f"{scheme}:" for scheme in SCHEMES)
 
 
 def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
-    """Return an object of the dataclass `options`, with values that Python code has given, by the names of its fields.
+    """Return an object of the dataclass `options`. `values` has the arguments of a Python call, by field name.
 
     Raises:
         UsageError: a value has the wrong type or is out of range; the message names the Python argument.

@@ -1,1 +1,1 @@
-"""Models behind small protocols. NeMo is imported only here, and only when a model is used."""
+"""The models that jobs use, behind small interfaces. Only this package imports NeMo, and only when a model is used."""

@@ -70,14 +70,19 @@ def codec_name(model: str, given: str | None = None) -> str:
 
 
 def identity(name: str) -> str:
-    """Return the identity of the codec in the settings of a run: the SHA-256 of local files, else the name."""
+    """Return the identity of the codec in the settings of a run: the SHA-256 of local files, else the name.
+
+    For a codec of another package, see `plugin_identity`.
+    """
     if is_plugin(name):
         return plugin_identity(name, OPTION)
     return hf_identity(name) if is_hf_codec(name) else file_identity(name)
 
 
 def load_codec(name: str, num_codebooks: int | None = None) -> Codec:
-    """Load a codec, on the CPU, with the first `num_codebooks` of its codebooks (None: all).
+    """Load a codec, on the CPU.
+
+    A codec of transformers then uses its first `num_codebooks` codebooks (None: all). Others ignore the number.
 
     Raises:
         UsageError: the codec cannot be loaded.

@@ -55,8 +55,8 @@ _DEVICE = (
     "MPS client",
 )
 _OF_THE_DEVICE = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "cuFFT error", "CUSOLVER_STATUS")
-"""Words in messages of a device. An error with such words that is in neither `_MEMORY` nor `_DEVICE` is a fault of the
-computation or of the program."""
+"""Texts by which messages of the libraries for GPUs are recognized. If such a message has no text of `_MEMORY` or
+`_DEVICE`, the cause of the error is `Fault.KERNEL` or `Fault.PROGRAM`."""
 _PROGRAM = (
     "device-side assert triggered",
     "invalid argument",
@@ -107,7 +107,7 @@ def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteErr
 
 @contextmanager
 def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
-    """Within the context, turn errors of the device into errors of the run.
+    """Within the context, replace PyTorch's errors of the device by errors of prepcli.
 
     `otherwise` is a further way to continue, which the message names; see `device_failure`.
 

@@ -104,7 +104,8 @@ class HfCodec:
         """Load a codec from a folder or from the hub; only its first `num_codebooks` codebooks are used (None: all).
 
         Raises:
-            UsageError: the codec cannot be loaded, has fewer codebooks, or needs more than codes to decode a frame.
+            UsageError: the codec cannot be loaded, has fewer codebooks, is not for mono audio, or needs more than codes
+                to decode a frame, such as a scale.
         """
         where = option(flag, name)
         self._model, self._kind = _load(name, flag)

@@ -129,8 +129,8 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr", i
 def without_earlier_models() -> Iterator[None]:
     """Within the context, NeMo does not know the files of models that it has loaded before; NeMo must be imported.
 
-    NeMo keeps the paths of the last loaded file: in NeMo 3.0 the next encoder-decoder model looks for its parts there,
-    even if it is made from a config.
+    NeMo keeps the paths of the last loaded file. In NeMo 3.0, the next encoder-decoder model would load its files from
+    these paths, even if it is made from a config.
     """
     from nemo.utils.app_state import AppState
 

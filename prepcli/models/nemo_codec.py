@@ -72,9 +72,9 @@ class Rows:
 
 
 class _Reach(Rows):
-    """`Rows` that also note how much each layer pads, in samples of the audio.
+    """`Rows` that also note in `found` how much each layer pads, in samples of the audio.
 
-    The sum is an upper bound of how far before and after a frame the layers read.
+    The sum of these numbers is an upper bound for the reach: the samples before and after a frame on which it depends.
     """
 
     def __init__(self, lengths: "Tensor | None", scale: int, found: list[int]) -> None:
@@ -118,8 +118,7 @@ def fold_weight_norm(model: Any) -> None:
 
 
 def move(model: Any, device: str) -> None:
-    """Move a model to a device, except numbers that Python reads in each call: on a GPU, each read would wait for it.
-    """
+    """Move a model to a device, except numbers that Python reads in each call: reads from a GPU would wait for it."""
     kept = [
         (module, name, module._buffers[name])
         for module in model.modules()
@@ -255,7 +254,8 @@ _ENCODERS: dict[str, Callable[[Any, "Tensor", Rows], "Tensor"]] = {
     "CausalHiFiGANEncoder": _hifigan,
     "MultiResolutionSTFTEncoder": _spectra,
 }
-"""Encoders by NeMo's class name. Encoders of mel spectra are missing: NeMo masks their last frame in each layer."""
+"""The functions that compute NeMo's encoders, by the name of NeMo's class. Encoders of mel spectra have no function
+here, because NeMo masks their last frame in each layer."""
 
 
 MODEL_CLASS = "AudioCodecModel"
@@ -303,8 +303,8 @@ class NemoCodec:
     def _find_min_frames(self, where: str) -> int:
         """Return the minimum number of frames that can be encoded, found by trial.
 
-        A layer with reflection padding cannot reflect more samples than its input has. NeMo leaves out the last frame
-        of mel spectra, so one frame gives no code.
+        A layer with reflection padding cannot reflect more samples than its input has. A codec of mel spectra needs two
+        frames, because NeMo leaves out the last one.
         """
         import torch
 

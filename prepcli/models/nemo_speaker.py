@@ -24,7 +24,7 @@ _MAX_HOPS = 64
 def _shortest(front_end: Any) -> int:
     """Return the minimum length of the input in samples, a multiple of the hop length.
 
-    It gives two frames, which the normalisation needs.
+    Shorter audio has fewer than two frames, and the normalisation needs two.
     """
     import torch
 
@@ -62,8 +62,8 @@ def _mask_of_nemo() -> Undo:
 def asking_nothing_of_the_gpu() -> Iterator[None]:
     """Within the context, NeMo neither checks types nor searches a batch for rows of a single frame.
 
-    There are no such rows, because of `min_samples`, and the search would wait for the GPU. NeMo skips it while a CUDA
-    graph is captured, so PyTorch reports within the context that it captures one.
+    The search would wait for the GPU, and `min_samples` excludes such rows. NeMo skips the search while PyTorch
+    captures a CUDA graph. So PyTorch reports within the context that it captures one.
     """
     import torch
     from nemo.core.classes.common import typecheck
@@ -140,7 +140,7 @@ class NemoSpeakerEncoder:
         return (padded - self._more_frames + 1) * self._hop - 1
 
     def to(self, device: str) -> None:
-        """Move the model. For a GPU, batch norms are folded; on a CPU this would change the bits of embeddings."""
+        """Move the model. For a GPU, batch norms are folded into layers; on a CPU this would change embeddings."""
         if device != "cpu":
             fold_batch_norm(self._model)
         self._model.to(device)

@@ -10,7 +10,7 @@ from prepcli.tokenizers.hub import is_hub_name
 
 _OTHER_FILES = (".ckpt", ".pt", ".pth", ".onnx", ".safetensors", ".bin")
 _NOT_OF_NEMO = {"EncDecSpeakerLabelModel": ("resemblyzer",)}
-"""For a class of NeMo, the models of other packages that the same option accepts."""
+"""By NeMo class: the names of models that are not NeMo's, but that the same option accepts."""
 _MAX_SHOWN = 8
 """Maximum number of names in a message."""
 _LISTED = re.compile(r'pretrained_model_name="([^"]+)"')

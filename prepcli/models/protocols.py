@@ -51,7 +51,8 @@ class SpeakerEncoder(Protocol):
             lengths: (B,), samples of each row that are audio.
 
         Returns:
-            (B, dim), float32 and of length 1; NaN for audio without an embedding (digital silence, for some models).
+            (B, dim), float32, each with the norm 1; NaN for audio without an embedding (digital silence, for some
+            models).
         """
 
 
@@ -84,8 +85,8 @@ class Codec(Protocol):
         """Return codes of audio; may be called from several threads at once.
 
         If all rows have the same number of frames, a row has the codes of its audio alone, apart from rounding. In a
-        batch of mixed lengths the codes may differ, unless the codec has an attribute `mixes_lengths` that is true;
-        then T may be greater than all lengths.
+        batch of mixed lengths the codes may differ. If the codec has an attribute `mixes_lengths` that is true, they do
+        not differ, and T may be greater than all lengths.
 
         Args:
             audio: (B, T), float32 in [-1, 1), on the model's device.

@@ -2,7 +2,8 @@
 
 The model is the sequence model of the package `silero-vad` (MIT), which computes many frames in one call and gives the
 probabilities of the frame-by-frame model. The package is installed but never imported, because it imports PyTorch, and
-limits PyTorch to one thread in the whole process. A test compares the segments with its `get_speech_timestamps`.
+limits PyTorch to one thread in the whole process. A test compares the segments with the package's
+`get_speech_timestamps`.
 """
 
 from functools import lru_cache
@@ -46,7 +47,7 @@ def model_file() -> Path:
 
 @lru_cache(maxsize=1)
 def _model() -> Any:
-    """Load the model, to run on one CPU core."""
+    """Load the model once per process; it runs on one CPU core."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

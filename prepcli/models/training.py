@@ -1,4 +1,4 @@
-"""Loads a model as for training, with an idle trainer and an optimizer, and runs single steps."""
+"""Loads a model as for training, with a trainer that runs nothing itself and an optimizer, and runs single steps."""
 
 import importlib
 import logging

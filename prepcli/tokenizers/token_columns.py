@@ -66,7 +66,8 @@ class TokensOfCuts:
         """Return the number of tokens of each line of `data`; a line is a cut in JSON.
 
         Raises `RecordRejected` for a cut without a text or without a tokenizer for its language, and `WordsDiffer` as
-        `SentencePieceCounter` does. If `data` has several lines, an unusual cut raises `msgspec.DecodeError`.
+        `SentencePieceCounter` does. If `data` has several lines, a cut with unusual fields raises
+        `msgspec.DecodeError`; alone, it is counted.
         """
         cuts = _supervisions(data)
         if self.needs_text and not all(cuts):
