@@ -54,9 +54,7 @@ _SNR_MIN_SECONDS, _SNR_MIN_FRAMES = 0.5, 5
 
 
 class Levels(NamedTuple):
-    """The peak (dB of full scale; None: all samples are 0), the mean of the samples, and the share of clipped
-    samples.
-    """
+    """The peak (dB of full scale; None: all samples are 0), the mean sample, and the share of clipped samples."""
 
     peak_db: float | None
     dc: float

@@ -138,7 +138,7 @@ def skip_id3v2(data: bytes) -> int:
 
 
 def _strip_tags(data: bytes) -> int:
-    """Return the byte at which the audio ends, before an ID3v1 and an APEv2 tag."""
+    """Return the byte at which the audio ends: the start of an APEv2 or ID3v1 tag, or the end of `data`."""
     end = len(data)
     if data[end - 128 : end - 125] == b"TAG":
         end -= 128

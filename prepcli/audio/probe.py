@@ -53,7 +53,7 @@ class Probes:
         self._known: dict[str, AudioInfo | RecordRejected] = {}
 
     def __call__(self, path: str) -> AudioInfo:
-        """Return the properties of a file; raises as `probe`, also if the reject is remembered."""
+        """Return the properties of a file; raises as `probe`. Properties and rejects are remembered."""
         known = self._known.get(path)
         if known is None:
             if len(self._known) >= self._size:

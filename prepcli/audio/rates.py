@@ -20,7 +20,7 @@ def rate_counts(rate: int, wanted: float) -> list[str]:
 
 
 def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed: str) -> dict[str, str]:
-    """Return {key: text} for the summary; an empty dict if no unit has counted audio with a much lower rate.
+    """Return a note for the summary: a dict with one text, or an empty dict if no audio has a much lower rate.
 
     Args:
         counts_of_units: the counts of each unit, by name; see `rate_counts`.

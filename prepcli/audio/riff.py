@@ -82,7 +82,7 @@ def parse(head: bytes, source: Source, name: str) -> AudioInfo | None:
 
 
 def _walk(head: bytes, source: Source, name: str) -> AudioInfo | None:
-    """Return the same as `parse`, for a file with any chunks before the chunk of samples.
+    """Return the same as `parse`, for a file that may have other chunks before the chunk with the samples.
 
     Every chunk starts at an even offset.
     """

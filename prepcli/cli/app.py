@@ -275,7 +275,7 @@ def _print_error(message: str) -> None:
 
 
 def main() -> None:
-    """Run the command line; an error becomes one line on stderr and its exit code."""
+    """Run the command line. For an error, print one line on stderr, and exit with the code of the error."""
     # No garbage collection at exit: it takes 10 to 20 ms of each command.
     atexit.register(gc.freeze)
     with stop_on_signals(Interruption):

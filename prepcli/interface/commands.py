@@ -21,7 +21,8 @@ class Command(NamedTuple):
         summary: one line for the list of commands.
         report: the class of the report, with its module below `prepcli`. The command prints `str(report)`.
         items: the class of the items, if the report is a list.
-        module: the module of the package that has the function: `job`, or `command` if its work is not one job.
+        module: the module in `package` with the function that does the work: `job`, or `command` if the work is not one
+            job.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The corpora with a command of their own. The entry of a corpus gives its command, summary and line in `--list`."""
+"""The corpora with a command of their own: each entry defines the command, the summary and the line in `--list`."""
 
 from typing import NamedTuple
 

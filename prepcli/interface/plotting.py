@@ -1,4 +1,4 @@
-"""Makes figures with matplotlib, without a display; errors are raised as errors of the option `--plot`."""
+"""Makes figures with matplotlib, without a display; its errors become `UsageError`."""
 
 import os
 from pathlib import Path

@@ -96,7 +96,8 @@ def from_command_line(one: Declared, value: Any) -> Any:
     """Return the value of an option from the command line; an address becomes a `StorePath`.
 
     Raises:
-        UsageError: the value is an address or NaN, which the option does not take.
+        UsageError: the value is an address, and the option does not take addresses; or a float is outside the limits of
+            the option, as NaN is.
     """
     if isinstance(value, tuple):
         return tuple(from_command_line(one, item) for item in value)

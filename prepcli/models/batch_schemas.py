@@ -36,7 +36,8 @@ class Item:
         length: entries per example: a fixed number, or "input" or "output" for the length of the input or output.
         name: the keyword of the tensor in the batch; None: the tensor is positional.
         vocab_size: labels and codes are smaller than this number.
-        value: the value of a constant ("batch" is the batch size); for an alignment prior, input entries per frame.
+        value: for a constant, its value ("batch" is the batch size); for an alignment prior, the number of input
+            entries per frame.
         rows: number of codebooks, for codes.
     """
 

@@ -145,7 +145,7 @@ def _num_gpus() -> int:
 
 
 def _num_exposed(otherwise: int) -> int:
-    """The number of devices that CUDA itself shows to a process. With MIG it shows one, even if PyTorch counts several.
+    """The number of devices that CUDA shows to a process: one if MIG divides the GPU, even if PyTorch counts several.
 
     Returns `otherwise` if CUDA does not answer.
     """

@@ -206,7 +206,7 @@ def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[An
 
 
 def _check_frames_suffice(config: Any, where: str) -> None:
-    """Refuse codecs of several channels, and codecs that decode a chunk from its codes and a scale.
+    """Refuse codecs of several channels, and codecs that need a scale to decode a chunk, in addition to its codes.
 
     `where` names the option and its value in messages.
     """

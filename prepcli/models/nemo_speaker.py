@@ -35,7 +35,7 @@ def _shortest(front_end: Any) -> int:
 
 
 def mask_of_lengths(lens: "Tensor", max_len: int, device: object = None) -> "tuple[Tensor, Tensor]":
-    """Return the same as NeMo's `lens_to_mask`, which makes a range on the CPU and waits until the GPU has a copy.
+    """Return the same as NeMo's `lens_to_mask`, without its wait for a copy from the CPU to the GPU.
 
     Args:
         lens: (B,), frames of each row.

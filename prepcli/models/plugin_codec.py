@@ -137,7 +137,7 @@ class PluginCodec:
         raise UsageError(f"{self._where} cannot encode {_FRAMES_TRIED} frames of silence: {fault}")
 
     def to(self, device: str) -> None:
-        """Move the model, if it can be moved."""
+        """Move the model, if the codec has the method `to`."""
         move = getattr(self._codec, "to", None)
         if move is not None:
             move(device)

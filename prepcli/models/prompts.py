@@ -48,9 +48,7 @@ class PromptedLines:
         return [prompt.num_tokens(make(line)) for line in data.split(b"\n") if line.strip()]
 
     def _cut(self, line: bytes) -> Any:
-        """Return the cut that NeMo's iterator makes from a line of a manifest, without the recording: prompts do not
-        use it.
-        """
+        """Return the cut that NeMo makes from a line of a manifest, without the recording: prompts do not use it."""
         from lhotse import MonoCut, SupervisionSegment
 
         fields = {name: decode_value(raw) for name, raw in parse_fields(line).items()}

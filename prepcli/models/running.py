@@ -262,7 +262,7 @@ class ModelRunner:
     def run(
         self, model: Model, *batch: "Tensor", keys: Sequence[str] = (), prepare: Prepare = _no_preparation
     ) -> Running:
-        """Start the model on the output of `prepare` for a batch, whose tensors may be overwritten after this call.
+        """Start the model on the output of `prepare(*batch)`; the tensors of `batch` may be overwritten afterwards.
 
         `keys` are names of the rows. They are noted on disk until the result is used, in case the process crashes
         (`prepcli.engine.run.crashes`). If an earlier process crashed while it computed one of these rows, they are

@@ -98,7 +98,7 @@ def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Seg
 
 
 def _padded(segments: Segments, num_samples: int) -> Segments:
-    """Lengthen segments at both ends, or to the middle of a short pause."""
+    """Lengthen segments by `_PAD` samples at both ends, or to the middle of a pause that is too short for this."""
     starts, ends = ([one[side] for one in segments] for side in (0, 1))
     for number, end in enumerate(ends):
         if number == 0:

@@ -37,8 +37,8 @@ class TokenizerSpec:
     """The tokenizers to use: enough to load them in a worker process.
 
     `langs` names the language of each tokenizer if there are several. `by_word`: words may be counted one by one if the
-    model allows it. `prompt_format` names the prompt of NeMo into which each text is put; `prompt` is a list of turns
-    with default slots, in Python's or JSON's notation.
+    model allows it. `prompt_format` names the prompt of NeMo into which each text is put. `prompt` has defaults for the
+    slots of its turns: a list in Python's or JSON's notation.
     """
 
     tokenizers: tuple[str, ...]
