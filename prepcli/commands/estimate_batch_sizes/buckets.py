@@ -43,7 +43,9 @@ def parse_buckets(text: str) -> list[Bound]:
 
 
 def buckets_in_config(path: AnyPath) -> list[Bound]:
-    """The bounds in a training config: its bins and, if they are durations that end before `max_duration`, also that.
+    """The bounds in a training config. These are its bins, which are the upper ends of buckets.
+
+    If the bins are durations, and the last one is below the config's `max_duration`, this is one more bound.
 
     Raises:
         UsageError: the file cannot be read, or has no bins.

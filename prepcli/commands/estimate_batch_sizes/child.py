@@ -94,11 +94,11 @@ class Child:
         return made
 
     def count(self, duration: float, tokens: int | None) -> Found:
-        """Count the bytes of small steps in the process, as `ModelTrainer.count` does.
+        """Let the process count the bytes of steps with two and three examples, as `ModelTrainer.count` does.
 
         Raises:
-            PrepcliError: the model cannot make a step, or the process died or hung. The search cannot go on then,
-                because no smaller steps can be counted.
+            PrepcliError: the model cannot make a step, or the process died or hung. There are no smaller steps that
+                could be counted instead, so the search ends.
         """
         try:
             found: Found = self._ask(self.hello, ("count", (duration, tokens)), self._timeout)

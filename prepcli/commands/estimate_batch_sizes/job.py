@@ -90,7 +90,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         self.elsewhere = f"another directory with {option('--work')}"
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:
-        """Check that the model exists, and return the plan, in which each unit is a bucket."""
+        """Return the plan, in which each unit is a bucket. If the options name a model, check that it exists."""
         options = self.options
         if options.model is not None:
             if is_file(options.model):
@@ -212,7 +212,10 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return nemo_steps
 
     def _longest(self, bounds: list[Bound], found: Sequence[Found], limit: int) -> float | None:
-        """The longest duration in seconds that fits; None if all buckets have a batch size, or are two-dimensional."""
+        """The longest duration in seconds of which one example fits.
+
+        None if all buckets have a batch size above 0, or if the buckets are two-dimensional.
+        """
         first = next((number for number, one in enumerate(found) if not one.size), None)
         if first is None or isinstance(bounds[first], tuple):
             return None
@@ -269,7 +272,9 @@ def _device_of(wanted: str, rank: Rank) -> str:
 
 
 def _config_identity(path: Path) -> str:
-    """A digest of a training config without its data, so that the result may be written into its data section.
+    """A text with the digest of the model in a training config. It does not depend on the data sections of the config.
+
+    So a user may write the result of the search into these sections, and the run can still be continued.
 
     Raises:
         UsageError: it is not a training config.
@@ -366,8 +371,8 @@ def _plan(options: EstimateBatchSizes) -> dict[str, Any]:
 def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport) -> None:
     """Make a step of the largest bucket, one of the smallest, and then one of every bucket in random order.
 
-    One process makes all steps: a larger batch after smaller ones may fail because memory is fragmented. On a GPU, this
-    is a new process, which has no memory in use yet.
+    One process makes all steps: a larger batch after smaller ones may fail because memory is fragmented. On a GPU, a
+    new process is started for them, which has no memory in use yet.
 
     Raises:
         PrepcliError: a batch does not fit.

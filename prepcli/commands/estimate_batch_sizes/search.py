@@ -52,7 +52,10 @@ class Found(msgspec.Struct):
 
 
 def peak_of(lines: Sequence[tuple[int, int]], size: int) -> int:
-    """The bytes that a batch of `size` examples needs: the maximum of `base + slope * size` over all pairs `lines`."""
+    """The bytes that a batch of `size` examples needs: the maximum of `base + slope * size`.
+
+    `lines`: pairs (base, slope) in bytes.
+    """
     return max(base + slope * size for base, slope in lines)
 
 

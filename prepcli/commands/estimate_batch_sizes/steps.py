@@ -50,7 +50,8 @@ class ModelTrainer:
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
         """Make a training step with `size` examples of `duration` seconds and `tokens` output tokens.
 
-        If the batch needs too much memory, the returned step has the outcome `out_of_memory`.
+        If `tokens` is None, the number of output tokens is `--ratio` times the duration. If the batch needs too much
+        memory, the returned step has the outcome `out_of_memory`.
         """
         lengths = self._schema.lengths(duration, tokens, self._options.ratio)
         try:

@@ -14,10 +14,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NestedBins:
-    """Upper ends of the buckets: pairs of a size and a number of tokens, ascending.
+    """Two-dimensional buckets.
 
-    `max_ratio`: for each pair, the maximum number of tokens per size among the examples that are not outliers.
-    `num_outliers`: number of examples that were left out because they have more tokens per size than this.
+    `pairs`: the upper ends of each bucket, a size and a number of tokens, in ascending order. `max_ratio`: for each
+    pair, the maximum number of tokens per size among all examples of this size that are not outliers. `num_outliers`:
+    number of examples that were left out because they have too many tokens per size.
     """
 
     pairs: list[tuple[float, int]]

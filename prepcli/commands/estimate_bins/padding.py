@@ -54,9 +54,9 @@ def padding_in_buckets(buckets: Sequence[Floats], batch_duration: float, whole: 
     `batch_duration`. A bucket counts in proportion to its share of the epoch. Large data are simulated by about 2,000
     batches (the standard error is below 0.2 percentage points without buckets, and a tenth of that with 150 buckets).
 
-    `buckets`: shape (examples, columns) each; the first column is the duration, by which batches end. `whole`: whether
-    `buckets` have all examples of the data, not only a sample of them. If so, the last batch of a bucket counts even if
-    it is not full.
+    `buckets`: one array per bucket, of shape (examples, columns). Its first column has the lengths (seconds or tokens)
+    by which batches end; `batch_duration` has the same unit. `whole`: whether `buckets` have all examples of the data,
+    not only a sample of them. If so, the last batch of a bucket counts even if it is not full.
     """
     random = np.random.default_rng(0)
     min_batches = max(_MIN_BATCHES_PER_BUCKET, _MIN_BATCHES // len(buckets))

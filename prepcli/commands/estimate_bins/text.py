@@ -43,7 +43,7 @@ class BinsText(ABC):
     def head(self, left_out_by: str) -> list[str]:
         """The lines above the bins: notes, the number of examples, and a heading.
 
-        `left_out_by`: the kind of filter that left out examples, for a note: `token count`.
+        `left_out_by`: what the filter that left out examples measures, as a note names it, such as `token count`.
         """
         lines = []
         if self.num_discarded:

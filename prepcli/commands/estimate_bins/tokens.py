@@ -168,7 +168,7 @@ def _pieces(task: FileTask, turns: list[Turn]) -> list[TextPiece]:
     """The pieces to count without a prompt format: the last turn is the output, all earlier turns are the input.
 
     Consecutive turns of one role are joined by spaces, as in NeMo's prompts. A turn of audio counts only by its
-    duration. If the config entry has no language, the tag `lang` gives it.
+    duration. If the config entry of the data names no language, the entry's tag `lang` is the language.
     """
     data = task.data
     pieces = []
@@ -284,11 +284,14 @@ class _Measure(NamedTuple):
 
 
 def bins_of_tokens(options: EstimateTokenBins) -> TokenBinsReport:
-    """Estimate the bins. Raises the same errors as `prepcli.estimate_token_bins`, but only counts unusable lines.
+    """Estimate the bins.
+
+    Unusable lines are counted, and their number is not limited; else the errors are those of
+    `prepcli.estimate_token_bins`.
 
     Without `sub_buckets`, an example has one length: its tokens of input and output together or, with
-    `measure_total_length=False`, its tokens of input. With `sub_buckets`, `measure_total_length` only chooses which of
-    both lengths `min_tokens` and `max_tokens` limit.
+    `measure_total_length=False`, its tokens of input. With `sub_buckets`, the bins do not depend on
+    `measure_total_length`; it only chooses which of these two lengths `min_tokens` and `max_tokens` limit.
     """
     tokenizer, data = options.spec(), resolve_input(options.data, "read")
     options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)

@@ -34,7 +34,10 @@ from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_to
 
 @dataclass
 class Bucket2d:
-    """The examples longer than `above` and not longer than `up_to` seconds, with up to `max_tokens` tokens."""
+    """A bucket: the examples longer than `above` and not longer than `up_to` seconds, with up to `max_tokens` tokens.
+
+    Examples that fit an earlier bucket with fewer tokens are in that one.
+    """
 
     above: float
     up_to: float
@@ -129,9 +132,10 @@ class Bins2dReport(BinsText):
 
 
 def bins_in_two_dimensions(options: EstimateBins2d) -> Bins2dReport:
-    """Estimate the bins. Raises the same errors as `prepcli.estimate_bins_2d`, but only counts unusable lines.
+    """Estimate the bins.
 
-    Lines without a text, and lines in a language without a tokenizer, are unusable too.
+    Unusable lines are counted, and their number is not limited; else the errors are those of
+    `prepcli.estimate_bins_2d`. Lines without a text, and lines in a language without a tokenizer, are unusable too.
     """
     tokenizer, data = options.spec(), data_of(options.data, "leave out")
     options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)

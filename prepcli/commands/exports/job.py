@@ -1,4 +1,4 @@
-"""The base of export jobs: plans ids and shards, and writes the records of a shard one after the other."""
+"""The base of export jobs: reads the records and their audio, and plans their ids and the shards."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar

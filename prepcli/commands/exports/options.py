@@ -45,7 +45,7 @@ class AudioOptions(ExportOptions):
     check_audio: CheckAudio = False
 
     def check(self) -> None:
-        """Check the rate and the channel."""
+        """Check the sampling rate and the channel; raises `UsageError` if one of them is invalid."""
         check_target_rate(self.target_sample_rate)
         chosen_channel(self.channel)
 

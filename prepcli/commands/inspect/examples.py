@@ -87,7 +87,7 @@ class Examples:
                     self._keep(end, sign, [(float(values[at]), row(int(places[at]))) for at in first])
 
     def _may_keep(self, end: str, sign: int, values: npt.NDArray[np.floating[Any]]) -> bool:
-        """Whether a value is extreme enough to be kept. Most blocks have no such value, and need not be sorted."""
+        """Whether one of the values is extreme enough to be kept. Most blocks have none, and need not be sorted."""
         kept = self.extremes.get(end, [])
         most = values.min() if sign > 0 else values.max()
         return len(kept) < NUM_EXTREME or bool(sign * most < sign * kept[-1][0])

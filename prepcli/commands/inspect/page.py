@@ -243,7 +243,7 @@ def _rates(found: Inspection) -> list[str]:
 
 
 def _group_rows(groups: Sequence[Group]) -> list[list[str]]:
-    """The rows of the table of languages and speakers, heading first; empty if records have neither."""
+    """The rows of the table of languages and speakers, heading first; empty if no record has either of them."""
     if not any(one.language or one.speaker for one in groups):
         return []
     rows = []

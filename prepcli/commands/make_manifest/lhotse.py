@@ -81,10 +81,10 @@ class LhotseFiles(msgspec.Struct, frozen=True):
 
 
 def files_in(folder: str, names: Iterable[str]) -> list[LhotseFiles]:
-    """The parts of a corpus in `folder`, whose files have the `names`; sorted by name.
+    """The parts of a corpus in `folder`, sorted by name. `names`: the names of the files in the folder.
 
-    Supervisions without recordings are left out.
-    Files belong together if their names differ in nothing but the word `recordings` or `supervisions`.
+    Two files are one part if their names differ in nothing but the word `recordings` or `supervisions`. Supervisions
+    without recordings are left out.
     """
     parts = (files_of(os.path.join(folder, name)) for name in sorted(names) if _TEMPORARY not in name)
     return sorted({part.main: part for part in parts if part is not None}.values(), key=lambda part: part.name)

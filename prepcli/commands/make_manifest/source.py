@@ -54,7 +54,7 @@ class EntrySource:
     hint: str = ""
 
     def audio_of(self, entry: SourceEntry) -> str | None:
-        """The audio of an entry in the source: a path, or in Kaldi's wav.scp also a command.
+        """The audio of an entry as the source names it: the path of a file, or a command whose output is the audio.
 
         Returns:
             None for a segment of a recording that the source does not know.

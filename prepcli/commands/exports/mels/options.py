@@ -43,7 +43,8 @@ class MelsOptions(ExportOptions):
     def min_samples(self) -> int:
         """The minimum number of samples of a clip.
 
-        Each end of a clip is extended by `filter_length // 2` mirrored samples, which takes one sample more.
+        Each end of a clip is extended by `filter_length // 2` mirrored samples. This needs a clip of at least one
+        sample more, because the samples at the ends are not mirrored.
         """
         return self.filter_length // 2 + 1
 

@@ -40,7 +40,7 @@ from prepcli.storage.paths import size_of
 # Fields that other columns hold (the audio, and its place in the file), and marks of the manifest itself.
 _NOT_COLUMNS = frozenset({"audio_filepath", "offset", "_skipme", *REJECT_FIELDS})
 _RENAMED = {"id": "source_id", "audio": "source_audio"}
-"""New names for fields of manifests whose names prepcli uses for columns of its own."""
+"""The columns of fields whose names are taken, because prepcli has columns `id` and `audio` of its own."""
 OFFSET = "source_audio_offset"
 _FIRST: dict[str, ColumnType] = {"duration": "float64", "text": "string"}
 _MAX_INTEGER = 2**63
@@ -147,7 +147,7 @@ def _kind(value: Any) -> str:
 
 
 def _fields(line: bytes) -> Mapping[str, Any] | None:
-    """The values of a line; None for a line that will be rejected."""
+    """The fields of a manifest line with their values; None for a line that will be rejected."""
     try:
         found: dict[str, Any] = _decoder.decode(line)
         return found

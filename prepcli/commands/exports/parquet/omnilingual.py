@@ -120,7 +120,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         return records.plan(units, AudioContents(records, order=order))
 
     def _divide(self, index: ManifestIndex, scratch: Scratch) -> Values:
-        """The order of the records, partition by partition, and the bounds of the files."""
+        """The `order` of the records, partition by partition, the `bounds` of the files, and the `seconds` of each."""
         order = in_order(len(index), self.options.seed, scratch)
         groups = scratch.zeros(len(index), np.uint64)
         for name in _OPTIONS:

@@ -49,7 +49,7 @@ class WenetJob(ExportJob[WenetOptions]):
     takes_ids: ClassVar[bool] = True
 
     def __init__(self, manifests: Sequence[str], options: WenetOptions, out: AnyPath, num_workers: int = 1) -> None:
-        """`out`: the folder of the shards. The list names shards by their path; in an object store, without folder."""
+        """`out`: the folder of the shards. If it is in an object store, the list names shards without their folder."""
         super().__init__(manifests, options, num_workers)
         self.folder = "." if is_address(out) else _listed(absolute_folder(str(out)), options.relative_to)
         if not options.raw:
