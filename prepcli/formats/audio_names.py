@@ -25,7 +25,7 @@ _HEADERLESS = {
 
 
 def is_audio_name(name: str) -> bool:
-    """Whether a file of this name is audio, with or without a header."""
+    """Whether a file is audio by the suffix of its name; the audio may have a header or not."""
     suffix = _suffix(name)
     return suffix in AUDIO_SUFFIXES or suffix in _HEADERLESS
 

@@ -6,7 +6,7 @@ from typing import Any
 PLACES = (("model", "train_ds"), ("data", "train_ds"), ("train_ds",))
 """The keys that lead to the loader options for training data in a config, for each kind of config."""
 _NO_PART = "sampler_weights"
-"""The key of the mapping in a `multi_config` that is not a part."""
+"""The key in a `multi_config` whose mapping is not a part."""
 
 
 def loader_sections(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:

@@ -54,7 +54,7 @@ def normal_path(audio_filepath: str) -> str:
 
 
 def path_in(folder: str, audio_filepath: str) -> str:
-    """The path of a record's file; a relative `audio_filepath` starts from `folder`.
+    """The path of a record's file; if `audio_filepath` is relative, it is relative to `folder`.
 
     Redundant parts are removed from local paths only: in a store `a//b.wav` and `a/b.wav` are two objects.
     """

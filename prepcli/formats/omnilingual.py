@@ -18,7 +18,7 @@ CORPUS = "corpus="
 _FOLDER = CORPUS + "{}/split={}/language={}"
 AUDIO, SIZE, TEXT = "audio_bytes", "audio_size", "text"
 NAME_OF_CORPUS = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
-"""A valid name of a corpus. Arrow would read some other names as numbers, or decode them."""
+"""A valid name of a corpus. Arrow would read some other names as numbers, or decode escapes such as `%20` in them."""
 NAME_OF_SPLIT = re.compile(r"[A-Za-z][A-Za-z0-9.-]*")
 """A valid name of a split. It has no `_`: omnilingual-asr's reader takes the text after `_` for a corpus."""
 _SPLITS = {"training": "train", "valid": "dev", "val": "dev", "validation": "dev", "testing": "test"}
@@ -43,7 +43,7 @@ _BY_CODE = dict(
 )
 _BY_CODE |= {name.partition("_")[0]: name for name in _BY_CODE.values()}
 _BY_TAG = {"zh-tw": "cmn_Hant", "zh-hk": "yue_Hant", "cmn-tw": "cmn_Hant"}
-"""Names for tags of a language and a region, if they differ from the name for the language alone."""
+"""omnilingual-asr's names for some tags of a language and a region: for the language alone, the name is another one."""
 
 
 @lru_cache(maxsize=256)
@@ -73,6 +73,9 @@ def folder_of(corpus: str, split: str, language: str) -> str:
 
 
 def summary(samples: Mapping[tuple[str, str], float]) -> str:
-    """Return the table of hours by corpus and language, over all splits; `samples` has numbers of samples at `RATE`."""
+    """Return the table of hours by corpus and language, as text with tabs; all splits are added up.
+
+    `samples` has the number of audio samples, at `RATE`, for each pair of corpus and language.
+    """
     rows = [f"{corpus}\t{language}\t{count / RATE / 3600!r}" for (corpus, language), count in sorted(samples.items())]
     return "".join(f"{row}\n" for row in ("corpus\tlanguage\thours", *rows))

@@ -17,7 +17,10 @@ LABELS_NAME = "txts/shard-{:06d}.jsonl"
 LIST_NAME = "data.lst"
 NUM_CODEBOOKS = 8
 MIN_SHARDS, SHARD_SIZE = 32, 1000
-"""Minimum number of shards and maximum number of records per shard, by default. All workers of all GPUs need shards."""
+"""By default: the minimum number of shards, if there are enough records, and the maximum number of records per shard.
+
+Each worker of each GPU needs a shard of its own.
+"""
 PEAK = 0.9
 """The peak to which OmniVoice's program scales audio before it is encoded."""
 

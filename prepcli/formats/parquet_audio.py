@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class ParquetRows(Container):
     """The audio of the rows of a Parquet file.
 
-    The audio of one row group is held in memory. If the file stores the audio uncompressed, a process decodes each row
-    group only once. After that it knows the place of each row's audio in the file, and reads rows in any order.
+    The audio of one row group is held in memory. If a local file stores the audio neither compressed nor encoded, a
+    process decodes each row group only once. After that it knows the place of each row's audio in the file, and reads
+    rows in any order.
     """
 
     def __init__(self, path: str) -> None:

@@ -127,7 +127,7 @@ class TarredSet(StoredSet):
 
     @cached_property
     def version(self) -> int:
-        """The newest version of the set: 0, or the number of its last concatenation."""
+        """The newest version of the set: 0, plus 1 for each addition of shards (which NeMo calls a concatenation)."""
         return newest_version(self.folder, self.listed.files)
 
     @cached_property

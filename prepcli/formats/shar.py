@@ -99,7 +99,7 @@ class Recording(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, id: str, sampling_rate: int, num_samples: int) -> "Recording":
-        """Make a recording, whose duration in seconds follows from its samples."""
+        """Make a recording; its duration in seconds is computed from the number of samples."""
         return cls(id, sampling_rate, num_samples, num_samples / sampling_rate)
 
 

@@ -30,7 +30,7 @@ _BEFORE_MEMBER = (b"L", b"K", b"x", b"g")
 """The types of headers that describe the header after them."""
 _OCTAL = 8 ** np.arange(5, -1, -1)
 _HARMLESS_KEYS = frozenset({b"path", b"mtime", b"atime", b"ctime", b"uid", b"gid", b"uname", b"gname"})
-"""Keys of a PAX header that do not change how a member is read."""
+"""Keys of a PAX header that this module reads (`path`) or may ignore. With other keys, `tarfile` reads the tar."""
 
 
 @dataclass(slots=True)

@@ -142,7 +142,7 @@ def read_existing(folder: AnyPath, version: int | None = None) -> ExistingSet:
 
 
 def newest_version(folder: AnyPath, names: Iterable[str] | None = None) -> int:
-    """The newest version of the set in `folder`: 0, or the number of its last concatenation.
+    """The newest version of the set in `folder`: 0, plus 1 for each addition of shards (NeMo: concatenation).
 
     `names` are the names of the folder's files; None lists the folder.
     """

@@ -140,7 +140,7 @@ def _replaced(text: str, key: "Node", value: "Node", new: str) -> tuple[int, int
 
 
 def _end(text: str, node: "Node") -> int:
-    """The end of a node's text; PyYAML ends a block list or mapping only after the comments that follow it."""
+    """The offset at which a node's text ends. PyYAML's own end of a block list or mapping is after later comments."""
     import yaml
 
     if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:

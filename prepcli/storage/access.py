@@ -119,7 +119,7 @@ def call(function: Callable[Parameters, Result], *arguments: Parameters.args, **
 
 
 def start_helper() -> _Helper:
-    """Return the helper of this process; start one if none runs, or if settings have changed since its start.
+    """Return the helper of this process; start one if there is none, or if `_settings` have changed after its start.
 
     A helper imports the modules for requests while the command imports its own modules.
     """

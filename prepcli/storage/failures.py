@@ -168,7 +168,7 @@ def _first(pattern: "re.Pattern[str]", text: str) -> str | None:
 
 
 def message_of(error: Exception) -> str:
-    """The message of an error of the library `requests`, without the texts of Python objects that it contains."""
+    """The message of an error of the library `requests`, without the `repr` of Python objects such as connections."""
     inner = error.args[0] if error.args and isinstance(error.args[0], Exception) else error
     inner = getattr(inner, "reason", None) or inner
     text = str(inner.args[0] if inner.args else inner)

@@ -1,7 +1,7 @@
 """Reads data sets on the Hugging Face hub over HTTP: their commits, their listings, and ranges of their files.
 
 The address of the hub is `HF_ENDPOINT`. The token is that of huggingface_hub (`HF_TOKEN`, or the file that `hf auth
-login` writes). If an answer redirects to another host or port, the library `requests` sends the token no further.
+login` writes). If an answer redirects to another host or port, the library `requests` does not send the token there.
 """
 
 import os

@@ -65,7 +65,7 @@ def _joined(states: list[FileState]) -> FileState:
 
 
 def state_of_info(info: ObjectInfo) -> FileState:
-    """The state of an object: a number from its ETag, which identifies the content, stands for the inode number."""
+    """The state of an object. The ETag identifies its content; a hash of the ETag is `ctime_ns` and `inode`."""
     etag = int.from_bytes(hashlib.sha256(info.etag.encode()).digest()[:7], "big")
     return FileState(info.num_bytes, info.mtime_ns, etag, etag)
 

@@ -17,7 +17,7 @@ OTHER_FORM = "a name that looks the same is there, in another form of Unicode (N
 
 
 def other_forms(name: str) -> Iterator[str]:
-    """The name in the other forms of Unicode, which look the same."""
+    """Yield the name in NFC and in NFD, which look the same, if they differ from `name`."""
     if not name.isascii():
         yield from {unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)} - {name}
 

@@ -77,11 +77,11 @@ class StorePath:
         return _stat_result(call(client.object_info, str(self)))
 
     def exists(self) -> bool:
-        """Whether the path is an object, or a prefix with an object below it."""
+        """Whether an object is at this path, or below it as a prefix."""
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
-        """Whether the path is an object."""
+        """Whether an object is at this path."""
         try:
             self.stat()
         except FileNotFoundError:
