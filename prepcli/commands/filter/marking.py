@@ -150,7 +150,11 @@ def _marked(path: str, reasons: Reasons) -> Iterator[bytes]:
 
 
 class _Unit(NamedTuple):
-    """A unit whose files are published; `own`: the files of all units of its run."""
+    """A unit whose files are published.
+
+    `workspace`: the workspace of the run that made it; `name`: the name of its marker; `own`: shows whether a file is
+    from that run.
+    """
 
     workspace: Workspace
     name: str
@@ -174,17 +178,17 @@ def _units(folder: Path) -> dict[str, _Unit]:
 
 
 def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) -> bool:
-    """Replace a manifest, its index, and the record of both files in the marker of their unit.
+    """Replace a manifest and its index, and update the sizes and hashes of both files in the marker of their unit.
 
-    Before the new files appear, a note records their sizes and hashes, so that they are known as ours even if the
-    process is killed. The old index is moved away before the manifest is replaced, because readers do not notice that
-    an index is stale.
+    Before the new files appear, a note is written with their sizes and hashes. With the note, later runs recognize the
+    files as files of prepcli even if the process is killed before it has written the marker. The old index is moved
+    away before the manifest is replaced, because readers do not notice that an index is stale.
 
     Args:
         path: the manifest.
         name: its path relative to the folder of the set.
         lines: its new content, in blocks.
-        unit: the unit that has published it; None if a run of prepcli has not.
+        unit: the unit that has published it; None if it was not published by a run of prepcli.
 
     Returns:
         Whether the manifest has changed.

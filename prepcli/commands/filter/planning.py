@@ -123,7 +123,10 @@ class Planning:
         self._selector.add(source, part, drops.astype(np.min_scalar_type(most - 1)), written)
 
     def _decide_together(self, held: HeldParts) -> None:
-        """Apply the rules that compare records with each other (`--unique`, `--sample`), then add all parts."""
+        """Apply the rules that compare records (`--unique`, `--sample`); then add all parts to the sums and the plan.
+
+        `held`: the parts of all manifests, kept until all are read.
+        """
         columns = held.arrays()
         drops, duration = columns["drops"], columns["duration"]
         alone: dict[str, NDArray[np.bool_]] = {}

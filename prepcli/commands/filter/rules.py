@@ -225,7 +225,10 @@ class FieldCheck:
         return mistake(rule.name, rule.text, one.at, f"the types do not compare: {self._misfits[name]}")
 
     def notes(self) -> list[str]:
-        """Notes on fields that only occur in `missing(x)` and that no record has."""
+        """A note for each field in the rules that no record has.
+
+        After `check`, each of these fields occurs only in `missing(x)`.
+        """
         asked = {one.name for rule in self._rules for one in fields_of(rule.condition)}
         return [
             f"no record has the field {name}"

@@ -58,7 +58,10 @@ class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
         self.reads_audio_files = not {AUDIO, NEAR_AUDIO}.isdisjoint(self.kinds)
 
     def plan(self, workspace: Workspace) -> DuplicatesPlan:
-        """Index the manifests, and cut the records into units, in their order or `by_duration` if audio is compared."""
+        """Index the manifests, and cut the records into units.
+
+        The records stay in the order of the manifests; only if audio is decoded, `by_duration` orders them.
+        """
         records = self.read(workspace)
         bounds = even_bounds(len(records), _UNIT_SIZE)
         order = None

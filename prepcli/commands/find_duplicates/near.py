@@ -30,10 +30,11 @@ LONG_WORDS = 129
 """The number of fingerprint words in 1.9 s of audio; with sound at as many words, the limit is `MAX_BIT_ERROR`."""
 MAX_BIT_ERROR = 0.25
 _LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
-"""Pairs (N, share): if both aligned records have sound at N fingerprint words or more, at most this share of the bits
-of these words may differ in a copy. The first pair with a fitting N counts; few words have a stricter limit, because
-they agree more often by chance.
-`benchmarks/README.md` shows the margins."""
+"""Limits (N, share) for two aligned records: they are copies if at most `share` of their bits differ.
+
+Only the fingerprint words at which both records have sound are compared. The limit is the first one whose N is not
+larger than the number of these words. Few words have a stricter limit, because they agree more often by chance.
+`benchmarks/README.md` shows how far copies and other audio are from the limits."""
 MIN_SHARE = 0.5
 """Minimum number of fingerprint words at which both aligned records have sound, as a share of the words with sound in
 the record that has fewer of them."""
@@ -70,8 +71,8 @@ class Fingerprints:
     def labels(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return two arrays of shape (records,): a label, and whether the record was compared.
 
-        Records with nearly the same audio have the same label. A record with sound at fewer than `MIN_WORDS` of its
-        words is not compared.
+        Records with nearly the same audio have the same label. A record is not compared if fewer than
+        `MIN_WORDS` of its fingerprint words have sound.
         """
         counts = np.concatenate([np.empty(0, np.int64), *self._counts])
         with_sound = np.concatenate([np.empty(0, np.int64), *self._with_sound])

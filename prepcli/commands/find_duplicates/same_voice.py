@@ -1,4 +1,6 @@
-"""Finds speakers with the same voice: speaker names in several inputs, and speaker names with similar mean embeddings.
+"""Finds speakers that may be the same person: they have the same name in several inputs, or similar voices.
+
+A voice is the mean of embeddings.
 
 A unit has all records of some speakers. Only a few utterances of each speaker are decoded, so the time grows with the
 number of speakers, not with the hours.

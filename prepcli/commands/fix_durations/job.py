@@ -68,7 +68,11 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
         self.options = options
 
     def plan(self, workspace: Workspace) -> DurationsPlan:
-        """Cut the manifests into units, and find the files that have segments."""
+        """Cut the manifests into units, and find the audio files of which a record is a segment with an offset.
+
+        Raises:
+            UsageError: relative paths start from several folders, or there are no records.
+        """
         base_dirs = base_directories(self.manifests, self.options.audio_base_dir)
         if len(set(base_dirs)) > 1:
             raise UsageError(
@@ -94,7 +98,7 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
         return (glob.escape(self.options.out.name),)
 
     def missing_sample(self, plan: DurationsPlan) -> str | None:
-        """A message if a few audio files of the manifests are sampled and all are missing; None otherwise."""
+        """Look for a few audio files of the manifests; return a message if all of them are missing, else None."""
         contents = plan.contents
         named: list[tuple[str, str]] = []
         for source, line in contents.slices.sample():
@@ -107,7 +111,7 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
         return _Corrected(plan, unit, writer)
 
     def finish(self, plan: DurationsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the parts, and report how far the durations were off."""
+        """Join the lines of all units; return how many durations were wrong, and by how many seconds."""
         root = writer.workspace.root
         writer.join(self.options.out.name, (LINES_NAME.format(marker.unit) for marker in markers))
         parts = (np.fromfile(root / _DIFFERENCES_NAME.format(marker.unit), "<f8") for marker in markers)
@@ -202,7 +206,7 @@ def _real_folder(folder: str) -> str:
 
 
 def _add_segmented(block: bytes, base_dir: str, segmented: set[int]) -> None:
-    """Add the files for which a line in `block` has an offset other than 0, as numbers (`_key`)."""
+    """Add to `segmented` the number (`_key`) of each audio file that a line of `block` names with an offset above 0."""
     if b'"offset"' not in block:
         return
     names: set[str] = set()

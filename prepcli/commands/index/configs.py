@@ -17,8 +17,9 @@ def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
     """Find the sets of an `input_cfg`, also those in its groups.
 
     Raises:
-        UsageError: an entry cannot be indexed, or the config names several sets with a Shar set among them, and no
-            common place is given for all indexes.
+        UsageError: an entry cannot be indexed; or the config names several sets, one of them is a Shar set, and
+            neither `--indexes-root` nor
+            `--index-beside` is given.
     """
     found = list(_sets(config, (), places))
     if len(found) > 1 and any(one.mirror is not None for one in found):

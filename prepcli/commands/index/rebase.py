@@ -30,7 +30,7 @@ def old_places(mirror: AnyPath, folder: AnyPath) -> list[str]:
 
 
 def _is_inside(mirror: AnyPath, folder: AnyPath) -> bool:
-    """Whether the mirror of a set is in its folder; the mirror of a flat set is next to its folder."""
+    """Whether `mirror` is within `folder`, the folder of the set; the mirror of a flat set is next to the folder."""
     return mirror == folder / MIRROR
 
 

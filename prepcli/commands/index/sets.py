@@ -92,7 +92,7 @@ def _mirror_beside(folder: AnyPath) -> AnyPath:
 
 
 def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> IndexedSet:
-    """A set of loose files (.tar, and JSON lines in .jsonl or .json), without an entry for a training config.
+    """Make a set of loose files: .tar, and JSON lines in .jsonl or .json. The `entry` of the set is None.
 
     Raises:
         UsageError: a file is of another kind, or compressed.

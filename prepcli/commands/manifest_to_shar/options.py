@@ -35,7 +35,11 @@ class SharOptions(ShardOptions):
     ] = False
 
     def check(self) -> None:
-        """Check the options that all exports have, and refuse a rate for Opus at which lhotse does not store it."""
+        """Check that the options agree.
+
+        Raises:
+            UsageError: for Opus, another rate than 48 kHz is given, or other options do not go together.
+        """
         super().check()
         rate = self.target_sample_rate
         if self.audio_format == "opus" and rate not in (None, OPUS_RATE):

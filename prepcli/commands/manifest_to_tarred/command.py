@@ -320,7 +320,8 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     """Turn manifests into tar shards.
 
     Returns:
-        The report of the run; `outputs` has `tarred_audio_filepaths` and `manifest_filepath` for a training config.
+        The report of the run. `outputs` has `tarred_audio_filepaths` and `manifest_filepath` for a training config.
+        With static buckets, each bucket has its own outputs; their names begin with its folder: `bucket1/...`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.

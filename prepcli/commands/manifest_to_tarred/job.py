@@ -134,7 +134,7 @@ def _divide(
 ) -> tuple[TarSet, Indices]:
     """Divide `records` into the shards of one set; also returns the records that `--remainder drop` leaves out.
 
-    `low` and `high`: the range of durations of a static bucket in seconds.
+    `low` and `high`: the range of durations of a static bucket in seconds; None without static buckets.
     """
     where = f" in {folder[:-1]} ({low:g} to {high:g} s)" if folder and low is not None and high is not None else ""
     if not len(records):
@@ -246,7 +246,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         return [*OUTPUT_PATTERNS, *(f"bucket{NUMBER}/{pattern}" for pattern in OUTPUT_PATTERNS)]
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The names of existing indexes that fit the published file `name`, next to it or in the mirror."""
+        """The names of the existing indexes of the published file `name`, next to it or in the mirror."""
         return indexes_of(found, name)
 
     def own_settings(self) -> dict[str, Any]:

@@ -30,8 +30,8 @@ Tarred = TypeVar("Tarred", bound="TarredOptions")
 class TarredOptions(SetInput):
     """The options that shape a tarred data set; durations in seconds, rates in Hz.
 
-    Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided. None
-    means that an option is not given: see `decided` and, for additions to a set, module `own_options`.
+    Exactly one of `num_shards`, `shard_size` (records) and `shard_hours` defines how the records are divided. An
+    option that is None is not given: `decided` fills in its default. For additions to a set, see module `own_options`.
     """
 
     num_shards: Annotated[int | None, Option("One of three: number of shards.", minimum=1, order=-1)] = None

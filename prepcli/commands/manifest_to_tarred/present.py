@@ -1,4 +1,7 @@
-"""The records that are already in a set when records are added: their names, and the numbers that identify them."""
+"""Finds new records that a tarred set already has, before they are added.
+
+The records of the set are known by the names of their members, and by a hash of audio file, text, offset and duration.
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -89,7 +92,10 @@ class PresentRecords:
         )
 
     def _hold(self, index: ManifestIndex, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the set has each of the records `numbers` of an index with the keys `stem`, `root` and `TEXT_KEY`."""
+        """For each record in `numbers`, whether the set has it already; shape (n,).
+
+        `index`: the index of the new records; it must have the keys `stem`, `root` and `TEXT_KEY`.
+        """
         sources = _first_nonzero(index.keys["root"][numbers], index.keys["stem"][numbers])
         offset: NDArray[np.float64] | Hashes = index.offset[numbers]
         if self.sliced:

@@ -1,4 +1,4 @@
-"""Writes `train_ds.yaml` of a tarred set for both of NeMo's loaders, and notes on its shards."""
+"""Writes `train_ds.yaml` of a tarred set for both of NeMo's loaders, and makes the notes on shards for its report."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -29,7 +29,7 @@ def write_sections(
     bins: Mapping[str, Any],
     with_tars: bool,
 ) -> str:
-    """Write `train_ds.yaml` of a run; returns the path of the file that names the newest version of the set.
+    """Write `train_ds.yaml` of a run; returns the path of the main `train_ds.yaml` of the output (`main_file`).
 
     Args:
         workspace: workspace of the run.

@@ -1,4 +1,4 @@
-"""Finds the records of a tarred data set whose members need a longer name than the stem of their path."""
+"""Finds the records of a tarred set for which the stem of the audio path is too short a name of the tar member."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -98,10 +98,15 @@ def _of_all(bits: NDArray[np.bool_], kept: Indices, num_records: int, scratch: S
 
 
 def _like_chosen(stems: Hashes, roots: Hashes, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each record, whether its stem may equal a name that is made for one of the `chosen` records.
+    """For each record, whether its stem may equal the longer name of a member of a `chosen` record.
 
-    A made name is the stem of a chosen record with a suffix, such as `x-shard1`. The stem of another record can equal
-    it only if both are the same without their suffixes. `roots`: the stems without suffixes, 0 if a stem has none.
+    The longer name is the stem of the chosen record and a suffix, such as `x-shard1` for `x`. The stem of another
+    record may equal it if that stem has such a suffix too, and the stems of both records without suffixes are equal.
+
+    Args:
+        stems: for each record, the hash of its stem.
+        roots: for each record, the hash of its stem without the suffix; 0 if the stem has no suffix.
+        chosen: for each record, whether its members get longer names.
     """
     rows = np.flatnonzero(roots)
     families = np.where(roots[chosen] != 0, roots[chosen], stems[chosen])

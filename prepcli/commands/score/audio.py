@@ -63,7 +63,7 @@ def _basic(samples: NDArray[Any], mono: Mono, rate: int, subtype: str) -> dict[s
 
 
 def _speech(mono: Mono) -> dict[str, Value]:
-    """The measures of speech in samples at 16 kHz."""
+    """Measure how much speech there is, and where; `mono` has samples at 16 kHz."""
     found = speech_segments(speech_probabilities(mono), len(mono))
     share = sum(end - start for start, end in found) / len(mono)
     pauses = (later - end for (_, end), (later, _) in pairwise(found))

@@ -24,9 +24,9 @@ def text_measures(text: str | None, duration: float) -> dict[str, Value]:
 
 
 def language_of(text: str | None) -> dict[str, Value]:
-    """Return the most probable language of a text (ISO 639-1), and its probability from 0 to 1; None without a text.
+    """Return `text_lang`, the most probable language (ISO 639-1), and `text_lang_probability`, from 0 to 1.
 
-    The probabilities of all languages that py3langid knows add up to 1.
+    Both are None without a text. The probabilities of all languages that py3langid knows add up to 1.
     """
     if text is None or not text.strip():
         return {"text_lang": None, "text_lang_probability": None}

@@ -64,7 +64,7 @@ class KeyCollector:
         self._present: set[str] = set()
 
     def add(self, values: Sequence[list[Any]]) -> None:
-        """Add the hashes of consecutive records."""
+        """Add the hashes of the next records; `values`: for each field of `fields`, the values in these records."""
         fields = dict(zip(self.fields, values, strict=True))
         if self._by:
             self._columns["group"] += [key_bytes(_text(one)) for one in fields[self._by]]
@@ -170,7 +170,13 @@ class SplitJob(SelectionJob):
         return notes
 
     def _earlier(self) -> list[str]:
-        """The manifests in the folder `--keep-parts` with the names of the parts to make; empty without the option."""
+        """The manifests of the earlier split: the files in the folder `--keep-parts` with the name of a part to make.
+
+        Empty without the option.
+
+        Raises:
+            UsageError: the folder has none of these files.
+        """
         folder = self.options.keep_parts
         if folder is None:
             return []
@@ -180,10 +186,19 @@ class SplitJob(SelectionJob):
         return found
 
     def _kept(self, base_dirs: Sequence[str], by: str, keys: "Keys", first: Sequence[int]) -> NDArray[np.int64]:
-        """For each record, the number of the part in which it was in the earlier split, or `NO_PART`.
+        """For each record, the number of the part that had it in the earlier split; `NO_PART` if no part had it.
 
-        A record is in the part that had its group, such as its speaker. If it has no group, or a new one, it is in the
-        part that had its segment.
+        A part had the record if it had a record of the same group, such as the same speaker. For a record without a
+        group, or whose group is new, the part must have had the same segment of audio.
+
+        Args:
+            base_dirs: for each manifest, the folder from which its relative audio paths start.
+            by: the field of groups; empty if there are no groups.
+            keys: the hashes of all records.
+            first: for each manifest, the number of its first record; at the end, the number of all records.
+
+        Raises:
+            UsageError: two parts of the earlier split had the same group.
         """
         of_name = np.full(len(keys.duration), NO_PART, np.int64)
         of_segment = of_name.copy()

@@ -23,7 +23,7 @@ class SplitReport(Report):
 
 
 def table_of(parts: list[dict[str, Any]]) -> str:
-    """Show the size of each part."""
+    """A text table with one row per part: its size as asked for, its records, hours and groups."""
     digits = 2 if sum(one["hours"] for one in parts) >= 1 else 4
     rows = [["part", "asked", "records", "hours", "groups"]]
     rows += [

@@ -318,7 +318,11 @@ def _note_others(of: _Verification) -> None:
 
 
 def _extra_files(found: OutputSizes, published: Collection[str], read: Collection[str]) -> list[str]:
-    """Names of files that were neither published nor read, but have the folder and the suffix of files of the set."""
+    """Names of files that do not belong to the set, although their folder and suffix are those of published files.
+
+    `read`: the names of the files that were read. They belong to the set, like the published files, and so do the
+    indexes of both.
+    """
     kinds = {os.path.split(name)[0]: set[str]() for name in published}
     for name in published:
         folder, file = os.path.split(name)

@@ -52,9 +52,10 @@ class ContextRules:
 
 
 def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | Record]:
-    """Yield a message for each problem of a record's context; then the context, whose audio the caller checks.
+    """Yield a message for each problem of a record's context, then the context; the caller checks its audio.
 
-    `rules` is None if the manifest may have records without context: such a record has no problem then.
+    If the context cannot be read from the record, only messages follow. If `rules` is None, a record may also have no
+    context; nothing is yielded for it.
     """
     wanted = [PATH, FIELDS["offset"], FIELDS["duration"], *([] if rules is None else [SIMILARITY])]
     missing = [name for name in wanted if record.get(name) is None]
@@ -156,8 +157,8 @@ class ManifestPart:
     Attributes:
         lines: the range of the lines.
         base_dir: the folder from which relative audio paths start.
-        rules: the limits for contexts, if the manifest has contexts.
-        frame_shift: seconds of a frame of codes, if they are known.
+        rules: the limits for contexts; None if records without context are allowed.
+        frame_shift: the duration of a frame of codes in seconds; None if it is not known.
     """
 
     lines: Range
@@ -179,7 +180,8 @@ class PartReport:
 def manifests_in(out: AnyPath, published: Sequence[str]) -> list[str]:
     """The names of the manifests in `out` that do not belong to a tarred set.
 
-    These are the manifests with contexts or codes, found by their names, and all others in `published`.
+    Manifests with contexts or with codes are found by their names. Other manifests are found only if they are in
+    `published`, the names of the published files.
     """
     patterns = ("*_withContextAudioMinDur*MinSSIM*.json", MANIFEST_NAME.format("*", "*"))
     found = {path.name for pattern in patterns for path in out.glob(pattern)}

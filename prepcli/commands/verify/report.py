@@ -61,7 +61,10 @@ class VerifyReport(msgspec.Struct):
 
 
 def _within(report: VerifyReport) -> str:
-    """The end of the line on records: the number of members and the hours, or for a set of mels only their number."""
+    """The end of the line on records: the number of tar members and the hours of audio.
+
+    For a set of mels, the end is only the number of mels.
+    """
     if report.kind == "mels":
         return f", {report.members:,} mels" if report.members else ", without mels"
     members = "" if report.kind in ("manifest", "quick") else f" in {report.members:,} members"

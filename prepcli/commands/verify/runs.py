@@ -88,7 +88,8 @@ def _why_empty(runs: Sequence[PublishedRun]) -> str:
 def compare_with_audio(workspace: Workspace, folder: AnyPath, num_workers: int, report: VerifyReport) -> None:
     """Report codes that were made from other audio than the current audio, and audio that could not be compared.
 
-    In the states that the run has noted, tars have paths relative to the Shar set `folder`, other audio absolute paths.
+    The run has noted the states of the audio files that it read: under paths relative to the Shar set `folder` for
+    tars, under absolute paths for other audio.
     """
     records = sorted(workspace.root.glob(AUDIO_RECORD.format("*")))
     found = list(map_in_order(partial(compare_audio, folder=str(folder)), records, num_workers))

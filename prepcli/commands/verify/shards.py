@@ -17,7 +17,11 @@ from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.paths import AnyPath
 
 Hashed = Callable[[str], str | None]
-"""Returns the published SHA-256 of a file below OUT, or None; the caller compares it."""
+"""A function that returns the published SHA-256 of a file, or None if it is not known.
+
+Its argument is the name of the file below OUT. The function counts the file as compared, so the caller must compare the
+SHA-256 with the content of the file.
+"""
 OTHER_BYTES = "not the bytes that were published (SHA-256 differs)"
 
 

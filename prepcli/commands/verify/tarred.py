@@ -60,7 +60,7 @@ class ShardFiles:
     whole: str | None = None
 
     def line(self, number: int) -> str:
-        """The name of a line of `manifest` in messages."""
+        """How messages name line `number` of `manifest`: by file and number, or with `whole` also by shard."""
         assert self.manifest is not None
         return f"{self.whole}: line {number} of shard {self.number}" if self.whole else f"{self.manifest.name}:{number}"
 

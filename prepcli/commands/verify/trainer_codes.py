@@ -1,4 +1,4 @@
-"""Checks of codes for trainers that read them with their texts: OmniVoice's tars and labels, Qwen3-TTS' JSON lines."""
+"""Checks the exports of codes for two trainers: tars and labels for OmniVoice, JSON lines for Qwen3-TTS."""
 
 import hashlib
 import json
