@@ -1766,7 +1766,7 @@ def fix_durations(
 
     Returns:
         The report of the run; `outputs["manifest"]` is the manifest, `details["more_than_20_ms"]` the number of
-        durations that differed by more.
+        durations that were wrong by more than 20 ms.
 
     Raises:
         UsageError: options that do not go together, or a manifest that cannot be read.
@@ -2327,7 +2327,8 @@ def manifest_to_tarred(
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
-        The report of the run; `outputs` has `tarred_audio_filepaths` and `manifest_filepath` for a training config.
+        The report of the run. `outputs` has `tarred_audio_filepaths` and `manifest_filepath` for a training config.
+        With static buckets, each bucket has its own outputs; their names begin with its folder: `bucket1/...`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -2647,11 +2648,11 @@ def status(
             ranks share. Default: the current folder.
 
     Returns:
-        A list with the state of each run. An output has several runs if later runs have added to it. If there are
-        several outputs, those without a run have the state `not_started`.
+        A list with the state of each run. An output has several runs if later runs have added to it. If several outputs
+        are given, those without a run have the state `not_started`.
 
     Raises:
-        UsageError: there is no run of prepcli for the one output.
+        UsageError: no output is given; or one is given, and no run of prepcli has written to it.
 
     Examples:
         >>> import prepcli

@@ -202,7 +202,13 @@ def _yaml(report: BlendReport, entries: list[dict[str, Any]]) -> bytes:
 
 
 def _write(options: Blend, content: bytes, inputs: Sequence[str]) -> str:
-    """Write the output unless it exists already or this is a dry run; returns the status of the report."""
+    """Write the output; returns the status of the report.
+
+    Nothing is written in a dry run, or if the file exists with this content.
+
+    Raises:
+        UsageError: the file exists with another content, and `--overwrite` is not given; or it cannot be written.
+    """
     out = options.out
     if options.dry_run:
         return "dry_run"

@@ -131,7 +131,7 @@ def set_weights(
 
 
 def _usable_weight(child: Node, where: str) -> float:
-    """The given weight of a member; raises `UsageError` if a config gives another value than a number above 0."""
+    """The given weight of a member; raises `UsageError` if it is not a finite number above 0."""
     weight: Any = child.given
     if not isinstance(weight, int | float) or not 0 < weight < float("inf"):
         raise UsageError(f"the weight of {child.name}{where} must be a number above 0, not {weight!r}")

@@ -75,10 +75,10 @@ class Blend:
     num_workers: NumWorkers = None
 
     def tags(self) -> list[tuple[str, str, Any]]:
-        """The tags of `--lang` and `--tag`: for each, the name of the set or group ("" for all), field and value.
+        """The tags of `--lang` and `--tag`: (name of the set or group, field, value); the name "" stands for all sets.
 
         Raises:
-            UsageError: a tag is not of the form FIELD=VALUE, LANG, or one of these with a name before it.
+            UsageError: `--lang` is not LANG or NAME=LANG, or `--tag` is not FIELD=VALUE or NAME:FIELD=VALUE.
         """
         found: list[tuple[str, str, Any]] = []
         for one in self.lang:

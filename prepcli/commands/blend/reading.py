@@ -39,12 +39,13 @@ def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
     """Read all data sets, and return the root of the tree of groups and data sets.
 
     Args:
-        sets: arguments `NAME=SET[:WEIGHT]`, and `NAME=:WEIGHT` for the weight of a group, or of a member of a set,
-            such as an entry of a config.
-        read: returns the node of a data set, given its name in its group and its path.
+        sets: arguments of two forms: `NAME=SET[:WEIGHT]` adds a data set, `NAME=:WEIGHT` gives a weight to a group or
+            to a part of a set, such as an entry of a config.
+        read: a function that returns the node of a data set; its arguments are the name in the group, and the path.
 
     Raises:
-        UsageError: an argument is not of this form, or its set does not exist, is not finished, or has no records.
+        UsageError: an argument has another form, a name or weight contradicts an earlier one, or a set does not exist,
+            is not finished, or has no records.
     """
     root = Node("", {})
     weights: dict[str, float] = {}

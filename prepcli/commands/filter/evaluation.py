@@ -256,6 +256,9 @@ class Block:
 
 
 def _logical(there: Flags, true: Flags) -> Logical:
-    """The result of a test for each record: `true` if all its values are `there`, else neither true nor false."""
+    """Make the result of a test from its outcomes `true`; shape (records,).
+
+    `there`: whether a record has all values that are tested. A record without one of them is neither true nor false.
+    """
     true = true & there
     return Logical(true, there & ~true)

@@ -52,7 +52,10 @@ class FilterJob(SelectionJob):
         self.keeps_skipped = options.skipme
 
     def plan(self, workspace: Workspace) -> SelectionPlan:
-        """Apply the rules; at the start of a run, print the records and hours that they drop."""
+        """Apply the rules, and make the plan.
+
+        Rank 0 writes the page of `--html`. At the start of a run, it also prints the records and hours that rules drop.
+        """
         plan = Planning(self.manifests, self.options, self.out.parent, workspace, self.num_workers).plan()
         facts = plan.contents.facts
         if workspace.rank.rank == 0:

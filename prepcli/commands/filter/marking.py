@@ -87,7 +87,7 @@ def manifests_of(one: TarredSet) -> list[Path]:
 
 
 def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
-    """Yield the path of each manifest, or of a copy in `folder` without marks if `filter` has marked records in it."""
+    """Yield the path of each manifest, or of its copy without marks: if it has marks, a copy is written to `folder`."""
     for number, path in enumerate(paths):
         copy, is_marked = folder / f"{number}_{path.name}", False
         with copy.open("wb") as file:
@@ -166,7 +166,7 @@ class _Unit(NamedTuple):
 
 
 def _units(folder: Path) -> dict[str, _Unit]:
-    """For each file that a run has published in the folder of a set, by its relative name: the unit that made it."""
+    """The unit that made each published file of a set, by the name of the file relative to `folder`."""
     units: dict[str, _Unit] = {}
     for workspace in workspaces_of(folder):
         own = Owned(workspace)

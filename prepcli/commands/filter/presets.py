@@ -1,4 +1,4 @@
-"""The thresholds of published pipelines, as expressions."""
+"""The presets of `filter`: the thresholds of published data pipelines, as expressions."""
 
 from dataclasses import dataclass
 

@@ -122,7 +122,10 @@ class GroupWriter:
         self._count += groups
 
     def _lines(self, kind: str, numbers: Indices, group_of: Indices, place: Indices) -> Iterator[bytes]:
-        """Yield the output line of each record, with absolute paths, its group, and its manifest and line."""
+        """Yield the output line of each record: the record with absolute paths, its group, its manifest and its line.
+
+        `place`: the place of each record in its group, from 0.
+        """
         records = self._records
         for number, group, at in zip(numbers.tolist(), group_of.tolist(), place.tolist(), strict=True):
             record = records.record(number)

@@ -81,7 +81,7 @@ class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
         return _Keys(contents, contents.numbers(unit), writer, self.kinds)
 
     def finish(self, plan: DuplicatesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Find equal keys, and write their records."""
+        """Find records with equal keys, and write them in groups; `found` in the result has the counts of each kind."""
         records, root = plan.contents.records, writer.workspace.root
         parts = [np.fromfile(root / _KEYS_NAME.format(marker.unit), "<u8") for marker in markers]
         in_units = np.concatenate([np.empty(0, np.uint64), *parts]).reshape(-1, len(self.kinds), 2)

@@ -27,7 +27,7 @@ MIN_WORDS = 16
 SHORT_WORDS = 50
 """The number of fingerprint words in 1 s of audio; all keys of a record with fewer words are used."""
 LONG_WORDS = 129
-"""The number of fingerprint words in 1.9 s of audio; with sound at as many words, the limit is `MAX_BIT_ERROR`."""
+"""The number of fingerprint words in 1.9 s of audio. If this many words are compared, the limit is `MAX_BIT_ERROR`."""
 MAX_BIT_ERROR = 0.25
 _LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
 """Limits (N, share) for two aligned records: they are copies if at most `share` of their bits differ.
@@ -36,8 +36,9 @@ Only the fingerprint words at which both records have sound are compared. The li
 larger than the number of these words. Few words have a stricter limit, because they agree more often by chance.
 `benchmarks/README.md` shows how far copies and other audio are from the limits."""
 MIN_SHARE = 0.5
-"""Minimum number of fingerprint words at which both aligned records have sound, as a share of the words with sound in
-the record that has fewer of them."""
+"""Minimum overlap of two copies: the fingerprint words at which both aligned records have sound, as a share.
+
+The share is of all words with sound in the record that has fewer of them."""
 _DISTANCE = 8
 """The distance between the two fingerprint words of a key, in words."""
 _SAMPLED = np.uint64(3)
@@ -45,8 +46,9 @@ _SAMPLED = np.uint64(3)
 _NEIGHBOURS = 4
 """A key is compared with this number of equal keys that follow it in the order of the records."""
 _BEFORE, _AFTER = 24, 32
-"""Numbers of fingerprint words before the first word of a key, and from this word on.
-These words of two records with an equal key are compared first; whole records only if they are nearly equal there."""
+"""If two records have an equal key, this many fingerprint words before and from the first word of the key are compared.
+
+Whole records are compared only if these words are nearly equal."""
 _PAIRS_AT_ONCE = 1 << 14
 _BITS = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
 
@@ -86,7 +88,10 @@ class Fingerprints:
 
 
 class _Pair(NamedTuple):
-    """Two records that may be copies: fingerprint word n + `shift` of `first` is about equal to word n of `second`."""
+    """Two records that may be copies, by their numbers, and their alignment.
+
+    Fingerprint word n + `shift` of record `first` is about equal to fingerprint word n of record `second`.
+    """
 
     first: int
     second: int

@@ -77,7 +77,8 @@ class FindDuplicates(SetInput, JobOptions):
         """The kinds of duplicates to find.
 
         Raises:
-            UsageError: a kind does not exist, or needs two inputs.
+            UsageError: a kind does not exist; or `--by`, `--between`, `--speaker-model` and the number of inputs do not
+                fit together.
         """
         found = list(dict.fromkeys(name.strip() for name in self.by.split(",") if name.strip()))
         if not found or (unknown := next((name for name in found if name not in KINDS), None)):

@@ -77,7 +77,11 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
     def __init__(
         self, inputs: Sequence[Sequence[str]], options: FindDuplicates, *, device: str = "cpu", num_workers: int = 1
     ) -> None:
-        """`inputs`: the manifests of each input. Raises `UsageError` if the options cannot work."""
+        """`inputs`: the manifests of each input.
+
+        Raises:
+            UsageError: the output is not named like a manifest, or the speaker model cannot be used.
+        """
         check_manifest_name(options.out, self.command, "duplicates.jsonl")
         manifests = [path for paths in inputs for path in paths]
         super().__init__(manifests, options, str(options.speaker_model), device, num_workers)

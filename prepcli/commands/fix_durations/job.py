@@ -131,9 +131,10 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
 
 
 class _Corrected(SliceWriter):
-    """Makes the corrected lines of a slice, and collects the corrections of durations by more than 20 ms, in seconds.
+    """Makes the corrected lines of a slice.
 
-    Consecutive records of one file are measured once.
+    If a duration was wrong by more than 20 ms, the difference in seconds is kept for the report. Consecutive records of
+    one file are measured once.
     """
 
     def __init__(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter) -> None:
@@ -225,7 +226,7 @@ def fix_durations(options: FixDurations) -> Report:
 
     Returns:
         The report of the run; `outputs["manifest"]` is the manifest, `details["more_than_20_ms"]` the number of
-        durations that differed by more.
+        durations that were wrong by more than 20 ms.
 
     Raises:
         UsageError: options that do not go together, or a manifest that cannot be read.

@@ -137,7 +137,7 @@ def write_index(file: DataFile) -> Outcome:
 
 
 def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
-    """Write an index atomically; its time is not before the time of the data.
+    """Write an index atomically; on a file system, its time is not before the time of the data.
 
     Without this rule, an index could look older than its data: the clocks of the file system and of the machine that
     wrote the data may differ.
@@ -156,7 +156,10 @@ def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
 
 
 def remove_drafts(folder: AnyPath) -> None:
-    """Remove drafts that killed processes have left in a folder of indexes; a store has no drafts."""
+    """Remove drafts that killed processes have left in a folder of indexes; a store has no drafts.
+
+    Only drafts that are older than `DELETE_SECONDS` are removed.
+    """
     if isinstance(folder, StorePath):
         return
     for draft in folder.glob(".*.idx~*"):
@@ -297,9 +300,9 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 
 
 def _moved(found: IndexedSet) -> Iterator[str]:
-    """If the mirror has no index for the current folder of the set, yield a problem for each folder with indexes in it.
+    """Find out whether a set was moved after it was indexed; yields a problem for each folder that it may have had.
 
-    The set was probably moved from one of these folders.
+    These are the folders for which the mirror has indexes, if it has none for the current folder.
     """
     if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
         rebase = "" if is_address(found.name) else "--rebase "
@@ -363,7 +366,8 @@ def write_pack(pack: Path, sets: Sequence[IndexedSet], root: AnyPath | None, *, 
     lhotse finds an index in the pack only by exactly the path that the YAML has, so both files are written here.
 
     Raises:
-        UsageError: a set has no entry in a config, or its manifests and tars do not match one by one.
+        UsageError: a set has no entry in a config, its manifests and tars do not match one by one, the indexes are in
+            several places, or the pack exists.
     """
     from lhotse.index_pack import IndexPackArraySpec, IndexPackCollectionSpec, write_index_pack
 
@@ -424,10 +428,10 @@ def _shar_fields(entry: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _write_routes(manifests: Sequence[str], tars: Sequence[str], folder: Path) -> list[Path]:
-    """Write a file per manifest; returns the files.
+    """Write a file of numbers (uint32) for each manifest; returns the paths of the files.
 
-    For each line of the manifest, a file has the number (uint32) of the sample in the tar; `_SKIPPED` for a line with
-    the field `_skipme`. lhotse 2 puts these numbers into the pack.
+    A file has a number for each line of the manifest: the number of its sample in the tar, or `_SKIPPED` for a line
+    with the field `_skipme`. lhotse 2 puts these numbers into the pack.
     """
     if len(manifests) != len(tars):
         raise UsageError(

@@ -21,7 +21,10 @@ _MOVING = ".moving"
 
 
 def old_places(mirror: AnyPath, folder: AnyPath) -> list[str]:
-    """The folders of data, except `folder`, for which a mirror has indexes: absolute paths without the first `/`."""
+    """The other folders for whose data `mirror` has indexes, such as the folder of the set before it was moved.
+
+    `folder`: the folder of the set now; it is left out. The result has absolute paths without the first `/`, sorted.
+    """
     own = without_scheme(absolute_folder(str(folder))).lstrip("/")
     indexes = (Path(relative(path, mirror)) for path in mirror.glob(f"**/*{INDEX_SUFFIX}"))
     # In a flat set, all data are in the folder itself.
@@ -45,12 +48,15 @@ def _place_of(index: PurePath) -> PurePath:
 
 
 def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[int, list[str]]:
-    """Rename the indexes of a set to match its current folder; returns their number and the earlier folders of the set.
+    """Rename the indexes of a set to match its current folder.
 
-    With `dry_run`, only reports what would be renamed. If a run is killed at any moment, the next one continues it.
+    With `dry_run`, nothing is renamed. If a run is killed at any moment, the next one continues it.
+
+    Returns:
+        The number of the data files of the set (0 if there is nothing to rename), and the earlier folders of the set.
 
     Raises:
-        UsageError: there is no mirror, or it has indexes of another set.
+        UsageError: there are no indexes in the mirror, they are of several folders, or they do not fit the data.
     """
     mirror = found.mirror
     if not isinstance(mirror, Path) or next(mirror.rglob(f"*{INDEX_SUFFIX}"), None) is None:

@@ -199,7 +199,7 @@ def hundredths(seconds: Floats) -> Floats:
 
 
 def names_context(lines: bytes) -> bool:
-    """Whether one of the `lines` names a context and is not skipped.
+    """Whether one of the `lines` names a context; lines with the mark `_skipme` do not count.
 
     The search usually ends early: a manifest with contexts has one in its first line.
     """
@@ -278,7 +278,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         return OUTPUT_PATTERNS
 
     def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
-        """The names of existing indexes that fit the published file `name`, next to it or in the mirror."""
+        """The names of the existing indexes of the published file `name`, next to it or in the mirror."""
         return indexes_of(found, name)
 
     def plan(self, workspace: Workspace) -> SharPlan:

@@ -69,11 +69,11 @@ class SegmentStore:
         return locate(path, self._probe(path), offset, duration, channel, self._policy)
 
     def expect(self, segment: Segment) -> None:
-        """Register one use of a segment."""
+        """Announce one use of a segment."""
         self._uses[segment] += 1
 
     def take(self, segment: Segment) -> EncodedAudio:
-        """Return an encoded segment, and count one of its registered uses as done.
+        """Return an encoded segment; this is one of the uses that `expect` has announced.
 
         The segment is encoded at its first use.
 

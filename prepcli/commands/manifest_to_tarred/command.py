@@ -205,7 +205,8 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
 
     Raises:
         UsageError: the set has no earlier version; the files of the addition are unknown, one of them has changed, or a
-            run is working on it; or MANIFEST is given, but the last addition was of other data.
+            run is working on it; MANIFEST is given, but the last addition was of other data; no folder is given, or
+            several ranks are running.
     """
     if rank.world_size > 1:
         raise UsageError(f"{option('--undo-concat')} is one step: run it once, without ranks")

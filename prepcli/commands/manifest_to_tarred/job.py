@@ -429,7 +429,10 @@ class _Shard(RecordWriter):
         return None if own is None or (type(own) is int and own == chosen) else repr(own)
 
     def _rate_changes(self, record: Record, member: _Member) -> Mapping[str, int]:
-        """The fields with the rate (Hz) of the stored audio; with them, NeMo makes a cut without opening the audio."""
+        """The fields to set in a record's line: the rate of the stored audio in Hz.
+
+        With the rate in the line, NeMo makes a cut without opening the audio.
+        """
         changes = {"sampling_rate": member.sampling_rate}
         if member.sampling_rate != member.info.sampling_rate and "sample_rate" in record.fields:
             changes["sample_rate"] = member.sampling_rate

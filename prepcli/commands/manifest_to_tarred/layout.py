@@ -19,8 +19,8 @@ _ARRAYS = ("records", "bounds", "seconds")
 class TarSet:
     """One data set below OUT: the whole set, or one static bucket in its own folder.
 
-    `records` are numbers in the index in shard order; shard k is `records[bounds[k]:bounds[k + 1]]`, with `seconds[k]`
-    of audio.
+    `records`: the numbers of its records in the index, shard by shard. Shard k has the records
+    `records[bounds[k]:bounds[k + 1]]`, with `seconds[k]` of audio.
     """
 
     folder: str

@@ -33,8 +33,8 @@ def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions
     limits or converts only the added records.
 
     Raises:
-        UsageError: a given option has another value than for the set (the message has both), or the metadata of the
-            set cannot be used.
+        UsageError: a given option that shapes all shards (`_ALIKE`) has another value than for the set (the message has
+            both); the metadata of the set cannot be used; or the size of the new shards is neither given nor known.
     """
     own = _own_options(base)
     folder = base.manifest.parent
@@ -62,7 +62,11 @@ def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions
 
 
 def _own_options(base: ExistingSet) -> dict[str, Any]:
-    """The options with which a set was made, from its metadata and its files; None for an option that was not given."""
+    """The options with which a set was made, from its metadata and its files; None for an option that was not given.
+
+    Raises:
+        UsageError: the metadata have an option that cannot be used.
+    """
     known = base.dataset_config | base.own_config
     known |= {"shard_manifests": base.has_shard_manifests, "index": base.has_indexes, "only_manifests": False}
     found: dict[str, Any] = {}

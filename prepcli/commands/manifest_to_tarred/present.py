@@ -45,8 +45,9 @@ def offset_of_member(name: str) -> str:
 class PresentRecords:
     """The records of a set, as two sorted arrays of hashes: the stems of their members, and the identities of records.
 
-    A record is a segment of audio with a text. Its file is known by the stem that was made from its path. A file with
-    an equal relative path below another folder has the same stem, but rarely the same duration and text.
+    A record is a segment of audio with a text; its identity is a hash of both. The stem of the member stands for the
+    path of the audio file. A file with an equal relative path below another folder has the same stem, but rarely the
+    same duration and text.
     """
 
     names: Hashes

@@ -104,7 +104,9 @@ def uneven_after_rejects(layout: TarredLayout, base: ExistingSet | None, markers
 
 
 def shards_note(counts: Sequence[Sequence[int]]) -> list[str]:
-    """A note if NeMo's classic loader cannot divide the shards evenly among GPUs; else none.
+    """A note if the shards have unequal numbers of records, or cannot be divided evenly among GPUs (`WORKERS`).
+
+    NeMo's classic loader needs both. Empty if there is nothing to note.
 
     Args:
         counts: for each set, the numbers of records of its shards.

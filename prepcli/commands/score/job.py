@@ -30,7 +30,9 @@ from prepcli.planning.split import by_seconds
 from prepcli.storage.containers import Catalogue
 
 _UNIT_SECONDS, _UNIT_RECORDS = 3600.0, 250
-"""A unit has about this many seconds of audio or about this many records, whichever is less: a few seconds of work."""
+"""Size of a unit in seconds of audio, and in records of mean duration; the smaller size counts.
+
+Measuring a unit takes a few seconds."""
 _PACKAGES = {
     "basic": ("scipy", "pyloudnorm"),
     "bandwidth_sdp": ("scipy",),

@@ -1,1 +1,1 @@
-"""split: divides the records of manifests into parts, with no speaker in two of them."""
+"""split: divides the records of manifests into parts; the records of a speaker, or of another group, stay together."""

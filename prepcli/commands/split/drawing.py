@@ -1,4 +1,4 @@
-"""Draws whole groups for parts of given sizes."""
+"""Divides groups of records at random among parts of given sizes; a group is never divided."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,10 +41,12 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
     """Draw groups for all parts; returns the number of the part of each group, or `NO_PART`.
 
     Smaller parts are drawn first. The part that takes the rest, or the largest one if the shares add up to 1, gets all
-    that is left. Groups come in the order of a seeded hash; a group that is larger than what a part lacks is skipped.
+    groups that are left. Groups come in the order of a seeded hash. A group that does not fit into a part any more is
+    skipped (`_fill`). Groups that were in a part in an earlier split stay in it.
 
     Raises:
-        UsageError: no choice of groups comes near the size of a part; the message names sizes that can be reached.
+        UsageError: the drawn groups miss the requested size of a part by far, a part is empty, or the parts ask for
+            more than there is.
     """
     sizes = [_sizes(groups, one) for one in parts]
     targets = [_target(groups, one) for one in parts]
@@ -76,9 +78,13 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
 
 
 def _fill(size: NDArray[np.float64], free: NDArray[np.int64], target: float, may_exceed: bool) -> NDArray[np.int64]:
-    """Take from the groups `free`, in order, each group that still fits into the target size; returns their numbers.
+    """Choose groups whose sizes add up to about `target`; returns their numbers.
 
-    With `may_exceed`, the smallest group left is taken too if the sum is then nearer to the target.
+    Args:
+        size: the size of each group.
+        free: the numbers of the groups to choose from. In this order, each group is taken that still fits.
+        target: the sum that the sizes of the taken groups do not exceed.
+        may_exceed: also take the smallest group left if the sum, then above the target, is nearer to it.
     """
     taken: list[NDArray[np.int64]] = []
     gap, left = target, free

@@ -1,4 +1,4 @@
-"""split: divides the records of manifests into parts, with no speaker in two of them."""
+"""split: divides the records of manifests into parts; the records of a speaker, or of another group, stay together."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -240,9 +240,9 @@ class SplitJob(SelectionJob):
         )
 
     def _leave_out(self, codes: NDArray[np.uint8], duration: NDArray[np.float64], pairs: KeyPairs, code: int) -> None:
-        """Leave out each record with a key that also a record in a smaller part has: set its code to `code`.
+        """Leave out a record if a smaller part has a record with the same key: its code becomes `code`.
 
-        The part with fewer seconds of audio is the smaller one.
+        The part with fewer seconds of audio is the smaller one. `pairs`: the numbers of records and their keys.
         """
         seconds = [float(duration[codes == number].sum()) for number in range(len(self.parts))]
         seen = np.empty(0, np.uint64)

@@ -94,8 +94,8 @@ class Split(JobOptions):
         """The parts that `--part` asks for, in order.
 
         Raises:
-            UsageError: a part is not of the form NAME=AMOUNT, or the parts cannot be made together, such as shares of
-                more than 1 in all.
+            UsageError: a part is not of the form NAME=AMOUNT, or the parts contradict each other; for instance, their
+                shares add up to more than 1.
         """
         found = [_asked(text) for text in self.part]
         if not found:

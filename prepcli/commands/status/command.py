@@ -11,11 +11,11 @@ def status(options: ShowStatus) -> Statuses:
     """Read the progress of runs.
 
     Returns:
-        A list with the state of each run. An output has several runs if later runs have added to it. If there are
-        several outputs, those without a run have the state `not_started`.
+        A list with the state of each run. An output has several runs if later runs have added to it. If several outputs
+        are given, those without a run have the state `not_started`.
 
     Raises:
-        UsageError: there is no run of prepcli for the one output.
+        UsageError: no output is given; or one is given, and no run of prepcli has written to it.
 
     Examples:
         >>> import prepcli

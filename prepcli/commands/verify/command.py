@@ -302,7 +302,7 @@ def check_set(
 
 
 def _note_others(of: _Verification) -> None:
-    """Add notes on files that were found next to those that runs have published."""
+    """Add notes on files that no known run has published: read files, and extra files in the folders of the set."""
     if of.runs and of.unknown and of.is_finished:
         of.report.files_not_compared = len(of.unknown)
         commands = " and ".join(sorted({run.plan.command for run in of.runs}))

@@ -65,7 +65,11 @@ class ListPart:
 
 
 def _find_mels(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
-    """The file lists to check, in parts, and problems of lists that cannot be read."""
+    """The parts of the file lists of a set, to be checked one by one, and a problem for each list that cannot be read.
+
+    Raises:
+        UsageError: the set has mels, and torch is missing.
+    """
     parts: list[ListPart] = []
     problems: list[str] = []
     if one.has_mels and importlib.util.find_spec("torch") is None:
@@ -86,9 +90,10 @@ def _find_mels(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
 
 
 def _check_mels(part: ListPart) -> ShardReport:
-    """Check that each line of a file list has a path and a text, that its mel is valid or that its audio file exists.
+    """Check that each line of a file list has a path and a text.
 
-    Mels that the set does not have are not checked.
+    In a list of mels, each mel must be valid; without mels in the set, they are not checked. In a list of audio, each
+    file must exist.
     """
     report = ShardReport()
     is_mels = f"_{MEL}_text_" in part.name
@@ -338,7 +343,7 @@ def _check_item(item: Any) -> tuple[str, float, str]:
     Raises:
         KeyError: a field is missing.
         TypeError: a field has the wrong type.
-        ValueError: the item is not a part of its audio.
+        ValueError: the start and the end of the item are not a range within the audio file.
         RecordRejected: the audio is missing or cannot be read.
     """
     key, path, text = item["key"], item["wav"], item["txt"]

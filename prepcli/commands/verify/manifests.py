@@ -288,8 +288,8 @@ def named_files(
 def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> str:
     """The absolute folder from which relative paths of a manifest start.
 
-    That is `given`, or else the base folder of the run that wrote the manifest, if the run had exactly one, or else the
-    folder of the manifest.
+    That is `given`. If it is None, it is the base folder of the run that wrote the manifest; if the run had none or
+    several, or wrote the audio itself, it is the folder of the manifest.
     """
     folder: str | AnyPath | None = given
     if given is None and plan is not None and not plan.settings.get(OWN_AUDIO):

@@ -76,7 +76,11 @@ class CodesFiles:
 
 
 def _shape_of(path: str) -> tuple[int, int] | str:
-    """The numbers of codebooks and frames in a file of codes, or a message if the file is not valid."""
+    """The numbers of codebooks and frames in a file of codes, or a message if the file is not valid.
+
+    Raises:
+        UsageError: torch is missing.
+    """
     if importlib.util.find_spec("torch") is None:
         raise UsageError("verifying codes needs torch: pip install 'prepcli[models]'")
     import torch

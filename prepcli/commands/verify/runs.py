@@ -55,7 +55,10 @@ def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
 
 
 def plan_of(name: str, runs: Sequence[PublishedRun]) -> StoredPlan | None:
-    """The plan of the run that published the file `name`, None if no run did; if there is only one run, its plan."""
+    """The plan of the run that published the file `name`; None if no run did.
+
+    If there is only one run, its plan is returned for every name.
+    """
     return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
 
 

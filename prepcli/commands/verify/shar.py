@@ -60,8 +60,8 @@ class _TemporalArray(msgspec.Struct):
 class SharFiles:
     """One shard to check: its cuts, the tar of each field, and the published SHA-256 of each file, if it is known.
 
-    `codes` are the tars of its codes, by their folders: `codes_<name>/target_codes`, ... `mirror`: the folder that may
-    have indexes, besides those next to the data.
+    `tars`: the tars by field. `codes`: the tars of codes by folder, such as `codes_<name>/target_codes`. `mirror`: the
+    folder in which further indexes are looked for, in addition to those next to the data; None if there is none.
     """
 
     number: int
@@ -232,7 +232,10 @@ def _repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list
 
 
 def _check_array(what: str, pair: Pair, seconds: float | None, report: ShardReport) -> None:
-    """Check an array of codes: its frames must cover all `seconds` of the audio, and less than one frame more."""
+    """Check an array of codes: its frames must cover all `seconds` of the audio, and less than one frame more.
+
+    `seconds`: the duration of the audio; if it is None, the length of the codes is not checked.
+    """
     try:
         manifest = decode_json(pair.manifest, _TemporalArray)
         codes = read_npy(pair.data)
