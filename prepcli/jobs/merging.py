@@ -77,7 +77,7 @@ def write_merged(name: str, markers: Sequence[Marker], writer: UnitWriter) -> No
 
 
 def _lines(path: Path, begin: int, ends: NDArray[np.int64]) -> Iterator[bytes]:
-    """Yield the lines of a part that end at the bytes `ends`; the first line begins at byte `begin`."""
+    """Yield consecutive lines of a part. The first begins at byte `begin`, and line i ends before byte `ends[i]`."""
     with path.open("rb") as file:
         data = read_at(file.fileno(), int(ends[-1]) - begin, begin)
     at = 0

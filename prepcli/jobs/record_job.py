@@ -160,7 +160,7 @@ class OverRecords(Job[UnitT, ContentsT]):
     def layout(self, records: Records, make: Callable[[Scratch], Values], *more: object) -> Values:
         """The values of the job's plan: one rank calls `make` for all ranks (see `Records.layout`).
 
-        `more`: all that shapes the plan besides the records and the settings of the job.
+        `more`: everything else on which the values depend, besides the records and the settings of the job.
         """
         return records.layout([self.command, self.own_settings(), *more], make)
 

@@ -484,7 +484,7 @@ class Lines:
 
 
 def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
-    """Return the lines in `data` in the form that an output has; `num_lines` is their number, and each has a record.
+    """Return the lines in `data` as they are written to an output. Each of the `num_lines` lines must be a record.
 
     Fields that `rejects.jsonl` has added are left out, and old names of `audio_filepath` are replaced. Relative paths
     become absolute, from `base_dir`; they stay relative if `base_dir` is empty.
@@ -499,7 +499,7 @@ def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
 
 
 def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
-    """The line of a record in the form of an output (see `_based`), with the fields in `changes` set.
+    """The line of a record as it is written to an output (see `_based`), with the fields in `changes` set.
 
     Returns `line` itself if nothing changes.
     """

@@ -98,7 +98,10 @@ def parse_paths(config: dict[str, Any]) -> DataSet | Mix:
 
 
 def data_in_directory(directory: str) -> DataSet | Mix:
-    """The data of a directory: Shar (`cuts.*`, also below `cuts/`), a tarred set (also in buckets) or Parquet files.
+    """The data of a directory: a Lhotse Shar, a tarred set or Parquet files.
+
+    The cuts of a Shar are `cuts.*` in the directory or in its folder `cuts/`. A tarred set may be divided into buckets
+    (`bucket1/`, ...).
 
     Raises:
         UsageError: the directory holds none of them.

@@ -7,7 +7,7 @@ from prepcli.formats.audio_names import is_audio_name
 
 
 def check_manifest_name(out: Path, command: str, example: str = "manifest.json") -> None:
-    """Refuse an output name that does not suit a manifest: with `--overwrite`, a recording could be replaced.
+    """Refuse an output name that does not suit a manifest. Else `--overwrite` could replace a recording by a manifest.
 
     Args:
         out: the file to write.

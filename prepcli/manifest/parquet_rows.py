@@ -39,10 +39,11 @@ def check_is_parquet(path: str) -> None:
 
 
 def open_rows(path: str, columns: Columns) -> BinaryIO:
-    """Open a Parquet file to read its rows as lines with `audio_filepath` (its id), `duration` and further fields.
+    """Open a Parquet file to read its rows as lines of JSON.
 
-    Only the columns that `columns` needs are read; the audio only if the file has no column with durations. If the
-    audio of a row cannot be read, its line has no duration.
+    A line has the fields `audio_filepath`, which is the id of the row, `duration`, and the columns that `columns`
+    needs. The audio is read only if the file has no column with durations; if the audio of a row cannot be read, its
+    line has no duration.
 
     Raises:
         UsageError: the file is damaged, or has neither durations nor audio.
