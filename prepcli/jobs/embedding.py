@@ -175,7 +175,7 @@ class EmbeddingWork(UnitWork[int, Computed]):
             self._embeddings[to_device(fitting, device)] = found.tensors[0]
 
     def embedded(self) -> "Tensor":
-        """Return the embeddings (N, dim), on the device; records without one are rejected, and have NaN."""
+        """Return the embeddings (N, dim), on the device; records without an embedding are rejected, and have NaN."""
         import torch
 
         without = (~torch.isfinite(self._embeddings).all(1)).cpu().numpy()

@@ -71,7 +71,9 @@ class RecordIds:
     occurrences: Ints
 
     def id_of(self, records: Records, number: int, record: Record) -> str:
-        """The id of a record: its own, or its file's name or path, with parts after `@` if others would have the same.
+        """The id of a record: its own id, or else one made from the name or the path of its audio file.
+
+        If other records would have the same id, parts are added to it, each after `@`.
 
         Examples: `utt`; `utt@0_5_2_25`, a segment at 0.5 s of 2.25 s; `utt@n2`, the second record of one segment.
         """

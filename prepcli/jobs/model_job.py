@@ -89,7 +89,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit.
 
     PyTorch computes in full float32, with the same algorithms in every run; a model may choose another precision.
-    A unit is claimed when its first batches are made; the model computes them later, after other batches.
+    A unit is claimed before its first batch is decoded. Meanwhile the model may still compute batches of earlier units.
     """
 
     claims_units = True

@@ -122,8 +122,8 @@ def decode_batch(decoder: Decoder[Item], batch: Batch[Item], audio: Samples | No
         decoder: decodes the items.
         batch: the items.
         audio: (B, T), the array to write into. Samples beyond T are dropped (at most one per row, from rounding). None:
-            an array is allocated after the first item is decoded, because T comes from a manifest, which may state a
-            far too long duration.
+            an array of this shape is allocated, but only after an item could be decoded: T comes from a manifest, and a
+            far too long duration in it would take much memory for nothing.
     """
     num_rows = len(batch.items)
     decoded = Decoded(np.empty((num_rows, 0), np.float32) if audio is None else audio, np.zeros(num_rows, np.int64))

@@ -272,9 +272,9 @@ def stem_of(path: str) -> str:
 
 
 def extended_name(manifests: Sequence[str], suffix: str) -> str:
-    """The name of the manifest that extends all of `manifests`: the stem of the first, and `suffix`.
+    """The file name of one manifest with the records of all `manifests` and further fields.
 
-    For several manifests, `_and_N_more` comes before the suffix.
+    It is the stem of the first of `manifests` and `suffix`; if there are N more, `_and_N_more` is between them.
 
     Raises:
         UsageError: the name is too long for a file system.

@@ -212,7 +212,7 @@ class Selector:
     def _units(
         self, source: int, index: ManifestIndex, problems: Sequence[int], first: int, keeps_empty: bool
     ) -> Iterator[SelectedSlice]:
-        """The units of the manifest number `source`, which together cover its records and problems.
+        """The units of the manifest number `source`. Each of its records and problems is in one unit.
 
         `problems`: the numbers of its unusable lines. `first`: the number of the first unit. `keeps_empty`: whether a
         slice without records and problems is a unit too.

@@ -72,7 +72,7 @@ class LineBlocks:
         ]
 
     def add(self, data: bytes, at: int) -> None:
-        """Add whole lines; the first begins at byte `at` of the file."""
+        """Add whole lines; the first begins at byte `at` of the (uncompressed) manifest."""
         chars, ends = line_ends(data)
         values = self._read_fast(data, chars, ends)
         if values is not None:

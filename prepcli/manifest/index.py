@@ -150,7 +150,10 @@ def _read(
     num_workers: int,
     spool_dir: Path | None,
 ) -> None:
-    """Add manifests to an index. `through` gets each manifest's number and parts; the parts it returns are added."""
+    """Add manifests to an index.
+
+    `through` is called for each manifest with its number and its parts; the parts that it returns are added.
+    """
     for path in paths:
         check_file(path)
         if spool_dir and is_copied(path):

@@ -38,8 +38,8 @@ def parse_input_cfg(
     """The data of an `input_cfg`: a list of entries, or the path of a YAML file with such a list or a training config.
 
     An entry has a `type`: one of `AUDIO_TYPES` or, depending on `texts`, of the types of texts. A `group` has its own
-    `input_cfg`. Either all entries of a list have a `weight`, or none of them. If none has one, all weigh the same, even
-    if their lengths differ. Relative paths start from the working directory, as in NeMo.
+    `input_cfg`. Either all entries of a list have a `weight`, or none of them; then their weights are equal, even if
+    their lengths differ. Relative paths start from the working directory, as in NeMo.
 
     The keys `tags`, `force_finite` and `INHERITED_KEYS` of an entry become the `Notes` of its data set. The entries of
     a group inherit them: a tag of the group replaces a tag of the entry, but other keys of the entry replace those of

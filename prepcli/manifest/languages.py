@@ -34,7 +34,7 @@ def language_code(name: str) -> str | None:
     """The code of a language: `English` and `ENGLISH` -> `en`; None if the name is unknown.
 
     A variant after the name is ignored: `English-Nigeria` -> `en`. A text in the form of a code, such as `yue` or
-    `en_us`, is returned unchanged.
+    `en_us`, is returned as it is; two capital letters become lower case: `EN` -> `en`.
     """
     text = name.strip()
     known = _BY_NAME.get(text.casefold()) or _BY_NAME.get(text.partition("-")[0].strip().casefold())

@@ -46,7 +46,7 @@ class LineSlices:
     inputs: list[InputFile] = field(default_factory=list)
     num_records: int = 0
     plain: list[str] = field(default_factory=list)
-    """The path of the uncompressed bytes of each file; empty for an open file without a name."""
+    """For each file, the path of a file with its uncompressed bytes; empty for an open file without a name."""
     _files: dict[int, BinaryIO] = field(default_factory=dict)
 
     def block(self, unit: LineSlice) -> bytes:

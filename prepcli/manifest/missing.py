@@ -64,8 +64,7 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
 
 
 def _folder_with(path: str, near: str) -> Path | None:
-    """A folder in which the relative `path` exists: the current folder, `near`, or one not far above `near`; else None.
-    """
+    """A folder in which the relative `path` exists: the current folder, `near`, or a folder above it; else None."""
     here = Path(near).absolute()
     folders = (Path.cwd(), here, *list(here.parents)[:_MAX_ABOVE])
     return next((folder for folder in folders if os.path.exists(folder / path)), None)

@@ -25,7 +25,11 @@ _ENDLESS = 1 << 40
 
 @dataclass
 class LeafDurations:
-    """One data set: seconds of its examples, whether each passes the filter, and its line count, the default weight."""
+    """The examples of one data set.
+
+    `seconds`: the duration of each example. `inside`: whether each example passes the filter. `num_lines`: the number
+    of lines, which is the weight of the data set if it has none.
+    """
 
     seconds: Floats
     inside: npt.NDArray[np.bool_]

@@ -55,9 +55,11 @@ class Numbers(NamedTuple):
     """A function that computes an integer for each usable line: from its bytes, or from fields of a NeMo record.
 
     If `fields` is empty, `function` gets the bytes of a block of whole lines. Else it gets one list per field: for each
-    line, the value of the field, text or None. The function is sent to workers. Functions that compute the same must
-    compare equal, because data sets with equal functions share workers. If a function raises `RecordRejected`, it gets
-    the lines again in smaller blocks, until only the single line at fault is rejected.
+    line, the value of the field, text or None. It returns the integers of all lines.
+
+    The function is sent to workers. Functions that compute the same must compare equal, because data sets with equal
+    functions share workers. If the function raises `RecordRejected` for several lines, it is called again with fewer
+    lines, down to one, so that only the lines at fault are rejected.
     """
 
     function: Callable[..., list[int]]

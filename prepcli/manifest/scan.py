@@ -42,7 +42,7 @@ def ranges_of(path: str, num_bytes: int, short: bool = False, begin: int = 0) ->
     """The ranges of one manifest of `num_bytes` bytes; a compressed manifest is a single range.
 
     `short`: the ranges have an eighth of the usual length, so that workers end at about the same time. It must be False
-    if a digest is wanted, because a digest is made from ranges of the usual length.
+    if a digest of the manifest is wanted, because this is made from the digests of ranges of the usual length.
     """
     if is_gzip(path):
         return [Range(path, 0, None)]

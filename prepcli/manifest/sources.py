@@ -132,7 +132,10 @@ def _expand_part(part: str) -> Iterator[str]:
 
 
 def _expand_address(part: str) -> Iterator[str]:
-    """The objects that an address names; brackets and parentheses in it are always a pattern."""
+    """The objects that an address names.
+
+    All braces, brackets and parentheses in it are read as a pattern; if they are not balanced, none of them is.
+    """
     try:
         names = list(expand_braces(nemo_to_braces(part)))
     except ValueError:

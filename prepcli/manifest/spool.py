@@ -66,7 +66,9 @@ def _fetch(address: str, directory: Path) -> Path:
 
 
 def spool_gzip(path: str, directory: Path) -> Path:
-    """Unpack `path` once into `directory/<SHA-256 of the compressed file>-<bytes>.jsonl`; returns this path.
+    """Unpack the file `path` once into `directory`; returns the path of the unpacked file.
+
+    Its name is `<SHA-256 of the compressed file>-<size of the unpacked file in bytes>.jsonl`.
 
     The file appears whole or not at all, also if several ranks unpack it at once. Raises `UsageError` if the compressed
     data are damaged or cut short, and `InputChangedError` if the file changes during reading.

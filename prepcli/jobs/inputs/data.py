@@ -38,6 +38,9 @@ def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
 
     `of_rows`: whether a local Parquet file is a container too; else its columns are read directly. A Parquet file on
     the hub always is a container.
+
+    Raises:
+        UsageError: the file cannot be read as a container, or there is no such data set on the hub.
     """
     path = with_commits(path)
     is_folder = is_dir(path)

@@ -38,7 +38,7 @@ _WORD = re.compile(r"[A-Za-z]+")
 
 
 def columns_of(options: SetInput) -> FieldNames:
-    """The names of columns that the user has given."""
+    """The names of the columns with audio, text, speaker and id, from the options of the command."""
     return FieldNames(options.audio_column, options.text_column, options.speaker_column, options.id_column)
 
 

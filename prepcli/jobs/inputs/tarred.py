@@ -77,7 +77,7 @@ def _members(tar: str) -> TarMembers:
 def _note_skipped(
     fields: Mapping[str, msgspec.Raw] | None, tars: Mapping[int | None, str], used: Mapping[str, set[str]]
 ) -> None:
-    """Add the member that a skipped line names to `used`, so that no reject reports it as a member without a line."""
+    """Add the member that a skipped line names to `used`. Else it would be rejected as a member without a line."""
     tar = tars.get(None) or (tars.get(_shard_of(fields)) if fields else None)
     path = decode_value(fields["audio_filepath"]) if fields and "audio_filepath" in fields else None
     if tar is not None and isinstance(path, str) and (member := _member_of(path, _members(tar))) is not None:
