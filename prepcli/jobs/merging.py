@@ -34,7 +34,7 @@ class PartWriter:
         self._rows: list[tuple[float, ...]] = []
 
     def add(self, record: int, line: bytes, *values: float) -> None:
-        """Append the line of a record, with its line end; `values`: the numbers for the further columns of the index."""
+        """Append the line of a record, with its line end; `values`: the numbers for further columns of the index."""
         self._lines.write(line)
         self._rows.append((record, self._lines.num_bytes, *values))
 

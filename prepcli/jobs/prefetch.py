@@ -181,8 +181,8 @@ class DecodingPool(WorkerPool, Generic[Item]):
     """Worker processes that decode batches ahead of a model, and read other files for it.
 
     A batch of up to `max_samples` samples comes back through shared memory, a larger one through a pipe. The shared
-    memory has places for two batches per worker, and for two more; it is allocated before the processes start. After a
-    crash, workers note in `workspace` the audio that they decode (see `prepcli.engine.run.crashes`).
+    memory has room for two batches per worker and two more batches; it is allocated before the processes start. After a
+    crash, workers write into `workspace` which audio they decode (see `prepcli.engine.run.crashes`).
 
     Raises:
         WorkerDiedError: at the end of the `with` block, if a worker was killed or has crashed.

@@ -71,7 +71,7 @@ def _folder_with(path: str, near: str) -> Path | None:
 
 
 def _is_there(path: str) -> bool:
-    """Whether a file exists; also True if it cannot be reached, because its record is then rejected with the reason."""
+    """Whether a file exists. Also True if it cannot be reached: a run then rejects its record, with the reason."""
     place = place_of(path)
     path = path if place is None else place.path
     try:

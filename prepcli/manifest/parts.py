@@ -113,8 +113,8 @@ class Columns(NamedTuple):
     parquet: ParquetColumns | None = None
     """For Parquet files, the names of their columns; each row is read as a line. None for files of lines."""
     seconds_of: Callable[[bytes, str], float] | None = None
-    """A module-level function that gets encoded audio and its name, and returns its seconds; for Parquet files without
-    durations."""
+    """A module-level function that gets the encoded audio and the name (id) of a row, and returns its duration in
+    seconds; needed only for Parquet files without durations."""
     numbers: Numbers | None = None
     collector: Callable[[], Collector] | None = None
     """A function that makes a collector for one range; it is called in the worker process that reads the range.

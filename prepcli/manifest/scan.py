@@ -145,7 +145,10 @@ def _whole_lines(
 
 
 def _finish_line(reader: Reader, pending: list[bytes], line_start: int) -> None:
-    """Read to the end of the line that crosses the end of the range; the next range contains those bytes as well."""
+    """Complete `pending`, the beginning of the line that crosses the end of the range, with the rest of this line.
+
+    The bytes after the end of the range are given back, because they are part of the next range.
+    """
     beyond: list[bytes] = []
     while data := reader.read(_BLOCK_BYTES):
         beyond.append(data)

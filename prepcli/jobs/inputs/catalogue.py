@@ -36,7 +36,8 @@ class FieldNames:
     def rename(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a record under their names in a NeMo manifest.
 
-        Fields without a value, and fields that a catalogue writes itself, such as `duration`, are left out.
+        These are left out: fields without a value; fields that a catalogue writes itself, such as `duration`; and a
+        field whose own name another field gets.
 
         Raises:
             RecordRejected: MISSING_FIELD if a field that the user has named is not there.
@@ -67,7 +68,10 @@ def line(
     offset: float | None = None,
     beginning: int | None = None,
 ) -> bytes:
-    """A line of a catalogue: `name` is `FILE::MEMBER`, times are in seconds, `beginning` is a CRC-32 (`checksum`)."""
+    """A line of a catalogue: `name` is `FILE::MEMBER`, `duration` and `offset` are in seconds.
+
+    `beginning`: the CRC-32 of the audio, as `prepcli.formats.archives.checksum` computes it; None: unknown.
+    """
     place: dict[str, Any] = {"audio_filepath": encodable(name)}
     if beginning is not None:
         place[BEGINNING] = beginning
