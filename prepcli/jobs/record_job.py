@@ -119,7 +119,7 @@ class OverRecords(Job[UnitT, ContentsT]):
 
     @property
     def file_name(self) -> str:
-        """The name of the output, if the output is one file."""
+        """The name of the output file. Only for a job whose output is one file, not a folder."""
         name: str = self.options.out.name
         return name
 
@@ -190,7 +190,7 @@ class OverRecords(Job[UnitT, ContentsT]):
         return plan.contents.records.missing_sample() if self.reads_audio_files else None
 
     def planned_rejects(self, plan: Plan[UnitT, ContentsT]) -> Iterator[bytes]:
-        """Yield the reject lines of unreadable lines and of records that are left out, in input order."""
+        """Yield the reject lines of unusable lines and of records that are left out, in input order."""
         return plan.contents.records.planned_rejects(plan.contents.left_out)
 
 

@@ -242,7 +242,7 @@ class Records:
         )
 
     def planned_rejects(self, left_out: LeftOut = ()) -> Iterator[bytes]:
-        """The reject lines of unreadable lines and of the records left out, in input order."""
+        """The reject lines of unusable lines and of the records left out, in input order."""
         for _, origin, line, rejected in heapq.merge(self._unusable(), self._left_out(left_out), key=itemgetter(0)):
             yield reject_line(line, rejected, origin)
 

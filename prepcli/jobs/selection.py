@@ -428,7 +428,8 @@ def each_line(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[in
 def _reject(lines: "Lines", treatments: Sequence[Treatment], of_line: Ints, first: Origin, writer: UnitWriter) -> int:
     """Reject those lines whose treatment is a reject, and return their number; `first`: origin of the first line.
 
-    Most lines are copied without parsing, and the fields of the reject are appended.
+    The lines that a setting leaves out (FILTERED) are copied without parsing if the fields of the reject can be
+    appended to them.
     """
     data, bounds = lines.data, lines.bounds
     reasons = [one.rejected for one in treatments]

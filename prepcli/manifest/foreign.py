@@ -64,7 +64,7 @@ def check_is_text(path: str) -> None:
 
 
 def _head(path: str) -> bytes | None:
-    """Up to `HEAD_BYTES` from the beginning of a file; None if it cannot be read, which its reader will report."""
+    """Up to `HEAD_BYTES` from the beginning of a file; None if it cannot be read (the command reports this later)."""
     if not os.path.isfile(path):
         return None
     try:

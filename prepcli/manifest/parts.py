@@ -102,7 +102,7 @@ class Columns(NamedTuple):
     """The data that a scan keeps of each line, in addition to its duration."""
 
     spans: bool = True
-    """Whether byte ranges, offsets and all problems are kept; otherwise only the first problem of a range is kept."""
+    """Whether the bytes and the offsets of records, and all problems, are kept; if not, only the first problem is."""
     digest: bool = True
     keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
     """Names of keys, each with a function of `audio_filepath`; the 64-bit hashes of its results are kept."""

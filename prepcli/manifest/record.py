@@ -173,5 +173,5 @@ def _encode(value: Value) -> bytes | msgspec.Raw:
 
 @lru_cache(maxsize=4096)
 def _key(name: str) -> bytes:
-    """The field's name in JSON with the comma before it (cached, as a manifest has few names)."""
+    """The field's name in JSON, with the comma before it and the colon after it (cached: a manifest has few names)."""
     return b", " + json.dumps(name, ensure_ascii=False).encode() + b": "

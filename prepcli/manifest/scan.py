@@ -1,7 +1,7 @@
 """Reads a manifest in fixed, independent byte ranges, so that many processes can share one huge file.
 
-A range is 16 MiB of the file, whatever process reads it (2 MiB if no digest is wanted); a line belongs to the range in
-which it begins.
+A range is 16 MiB of the file, whichever process reads it, or 2 MiB if no digest of the file is wanted. A line belongs
+to the range in which it begins.
 """
 
 import hashlib

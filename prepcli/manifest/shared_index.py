@@ -274,7 +274,7 @@ def _is_read(task: _Task, folder: Path) -> bool:
 
 
 def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], columns: Columns, rank_id: str) -> None:
-    """Join the parts to an index, and remove them."""
+    """Join the parts of all manifests to an index in the folder of `task.result`, and remove the parts."""
     folder = task.result.parent
     stream = (part for one in reading for part in read_parts(one.result))
     following = next(stream, None)
@@ -395,7 +395,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def _find(folder: Path, inputs: Sequence[Input], workspace: Workspace) -> ManifestIndex | None:
-    """The index in `folder`; None if it is not complete, or if the content of a manifest has changed."""
+    """The index in `folder`; None if it is incomplete or damaged, or if the content of a manifest has changed."""
     stored = read_stored(folder)
     if stored is None or [one.state.num_bytes for one in stored.sources] != [one.state.num_bytes for one in inputs]:
         return None

@@ -13,7 +13,7 @@ _SPEAKER = re.compile(r"\| Language:(\w+) Dataset:[\w\W]+ Speaker:[\w\W]+ \|")
 
 
 def speaker_of(record: Record) -> str | None:
-    """The speaker of a record as text; None if it is missing or null. A number is converted to text.
+    """The speaker of a record as text; None if it is missing or null. An integer is converted to text.
 
     Raises:
         RecordRejected: BAD_FIELD if the speaker is neither text nor an integer.

@@ -1,7 +1,7 @@
 """Parquet files as inputs: each row is a record, and its audio, which is in the row, has the name `FILE::ROW`.
 
-The column with audio has a type that Hugging Face datasets casts to audio (features/audio.py), or lists of bytes, as in
-omnilingual-asr. A row with only the path of an audio file is rejected.
+A column with audio is one that Hugging Face datasets can cast to audio (features/audio.py), or one with lists of bytes,
+as in omnilingual-asr. A row with only the path of an audio file is rejected.
 """
 
 import re

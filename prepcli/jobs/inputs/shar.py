@@ -18,7 +18,7 @@ from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import name_in
 
 _SAME = 1e-3
-"""Seconds by which start and duration of a supervision may differ from those of its cut, and it still covers the cut."""
+"""Up to this difference in seconds, a supervision that begins and ends like its cut covers the whole cut."""
 _NAMES = (("text", "text"), ("speaker", "speaker"), ("language", "lang"), ("gender", "gender"))
 _OF_CONTEXT = ("context_audio_offset", "context_audio_duration", "context_recording_id")
 
