@@ -79,8 +79,8 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
 
     Args:
         workspace: the workspace that the ranks share.
-        beside: the folder of the index that the plan is made from; the plan is stored in it. If it is None or cannot
-            be written, or in a dry run, this process makes the plan for itself.
+        beside: the folder of the index that the plan is made from; the plan is stored in it. If the plan is not stored
+            yet, and the folder is None or cannot be written, or in a dry run, this process makes the plan for itself.
         what: everything else that shapes the plan; all ranks must pass values with the same `repr`.
         make: makes the values; its argument provides large arrays.
 

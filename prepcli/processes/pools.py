@@ -74,7 +74,8 @@ class WorkerPool:
 
     Raises:
         OSError: /dev/shm cannot be written.
-        WorkerDiedError: on leaving the block, if a worker was killed or died.
+        WorkerDiedError: on leaving the block, if a future of `submit` has failed in it because a worker was killed or
+            died.
     """
 
     def __init__(

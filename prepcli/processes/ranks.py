@@ -183,8 +183,8 @@ def detect_rank(
     A process without a launcher is rank 0 of one rank.
 
     Raises:
-        UsageError: the numbers contradict each other, or a batch script has several tasks but no `srun`; the launch id
-            has other characters or is too long; or `rank` is given without `world_size`.
+        UsageError: the numbers contradict each other; a batch script has several tasks but no `srun`; the launch id is
+            too long or has a character that is not allowed; or `rank` is given without `world_size`.
     """
     if launch_id is not None and not re.fullmatch(rf"[A-Za-z0-9._-]{{1,{_MAX_ID}}}", launch_id):
         shown = launch_id if len(launch_id) <= _MAX_ID else f"{launch_id[:20]}... ({len(launch_id)} characters)"

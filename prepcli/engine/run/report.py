@@ -27,7 +27,7 @@ class Report(msgspec.Struct):
 
     `left_out` is the number of rejects that the user's options ask for, such as a duration filter. `max_rejects` is the
     limit for the other rejects, in words. `retry_with` is the command that tries rejects again, None if none can be
-    retried. `rejects_alike` is the detail of the first reject if all have the same reason, else "".
+    retried. `rejects_alike` is the result of `first_if_all_alike`.
     """
 
     command: str

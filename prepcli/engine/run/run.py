@@ -112,7 +112,10 @@ class Run:
         self.markers: dict[str, Marker] = {}
 
     def execute(self) -> Report:
-        """Do the missing units of this rank's share; if all units are done then, finish the run. Returns the report."""
+        """Do the missing units of this rank's share, and then units that other ranks have not begun, if it may take them.
+
+        If all units are done then, finish the run. Returns the report.
+        """
         self._check_sample()
         claim_output(self)
         self.load_markers(listed=True)
@@ -220,7 +223,10 @@ class Run:
             )
 
     def _finish_once(self, crew: Crew | None) -> Report:
-        """Finish the run, or wait until another rank of this launch has finished it; returns the report."""
+        """Finish the run, or wait until another rank of this launch has finished it; returns the report.
+
+        If `crew` is None, this rank finishes the run and waits for no other rank.
+        """
         if crew is None:
             return self._finish()
         while not (crew.claims.take(FINISH_UNIT.id) or self._is_finished()):

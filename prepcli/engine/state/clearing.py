@@ -121,8 +121,9 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
 def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None = None, is_asked: bool = True) -> None:
     """Remove the files of earlier runs, and then their state; prints first which files go and which stay.
 
-    Only one process clears at a time; others wait. If this process is silent, another one takes over, but only after
-    `DELETE_SECONDS`: a process that was only suspended would continue later and remove new files.
+    Only one process clears at a time; others wait. If it is known to have ended, another one takes over at once. If it
+    only gives no sign of life, another one takes over after `DELETE_SECONDS`: a process that was only suspended could
+    continue later and remove new files.
 
     `cleared`: a file that is made as soon as one of several ranks has cleared the output; the other ranks then remove
     nothing. None for a single rank. `is_asked`: whether the user asks to start again; if False, only a clearing that
