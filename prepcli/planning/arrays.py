@@ -22,7 +22,10 @@ Values = Mapping[str, Any]
 _MIN_BYTES = 1 << 20
 _DOCUMENT = "plan.json"
 _FORMAT = 2
-"""Version of the format of stored plans. It is part of the hash that names a plan's folder: versions never mix."""
+"""Version of the format of stored plans.
+
+It is part of the hash that names a plan's folder, so each version has its own folders.
+"""
 
 
 class Scratch:

@@ -32,7 +32,7 @@ _RETIRED = "retired"
 
 
 class Noted(msgspec.Struct, frozen=True):
-    """The part of a marker or a note that shows which files are ours; the names in `files` are relative to OUT."""
+    """The part of a marker or a note that names the files of a unit. The names in `files` are relative to OUT."""
 
     files: dict[str, PublishedFile] = {}
 
@@ -112,7 +112,7 @@ def mark(
 
 
 def retire(workspace: Workspace, unit: str) -> None:
-    """Remove the marker of a unit, so that the unit is done again; its files remain ours."""
+    """Move the marker of a unit from `done/` to `owned/`: the unit is done again, and its files still count as ours."""
     workspace.owned.mkdir(exist_ok=True)
     with contextlib.suppress(FileNotFoundError):  # another rank has removed the marker
         os.rename(workspace.done / f"{unit}.json", _retired(workspace, unit))

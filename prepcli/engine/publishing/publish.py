@@ -68,9 +68,10 @@ class AccountingError(Exception):
 class UnitWriter:
     """Collects one unit's files and rejects in a temporary directory, and publishes them.
 
-    Files are renamed in the order in which they were opened: open the file by which readers find a shard (its manifest,
-    its cuts) last. Files added with `add_after` follow, and then the marker. Without the marker the unit is done again;
-    leaving the context without `publish` removes all files. `folder` is the temporary directory.
+    Files are published in the order in which they were opened; in a store, all but the last one may appear at the same
+    time. So open the file by which readers find a shard (its manifest, its cuts) last. Files added with `add_after`
+    follow, and then the marker. Without the marker the unit is done again; leaving the context without `publish`
+    removes all files. `folder` is the temporary directory.
 
     Examples:
         with UnitWriter(workspace, digest, unit) as writer:
@@ -249,7 +250,10 @@ class UnitWriter:
         return marker
 
     def _publish_all(self, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
-        """Publish all files that are not foreign; returns the records of all files, with ETags for published ones."""
+        """Publish the files whose records are not `foreign`, in the order that `UnitWriter` describes.
+
+        Returns the records of all files. The records of objects that were published to a store have ETags.
+        """
         own = [name for name, file in files.items() if not file.foreign]
         names, after = [name for name in own if name not in self._after], [name for name in own if name in self._after]
         self.workspace.found.remove(after)  # those of an earlier run do not match the files of this run

@@ -32,8 +32,8 @@ class Origin(NamedTuple):
 def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     r"""One JSON line: the original record plus `reject_reason`, `reject_detail`, `manifest_line`, `manifest_filepath`.
 
-    If `line` is not a JSON object in UTF-8 that Python can read, a field `manifest_text` replaces the record. It has
-    the text of `line`, with undecodable bytes as `\xNN`.
+    If the audio is in a container, fields with its place are added. If `line` is not a JSON object in UTF-8 that Python
+    can read, a field `manifest_text` replaces the record. It has the text of `line`, with undecodable bytes as `\xNN`.
     """
     fields = None
     if rejected.reason is not RejectReason.BROKEN_JSON:

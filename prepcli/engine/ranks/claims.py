@@ -34,7 +34,7 @@ CLAIMS = "claims"
 STAGE_FILE = "stage.json"
 """The name of a file next to the folder of claims. `prepcli status` reads it before the ranks have a plan.
 
-It names the work that the ranks do together then, such as indexing.
+The file names the work that the ranks do together before there is a plan, such as indexing.
 """
 
 
@@ -99,7 +99,7 @@ class Claims:
         self._seen[owner.rank_id] = self._life.last_beat(owner), -math.inf
 
     def is_free(self, name: str) -> bool:
-        """Whether `take` would succeed."""
+        """Whether `take` would succeed now: no other rank that seems to be alive has claimed the work `name`."""
         for number in itertools.count():
             found = self._last_state(name, number) if self._path(name, number).exists() else "none"
             if found != "dead":

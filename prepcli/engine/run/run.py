@@ -112,7 +112,7 @@ class Run:
         self.markers: dict[str, Marker] = {}
 
     def execute(self) -> Report:
-        """Do the missing units of this rank's share, and then units that other ranks have not begun, if it may take them.
+        """Do the missing units of this rank's share, and then units that other ranks have not begun, if allowed.
 
         If all units are done then, finish the run. Returns the report.
         """
@@ -171,8 +171,8 @@ class Run:
     def _retry_rejects(self) -> None:
         """With `--retry-rejects`, remove the markers of units with rejects to retry, before any rank does a unit.
 
-        Whatever ends the run after this, any later run finds the units missing and does them. If a list of missing
-        units is stored for this launch (`shares`), another rank has removed the markers before.
+        If the run ends before it has repeated the units, a later run finds them missing and does them. If a list of
+        missing units is stored for this launch (`shares`), another rank has removed the markers before.
 
         Raises:
             UsageError: there are several ranks without a launch id; they would repeat units that others have just

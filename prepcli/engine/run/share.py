@@ -133,8 +133,9 @@ class MissingAudioWatch:
         """Add the counts of a unit that has just been processed, and check how much audio is missing.
 
         Raises:
-            MissingAudioError: more than half of the audio so far is missing, and more than `--max-rejects` allows. The
-                units with missing audio then count as not done, so that the next run does them.
+            MissingAudioError: after at least `MIN_RECORDS` records, the audio of more than half of them is missing, and
+                of more than `--max-rejects` allows. The units with missing audio then count as not done, so that the
+                next run does them.
         """
         reason = RejectReason.MISSING_AUDIO.value
         self._records += marker.records_out + sum(marker.rejects.values())

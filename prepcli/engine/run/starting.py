@@ -86,7 +86,10 @@ def _clear_if_asked(run: "Run") -> bool:
 
 
 def _refuse_foreign(run: "Run") -> None:
-    """Raise `UsageError` if no plan is stored, but OUT has files that an earlier run has, or may have, written."""
+    """Raise `UsageError` if OUT has files that an earlier run has, or may have, written. Called if no plan is stored.
+
+    If markers of the same plan are there, this does nothing: the output belongs to this run.
+    """
     workspace = run.workspace
     stock = take_stock(workspace, run.job, run.plan)
     if not (stock.ours or stock.mistakable):
@@ -126,7 +129,10 @@ def _elsewhere(job: AnyJob, workspace: Workspace) -> str:
 
 
 def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]:
-    """The commits of the data sets on the hub that a continued run has read, by address; empty for a new run."""
+    """The commit of each data set on the hub that a continued run has read, by the data set's address.
+
+    Empty for a run that begins now.
+    """
     rank = options.rank
     if options.overwrite and not (has_done(workspace, rank, "overwrite") or has_begun_to_clear(workspace, rank)):
         return {}
@@ -168,7 +174,7 @@ def _check_restart(run: "Run") -> None:
     """Check, before any removal, that a job may remove the files that earlier runs have written.
 
     Raises:
-        UsageError: an input is among the files, or files remain that readers would take for a part of the new set.
+        UsageError: an input is among the files; `check_stock` refuses; or another state folder holds the output.
     """
     workspace, rank = run.workspace, run.options.rank
     if has_begun_to_clear(workspace, rank):

@@ -30,8 +30,8 @@ class RankStatus(msgspec.Struct):
     """The status of one rank of the newest launch.
 
     `state`: as in `prepcli.engine.ranks.progress.RankProgress`, or `silent` (running, but without a sign of life), or
-    `not_started`. `share_done` is between 0 and 1. `working_on`: the units that the rank is doing, of its own share or
-    of another rank's; while the ranks plan, the tasks of the stage that it is doing.
+    `not_started`. `share_done` is between 0 and 1. `working_on`: the units that the rank is doing, from any share;
+    while the ranks plan, the tasks of the stage that it is doing.
     """
 
     rank: int
@@ -326,7 +326,7 @@ def _to_go(status: Status) -> str:
 
 
 def lines_of(status: Status) -> list[str]:
-    """The lines with the details of a run."""
+    """The lines of text in which `status` shows the details of one run."""
     if status.stage:
         return _planning_lines(status)
     state = "finished with too many rejects" if status.too_many_rejects else status.state

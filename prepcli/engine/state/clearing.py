@@ -87,8 +87,8 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
     """Check that a job may remove the files in `stock.ours` and then begin a new set; called before any removal.
 
     Raises:
-        UsageError: another command has written the files, or files remain that readers would take for a part of the
-            new set.
+        UsageError: another or an unknown command has written the files, or files remain that readers would take for a
+            part of the new set.
     """
     out, command, elsewhere = workspace.named, _command(workspace), job.elsewhere or "another output"
     if stock.ours and command not in ("", job.command):

@@ -45,7 +45,7 @@ Contents = TypeVar("Contents")
 
 
 FINISH_UNIT = Unit("finish", 0.0, 0)
-"""The unit under which the finishing merge publishes its files; the plan does not list it."""
+"""The unit for the final merge of the files of all units (`Job.finish`); the plan does not list this unit."""
 
 
 @dataclass(frozen=True, slots=True)

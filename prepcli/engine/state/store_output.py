@@ -74,7 +74,7 @@ class OutputSizes:
         return self._listed
 
     def etag_of(self, name: str) -> str:
-        """The ETag of an object that was listed; "" for other files."""
+        """The ETag of an object that was listed; "" for a local file, and for an object that was not listed."""
         return self._listed[name].etag if self._listed and name in self._listed else ""
 
     def state(self, name: str) -> "os.stat_result | ObjectInfo | None":

@@ -257,8 +257,8 @@ def while_others_remove(attempt: Callable[[], Result]) -> Result:
     """Call `attempt`, which makes a folder and uses it; returns its result.
 
     If another rank removes the folder meanwhile, `attempt` is called again, at most ten times in all. A rank that
-    clears the output, or that ends, removes folders. `mkdir` reports that a file
-    exists if the folder disappears before `mkdir` has found out that it is a folder.
+    clears the output, or that ends, removes folders. `mkdir` reports that a file exists if the folder disappears before
+    `mkdir` has found out that it is a folder.
     """
     for _ in range(9):
         with contextlib.suppress(FileNotFoundError, FileExistsError):
