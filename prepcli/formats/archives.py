@@ -52,7 +52,7 @@ class Container(ABC):
         return RecordRejected(RejectReason.MISSING_AUDIO, f"{self.path} has no member {member}")
 
     def check(self) -> None:
-        """Raise `InputChangedError` if the file has changed since it was opened."""
+        """Raise `InputChangedError` if the file has changed since it was opened; does nothing for an object."""
         if is_address(self.path):  # the ETag of an object is compared when a range is read
             return
         now = os.stat(self.path)

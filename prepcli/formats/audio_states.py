@@ -52,6 +52,7 @@ def file_digest(path: str, found: FileState) -> str:
 
     Raises:
         OSError: the file cannot be read.
+        RecordRejected: the container cannot be read, or does not hold the audio.
     """
     if is_address(path):
         return f"{found.inode:x}"

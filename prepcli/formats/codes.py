@@ -19,7 +19,7 @@ CODES_NAME = "codes_{}/{}/codes.{}.tar"
 """The path of a tar of codes below the set; to be formatted with the codec's name, the field and the shard's text."""
 CODES_FILE = re.compile(r"codes\.(\d+)\.tar$")
 CODES_OF = {TARGET: "target_codes", CONTEXT: "context_codes"}
-"""The field of codes for a field of audio."""
+"""For each field of audio, the field with the codes of that audio."""
 
 _TYPES = (np.int16, np.int32)
 

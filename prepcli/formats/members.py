@@ -69,8 +69,8 @@ def audio_of(place: Place) -> ByteRange | bytes:
     """The audio of a record in a container: its range of the file, or its bytes if it has no known range.
 
     Raises:
-        RecordRejected: MISSING_AUDIO if the container or the member does not exist, UNREADABLE_AUDIO if it is damaged,
-            BAD_FIELD if several members have the name.
+        RecordRejected: MISSING_AUDIO if the container or the member does not exist, or if the member is a link;
+            UNREADABLE_AUDIO if the audio cannot be read or unpacked; BAD_FIELD if several members have the name.
         InputChangedError: the container was changed since this process opened it.
     """
     try:

@@ -23,7 +23,7 @@ from prepcli.storage.paths import NUMBER
 
 CUTS_NAME = "cuts/cuts.{}.jsonl.gz"
 PLAIN_CUTS_NAME = "cuts/cuts.{}.jsonl"
-"""The name of the cuts in a set with indexes: compressed files are not seekable."""
+"""The path of a shard's cuts below a set with indexes. They are not compressed, so that readers can seek in them."""
 TEXT_CONTEXT_CUTS = "cuts_textContext"
 """The folder of the cuts whose context is a text instead of audio."""
 AUDIO_NAME = "{}/recording.{}.tar"

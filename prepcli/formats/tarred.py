@@ -41,7 +41,7 @@ _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
 
 
 def manifest_name(version: int) -> str:
-    """The name of the manifest of the whole set; concatenation writes a new version next to the old one."""
+    """The name of the manifest of the whole set; each version of the set has its own."""
     return f"tarred_audio_manifest_version_{version}.json" if version else "tarred_audio_manifest.json"
 
 

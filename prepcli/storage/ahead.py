@@ -182,7 +182,7 @@ def _fetch(wanted: Wanted) -> _Beginning:
 
 
 def _depth(sizes: "deque[int]") -> int:
-    """The number of items to request ahead, from the sizes of recent objects in bytes."""
+    """The number of items to request ahead: fewer if recent objects, whose `sizes` are in bytes, were long."""
     if len(sizes) < 4:
         return _FIRST_AT_ONCE
     mean = sum(sizes) / len(sizes)
