@@ -179,7 +179,10 @@ class Child:
 
 
 def serve(descriptor: int) -> None:
-    """Answer requests until the parent process, which holds the other end of the pipe, ends or kills this process."""
+    """Answer requests of the parent process through the pipe with this file descriptor.
+
+    Ends with the parent process, or after a request that raised an error, which is the answer then.
+    """
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # the parent decides what to do
     exit_when_ready(sys.stdin.fileno())

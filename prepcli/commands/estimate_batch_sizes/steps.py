@@ -20,7 +20,7 @@ SEED = 0
 OWN_CONTEXT = 2 * 2**30
 """Maximum bytes of GPU memory that a process takes in addition to its tensors: CUDA's context and libraries."""
 COUNTED_SIZES = (2, 3)
-"""Batch sizes whose bytes are counted. Size 1 is not among them: a model may run other code for a single example."""
+"""Sizes of the batches whose bytes are counted for an estimate. Models may run other code for a batch of size 1."""
 
 
 class ModelTrainer:

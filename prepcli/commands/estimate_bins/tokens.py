@@ -82,7 +82,7 @@ class Length(NamedTuple):
 
 @dataclass
 class FileLengths:
-    """The lengths of the examples in a file, in arrays of shape (examples,), and counts of its lines.
+    """The lengths of the examples in one or several files, in arrays of shape (examples,), and counts of lines.
 
     `inputs`, `outputs`, `ratios` and `seconds`: see `Length`. Records of audio have the ratio nan, because `max_tpt`
     limits texts only.
@@ -409,7 +409,7 @@ def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Me
 def _inside(found: FileLengths, data: DataSet, options: EstimateTokenBins, measure: _Measure) -> LeafDurations:
     """The length of each example, and whether NeMo's filters keep it.
 
-    Limits in tokens apply to texts, limits in seconds to audio.
+    Limits in tokens apply to texts and conversations, limits in seconds to records and conversations with audio.
     """
     lengths = found.inputs + found.outputs if measure.total else found.inputs
     keys = data.notes.loader

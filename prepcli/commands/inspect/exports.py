@@ -72,7 +72,10 @@ def title_of(export: Export, *, is_file: bool) -> str:
 
 
 def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> None:
-    """Count the records of an export, read the headers of a sample of its audio, and add both to `found`."""
+    """Add to `found` the number of records of an export and, if it holds or names audio, facts on a sample of the audio.
+
+    Of shards for WeNet, only the missing ones are noted here.
+    """
     files = list(export.files())
     if isinstance(export, ParquetSet | OmnilingualSet):
         _look_at_parquet(files, num_audio_files, found)

@@ -147,7 +147,7 @@ def _svg(figure: Any) -> str:
 
 
 def short_name(speaker: str) -> str:
-    """`| Language:en Dataset:X Speaker:Y |` -> `Y (X, en)`; other names are unchanged, but long ones are cut."""
+    """`| Language:en Dataset:X Speaker:Y |` -> `Y (X, en)`; other names stay. Names are cut after 40 characters."""
     match = re.match(r"\| Language:(\w+) Dataset:(.+) Speaker:(.+) \|$", speaker)
     name = f"{match[3]} ({match[2]}, {match[1]})" if match else " ".join(speaker.split())
     name = printable(name)
@@ -162,7 +162,7 @@ _NUM_GROUPS = 20
 
 
 def check_page(path: Path) -> None:
-    """Raise `UsageError` if the page cannot be written: matplotlib, jinja2 or the folder is missing."""
+    """Raise `UsageError` if matplotlib or jinja2 is missing, or if `check_output` refuses the path of the page."""
     new_figure("--html")
     _template()
     check_output("--html", path, PAGE)
@@ -256,7 +256,7 @@ def _group_rows(groups: Sequence[Group]) -> list[list[str]]:
 class _Row(NamedTuple):
     """A record in a table: why it is shown, its audio as a URL, a note on the audio, and its fields.
 
-    `url` is empty if there is no audio; `note` then says why.
+    If no audio was found, `url` is empty, and `note` says why. If none was looked for, both are empty.
     """
 
     why: list[str]

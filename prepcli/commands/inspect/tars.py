@@ -21,7 +21,7 @@ _NO_AUDIO = (".json", ".npy", ".nodata", ".nometa", ".txt", ".llc")
 
 
 class TarFacts(msgspec.Struct):
-    """The tars of one set or field. Numbers and names of members are those of a sample of the tars."""
+    """Facts on the tars of one set or field. `members` and what follows are facts on the tars that were opened."""
 
     where: str
     tars: int

@@ -192,8 +192,8 @@ def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> Source
 def _number(row: dict[str, Any], name: str, minimum: float | None) -> float | None:
     """Remove column `name` from the row, and return its value in seconds; None if the row does not have it.
 
-    Raises `RecordRejected` if the value is not a number or is below `minimum`. If `minimum` is None, the value must be
-    above 0.
+    Raises `RecordRejected` if the value is not a finite number or is below `minimum`. If `minimum` is None, the value
+    must be above 0.
     """
     value = row.pop(name, None)
     if value is None:

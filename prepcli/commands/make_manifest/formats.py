@@ -55,7 +55,7 @@ class Walk:
         return chain.from_iterable(self._below("", ((status.st_dev, status.st_ino),)))
 
     def notes(self) -> Iterator[str]:
-        """Notes for the user on files that were left out."""
+        """Notes for the user on files that were left out, links that were not followed, and unreadable folders."""
         others = sum(self.left_out.values())
         if others:
             common = ", ".join(
@@ -96,8 +96,8 @@ class Walk:
     def _pass_by(self, folder: str, error: OSError) -> None:
         """Handle a folder that could not be read: add it to `unreadable`, or raise `error`.
 
-        `error` is raised for the root of the walk, and if permission is denied (except for `lost+found`): recordings
-        may be in such a folder.
+        `error` is raised for the root of the walk. It is also raised if permission is denied, because recordings may be
+        in the folder; `lost+found` is an exception.
         """
         if not folder or (isinstance(error, PermissionError) and os.path.basename(folder[:-1]) != "lost+found"):
             raise error

@@ -32,8 +32,8 @@ class EntrySource:
         entries: reads the source from its start, and yields its entries in order.
         files: the files that hold the entries; empty for a folder of audio.
         tables: the table for each field, such as `text`, whose values are looked up by the `key` of an entry.
-        recordings: None unless entries are segments. Then the `path` of an entry is the name of a recording, and this
-            table finds the audio of the recording.
+        recordings: None, except for Kaldi's `segments`. Then the `path` of an entry is the name of a recording, and
+            this table finds the audio of the recording.
         has_commands: whether an entry may name a command instead of a file, `command |`.
         needs_unique_keys: whether entries that have the same key are rejected.
         notes: returns notes for the user, once the entries have been read.

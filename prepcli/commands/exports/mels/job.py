@@ -365,7 +365,7 @@ class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], MelsJob
 
     @property
     def max_batch_samples(self) -> int:
-        """Maximum number of samples of a batch, padding included: four minutes."""
+        """Maximum number of samples of a batch of several clips, padding included: four minutes of audio."""
         return int(_BATCH_SECONDS * self.options.sampling_rate)
 
     def decoder(self, contents: ExportContents) -> ClipDecoder:
