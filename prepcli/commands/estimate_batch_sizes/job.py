@@ -116,7 +116,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return searched if is_result else found
 
     def settings(self, plan: BatchSizesPlan) -> dict[str, Any]:
-        """The options and the bounds of the buckets. Digests of the model and its config replace their names."""
+        """The options and the bounds of the buckets. A digest replaces the name of a model file or a config."""
         options = self.options
         found = settings_of(options)
         found["--buckets"] = "[" + ",".join(map(shown, plan.contents)) + "]"

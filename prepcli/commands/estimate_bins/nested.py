@@ -16,9 +16,10 @@ Floats = npt.NDArray[np.float64]
 class NestedBins:
     """Two-dimensional buckets.
 
-    `pairs`: the upper ends of each bucket, a size and a number of tokens, in ascending order. `max_ratio`: for each
-    pair, the maximum number of tokens per size among all examples of this size that are not outliers. `num_outliers`:
-    number of examples that were left out because they have too many tokens per size.
+    `pairs`: the upper ends of each bucket, a size and a number of tokens, in ascending order. Buckets with the same
+    upper size are sub-buckets of one bucket. `max_ratio`: for each pair, the maximum number of tokens per size in the
+    whole bucket, without outliers. `num_outliers`: number of examples that were left out because they have too many
+    tokens per size.
     """
 
     pairs: list[tuple[float, int]]

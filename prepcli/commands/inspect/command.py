@@ -34,8 +34,8 @@ def look_at(options: Inspect) -> Inspection:
     Reads all lines once, and a few headers of audio; audio is decoded only if its header is not enough.
 
     Raises:
-        UsageError: the path does not exist, is of no known kind, or its lines cannot be read. Damage in tars and in
-            Parquet files is no error, but is noted in the result.
+        UsageError: the path does not exist, is of no known kind, or its lines cannot be read. Damaged tars and Parquet
+            files raise no error; the damage is noted in the result.
         IncompleteError: a worker process died.
     """
     subject = what_is(options.path)

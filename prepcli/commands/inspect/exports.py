@@ -72,9 +72,9 @@ def title_of(export: Export, *, is_file: bool) -> str:
 
 
 def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> None:
-    """Add to `found` the number of records of an export and, if it holds or names audio, facts on a sample of the audio.
+    """Add to `found` the number of records of an export and, if it holds or names audio, facts on a sample of it.
 
-    Of shards for WeNet, only the missing ones are noted here.
+    Shards for WeNet are not opened here: only missing shards are noted.
     """
     files = list(export.files())
     if isinstance(export, ParquetSet | OmnilingualSet):

@@ -28,7 +28,7 @@ _YIELDED_AT_ONCE = 1024
 _SET_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip", ".parquet")
 _SET_LISTS = ("shards.list", "data.list")
 _CUTS = re.compile(r"cuts$|cuts\.\d+\.jsonl")
-"""Matches the names by which a Lhotse Shar is recognized: a file of cuts, such as `cuts.000000.jsonl`, or `cuts`."""
+"""Matches the names by which a Lhotse Shar is recognized: a folder `cuts`, or files such as `cuts.000000.jsonl`."""
 
 
 @dataclass
