@@ -30,15 +30,16 @@ LONG_WORDS = 129
 """The number of fingerprint words in 1.9 s of audio. If this many words are compared, the limit is `MAX_BIT_ERROR`."""
 MAX_BIT_ERROR = 0.25
 _LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
-"""Limits (N, share) for two aligned records: they are copies if at most `share` of their bits differ.
+"""Limits (N, share) for two aligned records: they are copies if at most `share` of the compared bits differ.
 
 Only the fingerprint words at which both records have sound are compared. The limit is the first one whose N is not
 larger than the number of these words. Few words have a stricter limit, because they agree more often by chance.
 `benchmarks/README.md` shows how far copies and other audio are from the limits."""
 MIN_SHARE = 0.5
-"""Minimum overlap of two copies: the fingerprint words at which both aligned records have sound, as a share.
+"""Minimum overlap of two copies, as a share.
 
-The share is of all words with sound in the record that has fewer of them."""
+It is the number of fingerprint words at which both aligned records have sound, divided by the number of words with
+sound in the record that has fewer of them."""
 _DISTANCE = 8
 """The distance between the two fingerprint words of a key, in words."""
 _SAMPLED = np.uint64(3)
@@ -46,7 +47,7 @@ _SAMPLED = np.uint64(3)
 _NEIGHBOURS = 4
 """A key is compared with this number of equal keys that follow it in the order of the records."""
 _BEFORE, _AFTER = 24, 32
-"""If two records have an equal key, this many fingerprint words before and from the first word of the key are compared.
+"""Numbers of fingerprint words that are compared around two equal keys: before the first word of a key, and from it on.
 
 Whole records are compared only if these words are nearly equal."""
 _PAIRS_AT_ONCE = 1 << 14

@@ -300,7 +300,7 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
 
 
 def _moved(found: IndexedSet) -> Iterator[str]:
-    """Find out whether a set was moved after it was indexed; yields a problem for each folder that it may have had.
+    """Find out whether a set was moved after it was indexed; yields a problem for each possible earlier folder.
 
     These are the folders for which the mirror has indexes, if it has none for the current folder.
     """

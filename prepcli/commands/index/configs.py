@@ -18,8 +18,7 @@ def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
 
     Raises:
         UsageError: an entry cannot be indexed; or the config names several sets, one of them is a Shar set, and
-            no option gives another place
-            for its indexes than its mirror.
+            its indexes would be in its mirror.
     """
     found = list(_sets(config, (), places))
     if len(found) > 1 and any(one.mirror is not None for one in found):

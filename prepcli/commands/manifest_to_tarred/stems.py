@@ -1,4 +1,4 @@
-"""Finds the records of a tarred set for which the stem of the audio path is too short a name of the tar member."""
+"""Finds the records of a tarred set whose tar members cannot be named by the stem of the audio path alone."""
 
 from collections.abc import Sequence
 from itertools import pairwise

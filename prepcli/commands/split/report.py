@@ -23,7 +23,7 @@ class SplitReport(Report):
 
 
 def table_of(parts: list[dict[str, Any]]) -> str:
-    """A text table with one row per part: its size as asked for, its records, hours and groups."""
+    """A text table with one row per part: the requested amount, and its records, hours and groups."""
     digits = 2 if sum(one["hours"] for one in parts) >= 1 else 4
     rows = [["part", "asked", "records", "hours", "groups"]]
     rows += [

@@ -233,7 +233,7 @@ _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
 
 
 def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:
-    """The sets to check: all tarred and Shar sets; if there are none, the first other set (codes or an export)."""
+    """The sets to check: all tarred sets, and all Shar sets that are not flat; without them, the first other set."""
     found = [
         one
         for one in sets_in(out, published)
@@ -302,7 +302,7 @@ def check_set(
 
 
 def _note_others(of: _Verification) -> None:
-    """Add notes on files that no known run has published: read files, and extra files in the folders of the set."""
+    """Add notes on files that no known run has published: checked files, and extra files in the folders of the set."""
     if of.runs and of.unknown and of.is_finished:
         of.report.files_not_compared = len(of.unknown)
         commands = " and ".join(sorted({run.plan.command for run in of.runs}))

@@ -61,7 +61,7 @@ class VerifyReport(msgspec.Struct):
 
 
 def _within(report: VerifyReport) -> str:
-    """The end of the line on records: the number of tar members and the hours of audio.
+    """The end of the line on records: the number of tar members (not for manifests), and the hours of audio.
 
     For a set of mels, the end is only the number of mels.
     """
