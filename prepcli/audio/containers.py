@@ -1,4 +1,4 @@
-"""Reads from the header the size that a file should have, to find truncated files: for all containers but WAV."""
+"""Reads from headers the size of AIFF, AU, CAF, SPHERE, W64, MP4, WMA and WebM files, to find truncated ones."""
 
 import re
 from collections.abc import Iterator

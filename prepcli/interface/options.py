@@ -121,7 +121,7 @@ class Declared(NamedTuple):
 
 
 def _text(value: Any) -> str:
-    """Return the text of a value for a command line. 8.0 becomes `8`: a float (`--max-rejects`) may be a count."""
+    """Return the text of a value for a command line. 8.0 becomes `8`: `--max-rejects` takes a share or a count."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

@@ -107,7 +107,7 @@ def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteErr
 
 @contextmanager
 def naming_faults(device: str, otherwise: str = "") -> Iterator[None]:
-    """Within the context, replace PyTorch's errors of the device by errors of prepcli.
+    """Within the context, replace PyTorch's errors of the device by the errors listed below.
 
     `otherwise` is a further way to continue, which the message names; see `device_failure`.
 

@@ -53,8 +53,8 @@ def _bandwidth(model: Any, num_codebooks: int) -> float:
 def _encode_with_features(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":
     """Encode audio with a model whose semantic encoder takes mel features, and return the codes.
 
-    The feature extractor normalizes each row of the batch separately. It makes each row one sample longer, so that the
-    model encodes one frame more. This function removes the codes of the additional frame.
+    The feature extractor normalizes each row of the batch separately. It appends one sample to each row, so that audio
+    of whole frames gets one frame more. The codes of this frame are removed.
     """
     import torch
     import transformers

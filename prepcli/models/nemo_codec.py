@@ -303,8 +303,8 @@ class NemoCodec:
     def _find_min_frames(self, where: str) -> int:
         """Return the minimum number of frames that can be encoded, found by trial.
 
-        A layer with reflection padding cannot reflect more samples than its input has. A codec of mel spectra needs two
-        frames, because NeMo leaves out the last one.
+        A layer with reflection padding cannot reflect more samples than its input has. A codec of mel spectra needs at
+        least two frames, because NeMo leaves out the last one.
         """
         import torch
 
