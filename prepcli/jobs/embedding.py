@@ -58,7 +58,7 @@ class SpeakerJob(ModelJob[RecordUnit, ContentsT, SpeakerEncoder], OverRecords[Re
         return self.own_settings() | {"--speaker-model": self.model_identity}
 
     def input_files(self, plan: Plan[RecordUnit, ContentsT]) -> list[str]:
-        """The manifests, and the speaker model, which may be a name in place of a file."""
+        """The manifests, and the speaker model as the user gave it: the path of its file, or a name."""
         return [*self.manifests, self.speaker_model]
 
     def load_model(self) -> SpeakerEncoder:

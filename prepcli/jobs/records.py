@@ -203,7 +203,8 @@ class Records:
     def merged_details(self, out: AnyPath) -> dict[str, str]:
         """Details for the summary of a job that writes a merged manifest in the folder `out`.
 
-        They explain the names of records in containers, or else name the base folder of paths if it is not `out`.
+        They explain the names of records in containers, and say that all paths are absolute if the manifests have
+        several base folders. If neither applies, they name the base folder of paths, unless this is `out`.
         """
         named = {"containers": NAMES_NOTE} if any(isinstance(one.path, Catalogue) for one in self.index.sources) else {}
         base = self.audio_base_dir

@@ -175,13 +175,16 @@ class LineBlocks:
 def _nemo_decoder_with(
     fields: tuple[str, ...], texts: tuple[str, ...], optional: tuple[str, ...], values: tuple[str, ...]
 ) -> msgspec.json.Decoder[Any]:
-    """The decoder of lines as `NemoLine`, with further fields under new names; any other value is a decoding error.
+    """A decoder of lines, whose results are a `NemoLine` with further attributes.
+
+    The attributes are `field_0`, `field_1`, ... for the fields named in `fields`, `text_0`, ... for `texts`, and
+    `value_0`, ... for `values`. A line with a value that is not allowed for its field cannot be decoded.
 
     Args:
-        fields: become `field_0`, ...: text that is not empty, or an integer; the line must have the field.
-        texts: become `text_0`, ...: text, or None if the field is missing.
-        optional: names in `fields` whose fields may have any value; None if the field is missing.
-        values: become `value_0`, ...: any value, or None if the field is missing.
+        fields: names of fields that the line must have, with text that is not empty, or an integer.
+        texts: names of fields with text; None if the field is missing or null.
+        optional: those names in `fields` whose field may have any value; None if the field is missing.
+        values: names of fields with any value; None if the field is missing.
     """
     if set(fields) <= {"audio_filepath"} and not texts and not values:
         return msgspec.json.Decoder(NemoLine)

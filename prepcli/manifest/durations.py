@@ -175,7 +175,10 @@ def _read_some(
 def _parts(
     paths: Sequence[str], columns: Columns, num_workers: int, found: Durations, selection: Selection | None
 ) -> Iterator[Part]:
-    """Yield the parts of all files in order, with the selected records only; lines are counted in `found`."""
+    """Yield the parts of all files in order; lines are counted in `found`.
+
+    With a `selection`, the columns `duration` and `number` of a part have the selected records only.
+    """
     for path, parts in zip(paths, scan_files(paths, columns, num_workers), strict=True):
         lines = num_bytes = 0
         for part in parts:

@@ -23,7 +23,7 @@ from prepcli.storage.paths import path_of
 
 # NeMo has more types (duplex speech, simulated mixtures, ...); prepcli knows the lengths of these.
 TYPES = ("nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group")
-"""Types of entries whose examples are lines with a duration, and the type of groups of entries."""
+"""The types of `input_cfg` entries whose files have a line with a duration for each example, and `group`."""
 AUDIO_TYPES = (*TYPES, "parquet")
 TEXT_TYPES = ("txt", "txt_pair", "multimodal_conversation")
 _OTHER_TEXT_TYPES = ("txt_jsonl", "nemo_sft_jsonl", "share_gpt", "share_gpt_webdataset")

@@ -73,7 +73,8 @@ def notes_on_input(data: DataSet | Mix) -> list[str]:
 def files_of(data: DataSet | Mix) -> Iterator[str]:
     """Manifests, cuts and texts of all data sets, and the configs that name them: no output may replace them.
 
-    A training config is not included: bins are written into the config that names the data. Some paths may be empty.
+    A training config is not included, because bins may be written into the config that names the data. The result may
+    have empty paths, for files that are not given.
     """
     for leaf in leaves_of(data):
         yield from (path for path in leaf.notes.config_files if path != leaf.notes.training_config)

@@ -41,7 +41,7 @@ class LineReader:
     Each process opens files at their first use. Reads have explicit positions (`pread`), so forked processes can share
     a descriptor. A compressed manifest that was not copied for the index is unpacked into a temporary directory at its
     first use. Raises `InputChangedError` if a file was removed or changed since it was indexed; lines that were read
-    before are correct.
+    before this error are correct.
     """
 
     def __init__(self, index: "ManifestIndex") -> None:

@@ -130,7 +130,7 @@ class _Unpacked(msgspec.Struct, frozen=True):
 def read_together(
     folder: Path, inputs: Sequence[Input], columns: Columns, workspace: Workspace, spool: Path, num_workers: int
 ) -> None:
-    """Make the index of the manifests in `folder`, together with the other ranks; returns when it is complete.
+    """Make the index of `inputs` together with the other ranks, and put it into `folder`; returns when it is complete.
 
     Compressed manifests are unpacked in `spool`, and manifests in an object store are fetched.
 

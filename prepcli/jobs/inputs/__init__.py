@@ -1,1 +1,1 @@
-"""Data sets as inputs: each container is read as a catalogue, a manifest that names its audio `FILE::MEMBER`."""
+"""Data sets as inputs. Each container is read through its catalogue: a manifest with audio paths `FILE::MEMBER`."""

@@ -26,10 +26,10 @@ _ROWS = 1024
 def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
     """Yield a catalogue line for each row of a Parquet file; folders of its path such as `lang=deu_Latn` give fields.
 
-    The audio is decoded only as far as its header, and only if there is no column with durations.
+    The audio of a row is decoded only as far as its header, and only if no column has the duration of the row.
 
     Raises:
-        UsageError: the file is damaged, or has no column with audio.
+        UsageError: the file is damaged, has no column with audio, or lacks a column that the user has named.
     """
     file = open_parquet(path)
     schema = file.schema_arrow

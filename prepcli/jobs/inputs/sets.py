@@ -1,4 +1,4 @@
-"""Recognizes an input: manifests, or containers whose records are read through a catalogue."""
+"""Recognizes the kind of an input: is it a manifest, or a data set whose containers are read through catalogues?"""
 
 import os
 import re
@@ -298,7 +298,7 @@ def _config_of(name: str) -> str:
 
 
 def _check_numbers(paths: Sequence[str]) -> None:
-    """Raise `UsageError` if one of the files `...-00000-of-00018.parquet` is missing."""
+    """Raise `UsageError` if a numbered file is missing: `a-00000-of-00018.parquet` is one of 18 numbered files."""
     counts: dict[tuple[str, int], set[int]] = {}
     for path in paths:
         if found := _SPLIT_FILE.match(path):
