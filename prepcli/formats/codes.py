@@ -16,7 +16,7 @@ from prepcli.formats.tar import Sink
 
 CODES_FOLDER = "codes_{}"
 CODES_NAME = "codes_{}/{}/codes.{}.tar"
-"""The path of a tar of codes below the set; to be formatted with the codec's name, the field and the shard's text."""
+"""The path of a tar of codes below the set, with places for the codec's name, the field and the shard's number."""
 CODES_FILE = re.compile(r"codes\.(\d+)\.tar$")
 CODES_OF = {TARGET: "target_codes", CONTEXT: "context_codes"}
 """For each field of audio, the field with the codes of that audio."""

@@ -136,9 +136,9 @@ _AUDIO_COLUMNS = ("audio", "audio_bytes", "wav", "flac", "mp3", "speech")
 def audio_column(schema: "pyarrow.Schema", path: str, wanted: str | None = None) -> str:
     """The column with encoded audio.
 
-    The column is `wanted` if it is given; else the column that the metadata of Hugging Face call audio; else the column
-    of a type for audio: a struct with `bytes`, binary data, or lists of bytes. If several columns fit, it is the first
-    one of `_AUDIO_COLUMNS` among them.
+    This is `wanted` if it is given; else the column that is declared as audio in the metadata of Hugging Face datasets;
+    else the column of a type for audio: a struct with `bytes`, binary data, or lists of bytes. If several columns fit,
+    it is the first one of `_AUDIO_COLUMNS` among them.
 
     Raises:
         UsageError: no column is found, or several and none with a usual name.
