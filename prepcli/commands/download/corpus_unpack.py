@@ -222,9 +222,9 @@ def _unpack(stream: _Tail, into: Path, name: str) -> None:
 
 
 def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
-    """Return the name of a member without `.` and `..`.
+    """Check a member of a tar, and return its name without `.` and `..`.
 
-    Links are never made, so no later member is written through one.
+    Links are not unpacked, so an earlier link cannot redirect a later member to another folder.
 
     Raises:
         UnsafeArchiveError: the member or the target of a link is outside of the folder, or the member is neither a

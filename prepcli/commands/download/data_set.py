@@ -135,9 +135,10 @@ class CorpusPart:
 
 
 def _root_of(folder: Path, tree: str) -> Path | None:
-    """The folder that contains the path `tree`; None if there is none.
+    """Find the folder in which the relative path `tree` is; None if there is none.
 
-    It is `folder` or, if `folder` is itself a part of the tree, a folder above it.
+    The result is `folder` or, if `folder` has the name of a folder of `tree`, a folder above it. For `tree` `A/B`, the
+    user may give the folder with A, the folder A, or the folder B.
     """
     parts = Path(tree).parts
     for named in (Path(os.path.abspath(folder)), Path(os.path.realpath(folder))):

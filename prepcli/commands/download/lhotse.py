@@ -108,8 +108,8 @@ def _arguments(options: DownloadLhotse) -> list[str]:
     """The arguments of `lhotse prepare` before the output folder; existing paths are made absolute.
 
     Raises:
-        UsageError: the recipe is unknown, no manifest can be made of its output, it takes other arguments, or lhotse is
-            not installed.
+        UsageError: the recipe is unknown, no manifest can be made of its output, the given arguments do not fit the
+            recipe, or lhotse is not installed.
     """
     recipe = RECIPES.get(options.recipe)
     if recipe is None:

@@ -20,7 +20,10 @@ class DownloadReport:
 
     @property
     def status(self) -> str:
-        """The first status that is neither `done` nor `nothing_to_do`; else `done` if any data set has it."""
+        """The status of the first data set whose status is neither `done` nor `nothing_to_do`.
+
+        If there is none: `done` if any data set is done, else `nothing_to_do`.
+        """
         states = [report.status for report in self.data_sets.values()]
         others = [state for state in states if state not in ("done", "nothing_to_do")]
         return others[0] if others else "done" if "done" in states else "nothing_to_do"

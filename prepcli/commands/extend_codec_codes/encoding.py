@@ -51,8 +51,8 @@ class BatchShape:
         num_frames: length of the batch in frames; shorter rows are zero-padded.
         num_rows: number of rows of the whole batch; missing rows are filled with silence. Few different shapes are
             used, because a GPU needs 25 to 100 ms to prepare for a new one.
-        num_given: number of rows with audio. If a batch with silent rows does not fit into memory, it is divided, and
-            no silent rows are added to the divided batches. A batch with a single row gets none either.
+        num_given: number of rows with audio. Silent rows are added only if it is more than 1, and not to the parts of a
+            batch that is divided because it does not fit into memory.
         mixes_lengths: whether the rows may have different lengths.
         peak: the level of the largest sample of each row after scaling; 0: rows are not scaled.
     """

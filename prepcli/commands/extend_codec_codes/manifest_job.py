@@ -231,7 +231,7 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
 
     @property
     def file_name(self) -> str:
-        """The name of the new manifest in OUT."""
+        """The name of the new manifest in the output folder."""
         return extended_name(self.manifests, MANIFEST_NAME.format("", self.name))
 
     def plan(self, workspace: Workspace) -> ManifestPlan:

@@ -197,7 +197,11 @@ def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> NDArray[np.
 def _first_of_greatest(
     rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """For each row that occurs in `rows`: the row, the first column with its maximum value, and this value."""
+    """Find the maximum value of each row among the elements (row, column, value).
+
+    Returns:
+        The row numbers, ascending; for each row, the first column with its maximum; and the maxima.
+    """
     order = np.lexsort((columns, -values, rows))
     rows = rows[order]
     first = np.flatnonzero(np.diff(rows, prepend=-1))

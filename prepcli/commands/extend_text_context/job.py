@@ -111,7 +111,7 @@ class NewCut:
     Attributes:
         line: the cut as JSON, without line end.
         rejected: why the cut has no text context; None if it has one.
-        lost_text: whether its field `normalized_text` was left out.
+        lost_text: whether the field `normalized_text` of the supervision was left out.
     """
 
     line: bytes
@@ -120,7 +120,9 @@ class NewCut:
 
 
 def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> NewCut:
-    """Add a text context to the cut in a line of JSON. Its custom fields other than `emotion` and `kept` are left out.
+    """Add a text context to the first supervision of the cut in a line of JSON.
+
+    Of the custom fields of this supervision, only `emotion` and the fields in `kept` remain.
 
     Raises:
         ValueError: the line is not a cut (`msgspec.DecodeError` is a ValueError).
