@@ -114,8 +114,8 @@ def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tu
 
     Returns:
         For each pattern, a dictionary of the files whose whole name matches it. The key is the text of the pattern's
-        first group, in lower case; the value is the path. If several files have one key, the first in sorted order is
-        used.
+        first group, in lower case; the value is the path. If several files have the same key, the first path in
+        alphabetical order is used.
     """
     found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
     for path in sorted(_walk(roots)):

@@ -135,7 +135,10 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
         return self._audio_base_dir
 
     def own_settings(self) -> dict[str, Any]:
-        """The settings of the codec, the base folders of audio, and OUT (the output has absolute paths of codes)."""
+        """The settings of the codec, the base folders of audio, and the output folder.
+
+        The output folder is a setting, because the manifest has the absolute paths of the codes.
+        """
         bases = base_directories(self.manifests, self._audio_base_dir)
         return self.codec_settings() | {AUDIO_BASE_DIRS: list(dict.fromkeys(bases)), "folder of codes": self.folder}
 

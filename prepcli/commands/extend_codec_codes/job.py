@@ -212,8 +212,8 @@ def extend_codec_codes(options: ExtendCodecCodes) -> Report:
     """Add codec codes to every cut of a Shar set, or to a manifest.
 
     Returns:
-        The report of the run; `outputs` has `target_codes` and, if there is context audio, `context_codes`; for a
-        manifest it has the new `manifest`, and for OmniVoice `data_list`.
+        The report of the run. For a Shar set, `outputs` has `target_codes` and, if there is context audio,
+        `context_codes`; for OmniVoice, it has `data_list`; for other outputs, it has the new `manifest`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.

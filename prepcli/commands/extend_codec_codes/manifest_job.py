@@ -43,8 +43,11 @@ from prepcli.planning.hashing import Hashes
 from prepcli.processes.workers import wait_for
 
 LOST_NAME, RELIED_NAME = "parts/{}.lost.npy", "parts/{}.relied.npy"
-"""The names of two files of a unit. The first has the keys of segments that this unit failed to encode; the second has
-the keys of segments of other units whose codes the manifest lines of this unit name."""
+"""The names of two files of a unit, which hold keys of segments (`Use.key`).
+
+The first file has the segments that the unit was to encode and could not, due to a lack of memory or a crash. The second
+file has the segments that other units encode, and whose codes are named in the manifest lines of this unit.
+"""
 _CHECKED_AT_ONCE, _PROBED_AT_ONCE = 64, 256
 _ELSEWHERE = np.empty((0, 0), np.int16)
 """Stands for codes that another unit writes."""

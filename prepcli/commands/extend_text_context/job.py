@@ -260,7 +260,10 @@ class TextContextJob(UnitJob[CutsShard, None]):
                 writer.add_after(place, cuts.index)
 
     def finish(self, plan: TextContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Return the paths of cuts and target audio to paste into a training config; there is nothing to merge."""
+        """Return the paths of cuts and target audio, to paste into a training config.
+
+        If texts were left out (`LOST_TEXTS`), the result also has a remark on them. The units' files are not merged.
+        """
         out = writer.workspace.out
         shards = shard_range([unit.number for unit in plan.units])
         suffix = ".jsonl.gz" if plan.units[0].file.path.suffix == ".gz" else ".jsonl"
