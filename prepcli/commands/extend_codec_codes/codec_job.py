@@ -137,13 +137,13 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
     def own_settings(self) -> dict[str, Any]:
         """The settings of the codec, the base folders of audio, and the output folder.
 
-        The output folder is a setting, because the manifest has the absolute paths of the codes.
+        The output folder is a setting, because the output may hold absolute paths of codes.
         """
         bases = base_directories(self.manifests, self._audio_base_dir)
         return self.codec_settings() | {AUDIO_BASE_DIRS: list(dict.fromkeys(bases)), "folder of codes": self.folder}
 
     def input_files(self, plan: Plan[RecordUnit, ContentsT]) -> list[str | AnyPath]:
-        """The manifests and, if it is a file, the codec."""
+        """The manifests, and the codec's file or name."""
         return [*self.manifests, self.options.codec_model]
 
     def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:

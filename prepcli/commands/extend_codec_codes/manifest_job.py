@@ -45,8 +45,8 @@ from prepcli.processes.workers import wait_for
 LOST_NAME, RELIED_NAME = "parts/{}.lost.npy", "parts/{}.relied.npy"
 """The names of two files of a unit, which hold keys of segments (`Use.key`).
 
-The first file has the segments that the unit was to encode and could not, due to a lack of memory or a crash. The second
-file has the segments that other units encode, and whose codes are named in the manifest lines of this unit.
+The first file has the segments that the unit was to encode and could not, due to a lack of memory or a crash. The
+second file has the segments that other units encode, and whose codes are named in the manifest lines of this unit.
 """
 _CHECKED_AT_ONCE, _PROBED_AT_ONCE = 64, 256
 _ELSEWHERE = np.empty((0, 0), np.int16)
