@@ -122,7 +122,7 @@ class NewCut:
 def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> NewCut:
     """Add a text context to the first supervision of the cut in a line of JSON.
 
-    Of the custom fields of this supervision, only `emotion` and the fields in `kept` remain.
+    The other custom fields of this supervision are left out, except `emotion` and the fields in `kept`.
 
     Raises:
         ValueError: the line is not a cut (`msgspec.DecodeError` is a ValueError).
