@@ -229,7 +229,10 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         return low
 
     def _durations(self) -> "npt.NDArray[np.float64] | None":
-        """The durations in seconds of the data that a training config names; None if there are none on this machine."""
+        """The durations in seconds of the records that a training config of the options names.
+
+        None if there is no such config, or if its data cannot be read on this machine.
+        """
         from prepcli.manifest.durations import read_input
         from prepcli.manifest.inputs import resolve_input
 

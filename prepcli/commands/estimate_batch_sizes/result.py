@@ -164,7 +164,7 @@ def result_file(result: Mapping[str, Any], options: EstimateBatchSizes) -> bytes
 
 
 def loader_options(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for the config of a data loader."""
+    """The bins and batch sizes of a result as options of NeMo's data loader."""
     return {
         "use_bucketing": True,
         "num_buckets": len(result["bucket_batch_size"]),

@@ -19,8 +19,8 @@ def padding(durations: npt.ArrayLike, bins: list[float], batch_duration: float) 
     """The share of padding in the frames of an epoch, from 0 to 1. If `bins` is empty, there are no buckets.
 
     `padding_in_buckets` describes the simulation. `durations`: seconds, any order, shape (examples,). `bins`: the upper
-    ends of all buckets but the last; a bucket holds the durations `above < duration <= up_to` (lhotse's
-    `select_bucket`).
+    ends of all buckets but the last; a duration that equals an upper end is in that bucket, as in lhotse's
+    `select_bucket`.
     """
     lengths = ascending(durations)
     sample = evenly(lengths)

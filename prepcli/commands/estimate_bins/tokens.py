@@ -55,7 +55,10 @@ class TextPiece:
 
 @dataclass(frozen=True)
 class FileTask:
-    """The task to count the tokens of a file of `data`; with `txt_pair`, `target_path` is the file of its targets."""
+    """The task to count the tokens of the file `path` of `data`.
+
+    `target_path`: the file with the target texts, if `data` are a `txt_pair`; else None.
+    """
 
     data: TextSet
     path: str

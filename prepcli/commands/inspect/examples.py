@@ -15,7 +15,7 @@ from prepcli.commands.inspect.sample import EvenSample
 
 NUM_SAMPLED = 10
 NUM_EXTREME = 2
-"""Number of records that are kept at each end of a measure: 2 with the smallest values, and 2 with the largest."""
+"""Number of records that are kept with the smallest values of a measure; as many are kept with the largest values."""
 MIN_RECORDS = 10
 """Data with fewer records than this have no list of outliers, because their sample shows all records."""
 

@@ -93,7 +93,7 @@ def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> N
 
 
 def _look_at_omnivoice(export: OmnivoiceSet, found: Inspection) -> None:
-    """Add the records and hours that the list states, and a note on tars that are missing."""
+    """Add the records and hours that the list of the export states, and a note on tars that are missing."""
     try:
         lines = read_list(export.list)
     except ValueError as error:

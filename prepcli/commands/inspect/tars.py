@@ -21,7 +21,10 @@ _NO_AUDIO = (".json", ".npy", ".nodata", ".nometa", ".txt", ".llc")
 
 
 class TarFacts(msgspec.Struct):
-    """Facts on the tars of one set or field. `members` and what follows are facts on the tars that were opened."""
+    """Facts on the tars of one set or field.
+
+    `members`, `extensions`, `first_members` and `damaged` are facts on the tars that were opened.
+    """
 
     where: str
     tars: int

@@ -116,7 +116,7 @@ def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
 
 
 def rows_of_jsonl(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
-    """The objects in a `metadata.jsonl`, treated as rows of a table; values may have any type."""
+    """The objects in a `metadata.jsonl`, treated as rows of a table; values may have any type, null is left out."""
     roles: _Roles | None = None
     for number, line in text_lines(path):
         try:

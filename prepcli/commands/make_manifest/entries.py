@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # the import takes a tenth of the time of 100,000 files
     from numpy.typing import NDArray
 
 MAX_SLOW_BYTES, MIN_SLOW_UNITS = 64 << 10, 64
-"""For audio that takes time to measure: the maximum bytes of entries per unit, and the minimum number of units (a small
-source has fewer). Units of this size occupy several ranks, and a run that stops loses little work."""
+"""Limits for sources with audio that takes time to measure: the maximum size of a unit's entries in bytes, and the
+minimum number of units (a small source has fewer). So several ranks have work, and a run that stops loses little."""
 MAX_QUICK_BYTES, MIN_QUICK_UNITS = 1 << 20, 16
 """The same limits as `MAX_SLOW_BYTES` and `MIN_SLOW_UNITS`, for sources of almost only WAV and FLAC. Their headers hold
 the durations, so that a small unit would take longer to flush to disk than to measure."""

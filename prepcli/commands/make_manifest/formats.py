@@ -256,7 +256,7 @@ def holds_set(names: Iterable[str]) -> bool:
 
 
 def _kind_of(path: str) -> tuple[str, str]:
-    """The format of a source, and the reason for it."""
+    """The format of a source by its content, and a text for the user that says how it was recognized."""
     if os.path.isdir(path):
         if os.path.isfile(os.path.join(path, WAV_SCP)):
             return "kaldi", f"it holds {WAV_SCP}"

@@ -55,7 +55,7 @@ def audio_folder(manifest: str) -> str:
 
 
 class PathNames:
-    """Converts absolute paths to names for a manifest in `folder`."""
+    """Converts absolute paths to names for a manifest in `folder`; if `absolute`, the names are the paths."""
 
     def __init__(self, folder: Path, absolute: bool) -> None:
         self._absolute = absolute
@@ -258,7 +258,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         return inputs + [InputFile(table.path, table.sha256, table.state) for table in by_path.values()]
 
     def settings(self, plan: MakePlan) -> dict[str, Any]:
-        """The options, the format of the source, and its base folder (relative to OUT, unless paths are absolute)."""
+        """The options, the format of the source, and its base folder as names in the manifest begin with it."""
         source = plan.contents.source
         base = PathNames(self.options.out.parent, self.options.absolute_paths).name(f"{source.base}/")
         return settings_of(self.options) | {"--format": source.kind, "audio is named": f"{base}..."}

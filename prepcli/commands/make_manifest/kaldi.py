@@ -1,4 +1,4 @@
-"""Kaldi data directories: wav.scp, segments, text, utt2spk, utt2lang."""
+"""Kaldi data directories as sources: their files wav.scp, segments, text, utt2spk and utt2lang."""
 
 import os
 import re

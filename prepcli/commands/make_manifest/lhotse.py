@@ -215,7 +215,7 @@ class _Reader:
                 yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, _text(line))
 
     def notes(self) -> Iterator[str]:
-        """Notes on data that were left out, and on languages without a code."""
+        """Notes on data that were left out, and on languages for which no code is known."""
         if self._recordings is not None:
             import numpy as np
 

@@ -39,7 +39,7 @@ def read_text(path: str) -> str:
 
 
 def missing_transcripts(audio: Sequence[str], suffix: str) -> str | None:
-    """A message if none of these audio files has a transcript next to it; else None."""
+    """A message if none of the `audio` files has a transcript next to it; else None."""
     tried = [transcript_of(path, suffix) for path in audio]
     if any(map(os.path.exists, tried)):
         return None

@@ -140,7 +140,7 @@ class MelsJob(ExportJob[MelsOptions]):
         return MelSpectrogram(self.options)
 
     def plan(self, workspace: Workspace) -> ExportPlan:
-        """Index the manifests and divide their records into groups."""
+        """Index the manifests, and divide their records into units."""
         plan = super().plan(workspace)
         if len(plan.contents.records) > _MANY_FILES and not self.options.lists_only:
             plan.notes.append(

@@ -158,7 +158,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         return _File(contents, file, writer, self.options)
 
     def finish(self, plan: OmnilingualPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the table of hours. Returns the paths for a training config: of OUT (`dataset`) and of the table."""
+        """Write the table of hours. Returns two paths for a training config: OUT (`dataset`), and that of the table."""
         partitions = {unit.id: unit.partition for unit in plan.units}
         samples: Counter[tuple[str, str]] = Counter()
         for marker in markers:
