@@ -45,7 +45,8 @@ def parse_buckets(text: str) -> list[Bound]:
 def buckets_in_config(path: AnyPath) -> list[Bound]:
     """The bounds in a training config. These are its bins, which are the upper ends of buckets.
 
-    If the bins are durations, and the last one is below the config's `max_duration`, this is one more bound.
+    If the bins are durations, and the last one is below the config's `max_duration`, then `max_duration` is one more
+    bound.
 
     Raises:
         UsageError: the file cannot be read, or has no bins.

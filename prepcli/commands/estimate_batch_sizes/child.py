@@ -181,7 +181,7 @@ class Child:
 def serve(descriptor: int) -> None:
     """Answer requests of the parent process through the pipe with this file descriptor.
 
-    Ends with the parent process, or after a request that raised an error, which is the answer then.
+    Returns after a request that fails, whose answer is the error. This process ends when the parent process ends.
     """
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # the parent decides what to do

@@ -129,10 +129,11 @@ class OutputOptions:
         """Check the options and output files before the work, so that the command does not fail after the work.
 
         `data` returns the input data that `spec` names, and is called only if an output file already exists.
+        `tokenizers`: paths that count as inputs too.
 
         Raises:
-            UsageError: an invalid number of rejects, a plot or a config that cannot be written, or an output file that
-                is one of the inputs.
+            UsageError: `max_rejects` is invalid, a plot or a config cannot be written, or an output file is one of the
+                inputs.
         """
         from prepcli.storage.input_files import refuse_input_as_output
 

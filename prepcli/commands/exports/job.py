@@ -67,7 +67,7 @@ class ExportJob(RecordJob[RecordUnit, ExportContents], Generic[OptionsT]):
     options: OptionsT
 
     def settings(self, plan: ExportPlan) -> dict[str, Any]:
-        """The options, the folder of the audio, and the source of the ids."""
+        """The options, the folder of the audio, and whether the ids are those that the records have."""
         return self.own_settings() | ({"ids": "the records' own"} if plan.contents.ids.given else {})
 
     def plan(self, workspace: Workspace) -> ExportPlan:

@@ -55,7 +55,7 @@ def read_rows(data: bytes, kind: LineKind) -> BlockRows:
 
 
 def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
-    """The rows of a block if all its lines are certainly usable, else None."""
+    """The rows of a block; None if a quick check does not show that all its lines are usable."""
     objects = decode_lines(data, *line_ends(data), _decoder)
     if objects is None:
         return None
