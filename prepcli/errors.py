@@ -161,7 +161,7 @@ class RejectReason(str, Enum):
     FILTERED = "filtered"
 
     @property
-    def asked_for(self) -> bool:
+    def is_asked_for(self) -> bool:
         """Whether the user asked by an option to leave the record out."""
         return self in _ASKED_FOR
 

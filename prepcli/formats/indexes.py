@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.formats.names import INDEX_SUFFIX as INDEX_SUFFIX
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar import MAX_PLAIN_NAME, Sink, TarWriter
@@ -286,7 +286,7 @@ def index_names(folder: AnyPath, name: str) -> tuple[str, str]:
     return name + INDEX_SUFFIX, f"{MIRROR}/{mirrored(folder / name)}"
 
 
-def indexes_of(found: OutputSizes, name: str) -> Iterator[str]:
+def indexes_of(found: OutputFiles, name: str) -> Iterator[str]:
     """Yield the names of the indexes of the file `name` that exist and are not outdated (see `is_current`)."""
     for index in index_names(found.folder, name):
         if found.has(index) and is_current(found.folder / index, (found.folder / name).stat()):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from prepcli.audio.probe import Probes
 from prepcli.audio.resample import resample
 from prepcli.audio.segments import CONTEXT, decode_mono, locate
-from prepcli.engine.run.crashes import DECODING, crash_is_a_workers, with_notes
+from prepcli.engine.run.crashes import DECODING, ignore_crashes_of_worker, with_notes
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.jobs.records import Records
@@ -151,7 +151,7 @@ class _Worker:
 
 def _start_worker(decoder: Decoder[Any], slots: Sequence[mmap.mmap], workspace: Workspace) -> None:
     begin_worker()
-    crash_is_a_workers()
+    ignore_crashes_of_worker()
     keep_freed_memory()
     _Worker.decoder, _Worker.slots, _Worker.workspace = decoder, slots, workspace
 

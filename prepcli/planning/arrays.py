@@ -77,13 +77,16 @@ def values_of(planned: Any) -> Values:
     return {field.name: getattr(planned, field.name) for field in fields(planned)}
 
 
-def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Callable[[Scratch], Values]) -> Values:
+def plan_once(
+    workspace: Workspace, index_folder: Path | None, what: object, make: Callable[[Scratch], Values]
+) -> Values:
     """The values of a plan: one rank makes them, and all ranks and later starts map them into memory.
 
     Args:
         workspace: the workspace that the ranks share.
-        beside: the folder of the index that the plan is made from; the plan is stored in it. If the plan is not stored
-            yet, and the folder is None or cannot be written, or in a dry run, this process makes the plan for itself.
+        index_folder: the folder of the index that the plan is made from; the plan is stored in it. If the plan is not
+            stored yet, and the folder is None or cannot be written, or in a dry run, this process makes the plan for
+            itself.
         what: everything else that shapes the plan; all ranks must pass values with the same `repr`.
         make: makes the values; its argument provides large arrays.
 
@@ -91,17 +94,17 @@ def plan_once(workspace: Workspace, beside: Path | None, what: object, make: Cal
         UsageError: raised by `make`.
         PrepcliError: the stored plan was removed during the run.
     """
-    if beside is None:
+    if index_folder is None:
         return make(Scratch())
     name = f"plan-{hashlib.sha256(repr([_FORMAT, what]).encode(errors='surrogateescape')).hexdigest()[:16]}"
-    folder = beside / name
+    folder = index_folder / name
     found = _load(folder)
     if found is not None:
         return found
-    if workspace.spool is None or not os.access(beside, os.W_OK):  # nothing is written in a dry run
+    if workspace.spool is None or not os.access(index_folder, os.W_OK):  # nothing is written in a dry run
         return make(Scratch(workspace.root))
-    claims = Claims(beside / CLAIMS, workspace.rank.rank, workspace.life)
-    begin_stage(beside, "planning", 1, f"{name}/{_DOCUMENT}")
+    claims = Claims(index_folder / CLAIMS, workspace.rank.rank, workspace.life)
+    begin_stage(index_folder, "planning", 1, f"{name}/{_DOCUMENT}")
     do_together([folder], partial(_make, make=make), lambda made: _load(made) is not None, claims)
     found = _load(folder)
     if found is None:

@@ -78,7 +78,7 @@ def by_seconds(durations: NDArray[np.float64], seconds: float, scratch: Scratch 
     return np.concatenate(([0], ends, [len(durations)])).astype(np.int64)
 
 
-def gathered(groups: NDArray[np.uint64], scratch: Scratch) -> Indices:
+def order_by_group(groups: NDArray[np.uint64], scratch: Scratch) -> Indices:
     """The positions of the records in a new order, in which the records of each group are adjacent.
 
     Groups come in the order of their first records. Records of the same group keep their order. `groups` has the id of

@@ -132,7 +132,7 @@ def clock_of(folder: Path) -> float:
         return time.time()
 
 
-def list_anew(folder: Path) -> None:
+def refresh_listing(folder: Path) -> None:
     """Make the next listing of a folder complete, by making and removing a folder in it.
 
     A network file system may list a file some seconds late, from a cache; after a change by this machine, it lists the

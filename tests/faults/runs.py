@@ -117,7 +117,7 @@ class Runs:
 
 def _is_draft(name: str) -> bool:
     last = name.rpartition("/")[2]
-    return "~" in last and "/tmp/" not in name and not last.startswith(".list~")  # an empty folder of `list_anew`
+    return "~" in last and "/tmp/" not in name and not last.startswith(".list~")  # an empty folder of `refresh_listing`
 
 
 def _states(folder: Path) -> dict[str, tuple[int, int]]:

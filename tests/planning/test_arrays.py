@@ -13,7 +13,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.planning.arrays import Scratch, Values, plan_once
 from prepcli.planning.hashing import Hashes, mix64
-from prepcli.planning.split import by_seconds, gathered, in_order, selected, shuffled
+from prepcli.planning.split import by_seconds, in_order, order_by_group, selected, shuffled
 from prepcli.processes.ranks import Rank
 
 
@@ -32,7 +32,7 @@ def test_orders_do_not_depend_on_where_they_are_made(
     found = [
         shuffled(count, 5, scratch),
         in_order(count, None, scratch),
-        gathered(keys, scratch),
+        order_by_group(keys, scratch),
         by_seconds(durations, 0.9, scratch),
         selected(keys, np.arange(count)[::3], scratch),
     ]
@@ -41,14 +41,14 @@ def test_orders_do_not_depend_on_where_they_are_made(
     expected = [
         shuffled(count, 5, Scratch()),
         np.arange(count),
-        gathered(keys, Scratch()),
+        order_by_group(keys, Scratch()),
         by_seconds(durations, 0.9),
         keys[::3],
     ]
     for one, other in zip(found, expected, strict=True):
         assert one.tolist() == other.tolist()
     seen = list(dict.fromkeys(keys.tolist()))
-    assert gathered(keys, Scratch()).tolist() == sorted(range(count), key=lambda n: seen.index(int(keys[n])))
+    assert order_by_group(keys, Scratch()).tolist() == sorted(range(count), key=lambda n: seen.index(int(keys[n])))
 
 
 def workspace(folder: Path, rank: int = 0, world_size: int = 1) -> Workspace:

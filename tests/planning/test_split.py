@@ -7,7 +7,7 @@ import pytest
 
 from prepcli.errors import UsageError
 from prepcli.planning.arrays import Scratch
-from prepcli.planning.split import at_group_ends, by_count, by_seconds, gathered, shuffled
+from prepcli.planning.split import at_group_ends, by_count, by_seconds, order_by_group, shuffled
 
 
 def test_shuffled_is_a_permutation_that_never_changes() -> None:
@@ -55,7 +55,7 @@ def test_by_seconds_gives_every_shard_a_record() -> None:
 
 def test_gathered_keeps_first_appearance_and_order() -> None:
     groups = np.array([5, 3, 5, 9, 3, 5], np.uint64)
-    assert gathered(groups, Scratch()).tolist() == [0, 2, 5, 1, 4, 3]
+    assert order_by_group(groups, Scratch()).tolist() == [0, 2, 5, 1, 4, 3]
 
 
 def test_at_group_ends_never_cuts_a_group() -> None:

@@ -17,7 +17,7 @@ from prepcli.jobs import prefetch
 from prepcli.processes import pools, workers
 from prepcli.processes.pools import WorkerPool
 
-_OF_A_PROCESS = ("begin_worker", "keep_freed_memory", "crash_is_a_workers")
+_OF_A_PROCESS = ("begin_worker", "keep_freed_memory", "ignore_crashes_of_worker")
 """What prepares a worker process, and must not be done to this one."""
 _USERS = (pools, units, prefetch)
 """Modules that import these, or `WorkerPool`, by name."""

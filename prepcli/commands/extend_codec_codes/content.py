@@ -5,7 +5,7 @@ from functools import partial
 
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import UsageError, option
@@ -60,8 +60,8 @@ def check_complete(workspace: Workspace, partial: bool) -> str | None:
     """
     plan, folder = find_plan(workspace), workspace.out
     units = [] if plan is None else read_units(workspace, plan)
-    sizes = OutputSizes(folder)
-    num_done = sum(_is_published(workspace, unit, plan.digest, sizes) for unit in units if plan is not None)
+    found = OutputFiles(folder)
+    num_done = sum(_is_published(workspace, unit, plan.digest, found) for unit in units if plan is not None)
     if plan is None or num_done == len(units):
         return None
     if not partial:
@@ -74,9 +74,9 @@ def check_complete(workspace: Workspace, partial: bool) -> str | None:
     return f"{num_done} of {len(units)} units of the Shar"
 
 
-def _is_published(workspace: Workspace, unit: Unit, digest: str, sizes: OutputSizes) -> bool:
+def _is_published(workspace: Workspace, unit: Unit, digest: str, found: OutputFiles) -> bool:
     """Whether the unit is done and all of its files exist. Changes of the files are not detected here."""
     marker = read_document(workspace.done / f"{unit.id}.json", Marker)
     if marker is None or marker.digest != digest:
         return False
-    return all(map(sizes.has, marker.files))
+    return all(map(found.has, marker.files))

@@ -20,7 +20,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import InputFile, Plan
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import option
@@ -91,7 +91,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         """Patterns of the tars of this codec."""
         return [CODES_NAME.format(glob.escape(self.name), field, NUMBER) for field in CODES_OF.values()]
 
-    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+    def made_of(self, found: OutputFiles, name: str) -> Iterator[str]:
         """Yield the up-to-date index files of the tar `name`, which are next to it or in the folder of indexes.
 
         `found` has the files of the output folder.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.errors import UsageError
 from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
@@ -69,8 +69,8 @@ def audio_bytes(folder: AnyPath, shards: Sequence[InputShard]) -> int:
 
     A changed total shows that audio has changed. Module `content` detects changes of audio that keep the total.
     """
-    sizes = OutputSizes(folder)
-    return sum(sizes.of(relative(path, folder)) for shard in shards for path in shard.tars.values())
+    found = OutputFiles(folder)
+    return sum(found.size_of(relative(path, folder)) for shard in shards for path in shard.tars.values())
 
 
 def group_shards(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[ShardGroup]:

@@ -16,7 +16,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
@@ -218,7 +218,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
         cuts = f"{TEXT_CONTEXT_CUTS}/cuts.{NUMBER}.jsonl"
         return (cuts, f"{cuts}.gz")
 
-    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+    def made_of(self, found: OutputFiles, name: str) -> Iterator[str]:
         """Yield the up-to-date index files of the cuts file `name`, which are next to it or in the folder of indexes.
 
         `found` has the files of the output folder.

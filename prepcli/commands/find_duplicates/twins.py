@@ -11,7 +11,7 @@ from prepcli.errors import RecordRejected
 from prepcli.jobs.records import Records
 from prepcli.planning.arrays import Scratch
 from prepcli.planning.hashing import mix64
-from prepcli.planning.split import Indices, gathered
+from prepcli.planning.split import Indices, order_by_group
 from prepcli.storage.addresses import is_address
 from prepcli.storage.containers import SEPARATOR
 
@@ -26,7 +26,7 @@ def by_duration(records: Records, scratch: Scratch) -> Indices:
     is_cut = bool(records.index.offset.any())
     if is_cut or any(SEPARATOR in record.audio_filepath for _, record in records.sample()):
         return np.arange(len(records))
-    return gathered(mix64(records.index.duration.view(np.uint64)), scratch)
+    return order_by_group(mix64(records.index.duration.view(np.uint64)), scratch)
 
 
 class _Seen(NamedTuple):

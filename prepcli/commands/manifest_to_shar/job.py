@@ -19,7 +19,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, option
 from prepcli.formats.indexes import MIRROR, indexes_of, mirrored
@@ -277,7 +277,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         """The patterns of the cuts and the tars."""
         return OUTPUT_PATTERNS
 
-    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+    def made_of(self, found: OutputFiles, name: str) -> Iterator[str]:
         """The names of the existing indexes of the published file `name`, next to it or in the mirror."""
         return indexes_of(found, name)
 

@@ -32,7 +32,7 @@ from prepcli.commands.manifest_to_tarred.sections import shard_counts, shards_no
 from prepcli.commands.manifest_to_tarred.stems import free_stem, with_names
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.state.plan import Plan, Unit
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.formats.indexes import INDEX_SUFFIX, IndexedLines, SampleTarWriter, indexes_of
@@ -66,7 +66,7 @@ from prepcli.planning.split import (
     at_group_ends,
     by_count,
     by_seconds,
-    gathered,
+    order_by_group,
     positions_between,
     seconds_of,
     selected,
@@ -144,7 +144,7 @@ def _divide(
     if options.shuffle:
         records = selected(records, shuffled(len(records), options.shuffle_seed or 0, scratch), scratch)
     if options.keep_files_together:
-        records = selected(records, gathered(selected(files, records, scratch), scratch), scratch)
+        records = selected(records, order_by_group(selected(files, records, scratch), scratch), scratch)
     dropped = records[:0]
     if options.shard_hours is not None:
         durations = selected(index.duration, records, scratch)
@@ -245,7 +245,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             return names_of_version(self.base.version + 1, self.base.num_shards, num_shards)
         return [*OUTPUT_PATTERNS, *(f"bucket{NUMBER}/{pattern}" for pattern in OUTPUT_PATTERNS)]
 
-    def made_of(self, found: OutputSizes, name: str) -> Iterator[str]:
+    def made_of(self, found: OutputFiles, name: str) -> Iterator[str]:
         """The names of the existing indexes of the published file `name`, next to it or in the mirror."""
         return indexes_of(found, name)
 

@@ -24,7 +24,7 @@ from prepcli.commands.verify.tarred import verify_tarred_set
 from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.plan import StoredPlan
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import read_document
 from prepcli.errors import RecordRejected, UsageError, option
@@ -106,18 +106,18 @@ def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
     for run in runs:
         report.records += run.status.records_out
         report.seconds += run.status.seconds_done
-    sizes = OutputSizes(out.parent if out.is_file() else out)
+    found = OutputFiles(out.parent if out.is_file() else out)
     for name, file in files.items():
-        if not sizes.has(name):
+        if not found.has(name):
             report.problems.append(f"{name}: was published, but is missing")
-        elif (size := sizes.of(name)) != file.num_bytes:
+        elif (size := found.size_of(name)) != file.num_bytes:
             report.problems.append(f"{name}: has {size:,} bytes, but {file.num_bytes:,} were published")
-        elif file.etag and (etag := sizes.etag_of(name)) not in ("", file.etag):
+        elif file.etag and (etag := found.etag_of(name)) not in ("", file.etag):
             report.problems.append(
                 f"{name}: was written again after it was published (its ETag was {file.etag}, now {etag}); verify "
                 "without --quick compares the bytes"
             )
-    by_etag = sum(1 for name, file in files.items() if file.etag and sizes.etag_of(name))
+    by_etag = sum(1 for name, file in files.items() if file.etag and found.etag_of(name))
     what = "name, size and ETag" if by_etag == len(files) > 0 else "name and size only"
     report.notes.append(f"{len(files):,} files were compared by {what}; nothing was read")
     judge_runs(runs, report)
@@ -190,7 +190,7 @@ class _Verification:
     coded: AnyPath
 
     def __post_init__(self) -> None:
-        self.sizes = OutputSizes(self.out)
+        self.found = OutputFiles(self.out)
         self.is_finished = all(run.is_finished for run in self.runs)
         self.compared: set[str] = set()
         self.unknown: set[str] = set()  # files of another command, for example, whose OUT.prepcli was removed
@@ -198,7 +198,7 @@ class _Verification:
     def sha256(self, name: str) -> str | None:
         """The published SHA-256 of a file, None if it is not known; the caller compares it."""
         self.compared.add(name)
-        if name not in self.published and self.sizes.has(name):
+        if name not in self.published and self.found.has(name):
             self.unknown.add(name)
         return self.published[name].sha256 if name in self.published else None
 
@@ -280,7 +280,7 @@ def check_set(
             f"or manifests of a run{advice_on_audio(out)}"
         )
     of = _Verification(out, runs, published, num_workers, work_dir, report, coded=out)
-    report.problems += [f"{name}: was published, but is missing" for name in published if not of.sizes.has(name)]
+    report.problems += [f"{name}: was published, but is missing" for name in published if not of.found.has(name)]
     for path in irregular_files(out):
         report.problems.append(f"{relative(path, out)}: not a regular file but a pipe, a device or a broken link")
     for one in sets:
@@ -310,14 +310,14 @@ def _note_others(of: _Verification) -> None:
             f"{len(of.unknown):,} files, such as {min(of.unknown)}, were not compared: the state in OUT.prepcli is "
             f"of {commands}, which did not write them"
         )
-    if of.published and of.is_finished and (extra := _extra_files(of.sizes, of.published, of.compared)):
+    if of.published and of.is_finished and (extra := _extra_files(of.found, of.published, of.compared)):
         of.report.notes.append(
             f"{len(extra):,} file(s) in the folders of the set do not belong to it: no run has written them, and no "
             f"reader looks for {', '.join(extra[:5])}{', ...' * (len(extra) > 5)}"
         )
 
 
-def _extra_files(found: OutputSizes, published: Collection[str], read: Collection[str]) -> list[str]:
+def _extra_files(found: OutputFiles, published: Collection[str], read: Collection[str]) -> list[str]:
     """Names of files that do not belong to the set, although their folder and suffix are those of published files.
 
     `read`: the names of the files that were read. They belong to the set, like the published files, and so do the

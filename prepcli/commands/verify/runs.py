@@ -9,7 +9,7 @@ from pathlib import Path
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import Marker
-from prepcli.engine.publishing.rejects import asked_for, commonest
+from prepcli.engine.publishing.rejects import commonest, is_asked_for
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status, workspaces_of
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
@@ -71,7 +71,7 @@ def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:
         report.notes.append(f"to make a damaged file again, delete it and run the command again: {again}")
     for run in runs:
         status = run.status
-        bad = sum(count for reason, count in status.rejects.items() if not asked_for(reason))
+        bad = sum(count for reason, count in status.rejects.items() if not is_asked_for(reason))
         if status.too_many_rejects or (bad and report.records):
             too_many = f", more than --max-rejects allows ({status.max_rejects})" if status.too_many_rejects else ""
             report.notes.append(f"{bad:,} of {status.records_in:,} records were rejected{too_many}")
@@ -84,7 +84,7 @@ def _why_empty(runs: Sequence[PublishedRun]) -> str:
     reasons: Counter[str] = Counter()
     for run in runs:
         reasons.update(run.status.rejects)
-    what = "left out by the settings" if all(map(asked_for, reasons)) else "rejected"
+    what = "left out by the settings" if all(map(is_asked_for, reasons)) else "rejected"
     return f"all {records_in:,} records were {what} ({commonest(reasons)})"
 
 

@@ -20,7 +20,7 @@ from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
 from prepcli.errors import UsageError, same_command
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import Owner, list_anew, owner_of
+from prepcli.processes.owner import Owner, owner_of, refresh_listing
 from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.addresses import ObjectInfo
@@ -57,7 +57,7 @@ class Owned:
         self.documents: list[Path] = []
         self.ended: list[Path] = []
         for folder in (workspace.owned, workspace.done) if unit is None else (workspace.owned,):
-            list_anew(folder)
+            refresh_listing(folder)
         for path, has_ended in _documents(workspace, unit):
             for name, file in _read(path).files.items():
                 if not file.foreign:

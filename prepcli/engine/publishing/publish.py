@@ -14,7 +14,7 @@ from prepcli.engine.publishing.output_files import HashedFile, OutputFile, Publi
 from prepcli.engine.publishing.owned import make_way, mark, note, take_back
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason
 from prepcli.processes.workers import is_worker, no_interruption
@@ -292,11 +292,11 @@ def _close_all(files: Mapping[str, OutputFile]) -> dict[str, PublishedFile]:
         return dict(zip(files, pool.map(lambda file: file.close(), files.values()), strict=True))
 
 
-def read_marker(workspace: Workspace, unit: Unit, digest: str, sizes: OutputSizes | None = None) -> Marker | None:
+def read_marker(workspace: Workspace, unit: Unit, digest: str, found: OutputFiles | None = None) -> Marker | None:
     """The marker of a unit; None if the unit is not done, or was done for a plan with another digest.
 
-    Returns None also if a file that the marker names is missing or has another size. `sizes`: the sizes of the files in
-    OUT, if they are known already.
+    Returns None also if a file that the marker names is missing or has another size. `found`: looks up the files in
+    OUT; by default, a new `OutputFiles` does so.
     """
     try:
         marker = read_document(workspace.done / f"{unit.id}.json", Marker)
@@ -305,12 +305,12 @@ def read_marker(workspace: Workspace, unit: Unit, digest: str, sizes: OutputSize
     if marker is None or marker.digest != digest:
         return None
     for known, files in (
-        (sizes or OutputSizes(workspace.out), marker.files),
-        (OutputSizes(workspace.root), marker.work_files),
+        (found or OutputFiles(workspace.out), marker.files),
+        (OutputFiles(workspace.root), marker.work_files),
     ):
         for name, file in files.items():
             try:
-                if known.of(name) != file.num_bytes:
+                if known.size_of(name) != file.num_bytes:
                     return None
             except OSError:
                 return None

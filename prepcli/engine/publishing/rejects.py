@@ -120,9 +120,9 @@ def num_retryable(rejects: Mapping[str, int]) -> int:
     return sum(rejects.get(reason, 0) for reason in RETRYABLE)
 
 
-def asked_for(reason: str) -> bool:
+def is_asked_for(reason: str) -> bool:
     """Whether the user's own options leave out records for this reason; such records are not bad data."""
-    return RejectReason(reason).asked_for
+    return RejectReason(reason).is_asked_for
 
 
 def commonest(rejects: Mapping[str, int]) -> str:
@@ -143,7 +143,7 @@ def first_if_all_alike(rejects: Mapping[str, int], listed_in: str) -> str:
     `rejects`: counts by reason. `listed_in`: the path of the file with the rejects. Returns "" also if this file cannot
     be read. Records that the user's options leave out are not bad records.
     """
-    reasons = [reason for reason in rejects if not asked_for(reason)]
+    reasons = [reason for reason in rejects if not is_asked_for(reason)]
     if len(reasons) != 1:
         return ""
     with contextlib.suppress(OSError), Path(listed_in).open("rb") as file:
@@ -169,7 +169,7 @@ class Budget:
 
         `rejects`: counts by reason; `records_in`: the number of input records.
         """
-        bad = sum(count for reason, count in rejects.items() if not asked_for(reason))
+        bad = sum(count for reason, count in rejects.items() if not is_asked_for(reason))
         return bad > (self.limit * records_in if self.limit < 1 else self.limit)
 
     def __str__(self) -> str:

@@ -209,7 +209,7 @@ def begin_stage(folder: Path, doing: str, total: int, results: str) -> None:
         write_json(folder / STAGE_FILE, stage, durable=False)
 
 
-class Named(Protocol):
+class NamedTask(Protocol):
     """A task with a name, which is also the name of its claim."""
 
     @property
@@ -217,7 +217,7 @@ class Named(Protocol):
         """The name of the task, which is a valid file name."""
 
 
-TaskT = TypeVar("TaskT", bound=Named)
+TaskT = TypeVar("TaskT", bound=NamedTask)
 
 
 def do_together(

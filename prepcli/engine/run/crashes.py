@@ -41,7 +41,7 @@ MAX_CRASHES = 20
 """Maximum number of crashes per run that are examined: if there are more, the cause is not single records."""
 DECODING = "decoding"
 """Replaces the id of a unit in `crashes/<unit>.json` if workers decode batches of several units."""
-FOLDER = "crashes"
+_CRASHES_FOLDER = "crashes"
 """The folder in OUT.prepcli with the notes about crashes; its subfolder `model` has the notes of ranks."""
 _NOTE = "in_hand"
 _KEYS, _CRASHED = ".keys", ".crashed"
@@ -82,7 +82,7 @@ class Crashes(msgspec.Struct):
 
 
 def _file(workspace: Workspace, unit: str) -> Path:
-    return workspace.root / FOLDER / f"{unit}.json"
+    return workspace.root / _CRASHES_FOLDER / f"{unit}.json"
 
 
 @contextmanager
@@ -314,10 +314,10 @@ def noting_in_flight(workspace: Workspace) -> Iterator[InFlight]:
             crashed_file.unlink(missing_ok=True)
 
 
-def crash_is_a_workers() -> None:
+def ignore_crashes_of_worker() -> None:
     """Switch `faulthandler` off in a forked worker, so that its crash does not count as a crash of the model."""
     faulthandler.disable()
 
 
 def _folder(workspace: Workspace) -> Path:
-    return workspace.root / FOLDER / "model"
+    return workspace.root / _CRASHES_FOLDER / "model"

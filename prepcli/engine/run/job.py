@@ -10,7 +10,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.unit import Advance, Execution, do_in_workers
 from prepcli.engine.state.plan import Contents, Plan, UnitT
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace
 from prepcli.processes.ranks import Rank
 from prepcli.storage.paths import AnyPath
@@ -93,7 +93,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         need no glob. `NUMBER` (`prepcli.storage.paths`) stands for the number of a shard.
         """
 
-    def made_of(self, found: OutputSizes, name: str) -> Iterable[str]:
+    def made_of(self, found: OutputFiles, name: str) -> Iterable[str]:
         """The possible names of index files of the published file `name`; they are removed together with it.
 
         Any program may have written the index files. `found` looks up files in OUT.

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
-from prepcli.engine.publishing.rejects import Budget, asked_for, first_if_all_alike, num_retryable
+from prepcli.engine.publishing.rejects import Budget, first_if_all_alike, is_asked_for, num_retryable
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, option
 from prepcli.interface.calls import command_line
@@ -114,7 +114,7 @@ def build_report(
         num_bytes=sum(file.num_bytes for marker in markers.values() for file in marker.files.values()),
         digest=digest,
         notes=[*plan.notes, *sorted({note for marker in markers.values() for note in marker.notes})],
-        left_out=sum(count for reason, count in rejects.items() if asked_for(reason)),
+        left_out=sum(count for reason, count in rejects.items() if is_asked_for(reason)),
         telemetry=list(telemetry),
     )
     if report.status == "done" and report.records_in != report.records_out + report.rejects:
@@ -124,17 +124,17 @@ def build_report(
     return report
 
 
-def finished_report(workspace: Workspace, digest: str, sizes: OutputSizes | None = None) -> Report | None:
+def finished_report(workspace: Workspace, digest: str, found: OutputFiles | None = None) -> Report | None:
     """The stored report of the finished run whose plan has this digest; None if the run is not finished.
 
-    `sizes`: as in `read_marker`.
+    `found`: as in `read_marker`.
     """
     report = read_document(workspace.report_file, Report)
-    merged = read_marker(workspace, FINISH_UNIT, digest, sizes)
+    merged = read_marker(workspace, FINISH_UNIT, digest, found)
     return report if report is not None and report.digest == digest and merged is not None else None
 
 
-def judge(report: Report, budget: Budget) -> None:
+def set_verdict(report: Report, budget: Budget) -> None:
     """Set the status `too_many_rejects` in `report` if its rejects exceed `budget`, and set the fields with advice.
 
     For an incomplete run, only `max_rejects` and `continue_with` are set.
@@ -214,7 +214,7 @@ def _size_row(report: Report) -> tuple[str, str]:
 
 def retry_line(command: str, rejects: Mapping[str, int]) -> str:
     """The summary's line on retrying: the condition (repaired audio, or more memory), then the command."""
-    again, total = num_retryable(rejects), sum(count for reason, count in rejects.items() if not asked_for(reason))
+    again, total = num_retryable(rejects), sum(count for reason, count in rejects.items() if not is_asked_for(reason))
     if again == rejects.get(RejectReason.OUT_OF_MEMORY.value):
         return f"  when there is more memory, retry with: {printable_command(command)}"
     audio = "audio" if again == total else f"audio of {again:,} of the {total:,} rejects"
@@ -250,8 +250,8 @@ def reject_rows(rejects: Mapping[str, int], listed_in: str = "") -> list[tuple[s
     the rejects.
     """
     rows = []
-    for name, words, is_asked_for in (("left out", "by your settings ", True), ("rejects", "", False)):
-        found = {reason: count for reason, count in sorted(rejects.items()) if asked_for(reason) == is_asked_for}
+    for name, words, by_settings in (("left out", "by your settings ", True), ("rejects", "", False)):
+        found = {reason: count for reason, count in sorted(rejects.items()) if is_asked_for(reason) == by_settings}
         if total := sum(found.values()):
             where = f", listed in {listed_in}" if listed_in else ""
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.items())

@@ -17,13 +17,13 @@ from prepcli.engine.ranks.launch import has_agreed, has_done, note_done, shares
 from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
 from prepcli.engine.ranks.stealing import Crew, remove_dead_claims
 from prepcli.engine.run.job import AnyJob, RunOptions
-from prepcli.engine.run.report import Report, build_report, finished_report, judge, too_many
+from prepcli.engine.run.report import Report, build_report, finished_report, set_verdict, too_many
 from prepcli.engine.run.share import do_share, drop_markers
 from prepcli.engine.run.starting import check_inputs, check_sample, claim_output, refuse_other_command
 from prepcli.engine.state.clearing import clear_refused
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, Unit, max_over_mean, pack, plan_digest
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import (
     IncompleteError,
@@ -36,7 +36,7 @@ from prepcli.errors import (
 )
 from prepcli.interface.calls import command_line, tell
 from prepcli.interface.printing import printable_command
-from prepcli.processes.owner import list_anew
+from prepcli.processes.owner import refresh_listing
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import stop_on_signals
 from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready, is_own_rank
@@ -152,11 +152,11 @@ class Run:
         rank would finish the run.
         """
         workspace = self.workspace
-        sizes = workspace.found if listed else OutputSizes(workspace.out)
+        found = workspace.found if listed else OutputFiles(workspace.out)
         there = _names_in(workspace.done) if listed else None
         for unit in self.plan.units:
             if unit.id not in self.markers and (there is None or f"{unit.id}.json" in there):
-                marker = read_marker(workspace, unit, self.digest, sizes)
+                marker = read_marker(workspace, unit, self.digest, found)
                 if marker is not None:
                     self.markers[unit.id] = marker
 
@@ -188,7 +188,7 @@ class Run:
             )
             self.markers.clear()  # another rank of this start may have removed some of them
         else:
-            list_anew(workspace.done)  # rejects of a marker that is not listed would not be tried again
+            refresh_listing(workspace.done)  # rejects of a marker that is not listed would not be tried again
             self.load_markers(listed=True)
             if rank.world_size > 1 and rank.launch_id is None:
                 raise UsageError(
@@ -210,9 +210,9 @@ class Run:
             self.markers[unit.id] = marker
         return marker is not None
 
-    def _is_finished(self, sizes: OutputSizes | None = None) -> bool:
+    def _is_finished(self, found: OutputFiles | None = None) -> bool:
         is_done = len(self.markers) == len(self.plan.units)
-        return is_done and finished_report(self.workspace, self.digest, sizes) is not None
+        return is_done and finished_report(self.workspace, self.digest, found) is not None
 
     def _warn_if_running(self) -> None:
         other = is_running_elsewhere(self.workspace, self.options.rank)
@@ -261,7 +261,7 @@ class Run:
                 raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
             final = writer.publish()
             report.num_bytes += sum(file.num_bytes for file in final.files.values())
-            judge(report, self.options.budget)
+            set_verdict(report, self.options.budget)
             self.workspace.check_claim()
             self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # this flushes all other markers too
             write_json(self.workspace.report_file, report, folder=writer.folder)
@@ -289,7 +289,7 @@ class Run:
             report.status = finished
             report.details, report.outputs = stored.details, stored.outputs
             report.num_bytes = stored.num_bytes
-        judge(report, self.options.budget)
+        set_verdict(report, self.options.budget)
         if stored is not None and report.max_rejects != stored.max_rejects:  # `status` shows the value of the last run
             stored.max_rejects = report.max_rejects
             stored.status = "done" if report.status == finished else report.status

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from prepcli.engine.publishing.publish import Marker, read_marker
-from prepcli.engine.publishing.rejects import asked_for, commonest, num_retryable
+from prepcli.engine.publishing.rejects import commonest, is_asked_for, num_retryable
 from prepcli.engine.ranks.claims import CLAIMS, STAGE_FILE, Stage, owners
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
 from prepcli.engine.ranks.stealing import units_in_hand
 from prepcli.engine.run.report import finished_report, retry_line
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.work_folder import version_roots, work_folder
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
@@ -121,8 +121,8 @@ def read_status(workspace: Workspace) -> Status:
         )
     ranks = _newest_launch(read_progress(workspace))
     units = read_units(workspace, plan)
-    sizes = OutputSizes(workspace.out)
-    found = {unit.id: read_marker(workspace, unit, plan.digest, sizes) for unit in units}
+    output_files = OutputFiles(workspace.out)
+    found = {unit.id: read_marker(workspace, unit, plan.digest, output_files) for unit in units}
     markers: list[Marker] = [marker for marker in found.values() if marker is not None]
     rejects = Counter(plan.planned_rejects)
     for marker in markers:
@@ -163,7 +163,7 @@ def read_status(workspace: Workspace) -> Status:
         slowest_rank=slowest.rank if slowest else None,
         continue_with=run_again if report is None else None,
         retry_with=f"{run_again} --retry-rejects" if report is not None and retryable else None,
-        left_out=sum(count for reason, count in rejects.items() if asked_for(reason)),
+        left_out=sum(count for reason, count in rejects.items() if is_asked_for(reason)),
         max_rejects=report.max_rejects if report is not None else "",
         too_many_rejects=report is not None and report.status == "too_many_rejects",
     )
@@ -381,9 +381,9 @@ def _reject_lines(status: Status) -> list[str]:
     """Bad records, with their share and most frequent reasons, and separately the records that settings left out."""
     lines = []
     if status.left_out:
-        left_out = {reason: count for reason, count in status.rejects.items() if asked_for(reason)}
+        left_out = {reason: count for reason, count in status.rejects.items() if is_asked_for(reason)}
         lines.append(f"  left out {status.left_out:,} by the settings ({commonest(left_out)})")
-    bad = {reason: count for reason, count in status.rejects.items() if not asked_for(reason)}
+    bad = {reason: count for reason, count in status.rejects.items() if not is_asked_for(reason)}
     if not bad:
         return [*lines, "  rejects  none"]
     more = f" and {len(bad) - 3} more reasons" if len(bad) > 3 else ""

@@ -17,7 +17,7 @@ from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
 from prepcli.engine.state.plan import AnyPlan, StoredPlan
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import (
     CLEARED_FILES,
     CLEARED_FOLDERS,
@@ -162,7 +162,7 @@ def _clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
     aside = _take_drafts(workspace)
     for name in EDITABLE_FILES:
         remove_editable(workspace, name)
-    workspace.found = OutputSizes(workspace.out)
+    workspace.found = OutputFiles(workspace.out)
     stock = take_stock(workspace, job, plan)
     _tell(stock, workspace, job, run)
     workspace.found.remove(stock.ours)

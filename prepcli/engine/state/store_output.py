@@ -14,14 +14,14 @@ _checked: set[StorePath] = set()
 """Outputs that `check_writing` has checked."""
 
 
-class OutputSizes:
+class OutputFiles:
     """Looks up files in a folder: sizes, states, names. In a store, all objects are listed once, at the first call."""
 
     def __init__(self, folder: AnyPath) -> None:
         self.folder = folder
         self._listed: dict[str, ObjectInfo] | None = None
 
-    def of(self, name: str) -> int:
+    def size_of(self, name: str) -> int:
         """The size of the file `name` in bytes; raises `OSError` if it does not exist."""
         if isinstance(self.folder, StorePath):
             listed = self.infos()

@@ -96,20 +96,20 @@ def version_of(root: Path) -> int:
 
 def undone_versions(out: AnyPath) -> list[int]:
     """The numbers of the versions of `out` whose removal has begun and is not complete."""
-    root = _root(out)
+    root = _root_or_none(out)
     return [version_of(one) for one in undone_roots(root)] if root else []
 
 
 def is_changing(out: Path) -> bool:
     """Whether a version is being added to `out` or removed from it; some files of `out` then belong to no version."""
-    root = _root(out)
+    root = _root_or_none(out)
     return bool(undone_versions(out)) or any(
         (one / "plan.json").exists() and not (one / "done" / f"{FINISH_UNIT.id}.json").exists()
         for one in (version_roots(root) if root else ())
     )
 
 
-def _root(out: AnyPath) -> Path | None:
+def _root_or_none(out: AnyPath) -> Path | None:
     """The path of OUT.prepcli; None if `out` cannot be the output of a run."""
     try:
         return work_folder(out)

@@ -17,7 +17,7 @@ import msgspec
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
-from prepcli.engine.state.store_output import OutputSizes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming, option, same_command
 from prepcli.interface.calls import tell
@@ -69,7 +69,7 @@ class Workspace:
         self.rank_id = new_rank_id()  # worker processes inherit the id
         self.life = Life(self.root / "claims", self.rank_id)
         self._store_claim: StoreClaim | None = None
-        self.found = OutputSizes(out)  # for a store: listed before anything is written, and again after `prepare`
+        self.found = OutputFiles(out)  # for a store: listed before anything is written, and again after `prepare`
         self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
         self._was_there = os.path.exists(self.root)
         # the digest of our plan, and the state of the plan's file when it was read
@@ -107,7 +107,7 @@ class Workspace:
             claim = StoreClaim(self.out, own, self.root.relative_to(self.main_root))
             claim.take(is_new=own == made)
             self._store_claim = claim
-        self.found = OutputSizes(self.out)
+        self.found = OutputFiles(self.out)
 
     @property
     def folder(self) -> Path:
@@ -143,8 +143,8 @@ class Workspace:
 
     def remove_stale_tmp(self) -> None:
         """Remove the files of dead processes in `tmp/`, their drafts, and their signs of life."""
-        drafts = [entry for entry in folders_in(self.root) if entry.name.startswith(".") and owner_of(entry)]
-        for entry in (*folders_in(self.tmp), *drafts):
+        drafts = [entry for entry in children_of(self.root) if entry.name.startswith(".") and owner_of(entry)]
+        for entry in (*children_of(self.tmp), *drafts):
             if self.life.has_ended(owner_of(entry), DELETE_SECONDS, entry):
                 shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
         self.life.remove_ended()
@@ -167,7 +167,7 @@ class Workspace:
 
     def folders_of(self, pids: Sequence[int]) -> list[Path]:
         """The temporary directories of processes `pids` of this rank."""
-        of_rank = ((entry, owner) for entry in folders_in(self.tmp) if (owner := owner_of(entry)))
+        of_rank = ((entry, owner) for entry in children_of(self.tmp) if (owner := owner_of(entry)))
         return [entry for entry, owner in of_rank if owner.rank_id == self.rank_id and owner.pid in pids]
 
     def claim(self, plan: StoredPlan) -> StoredPlan | None:
@@ -266,10 +266,10 @@ def while_others_remove(attempt: Callable[[], Result]) -> Result:
     return attempt()
 
 
-def folders_in(tmp: Path) -> list[Path]:
-    """All files and directories in the folder `tmp`; none if it does not exist."""
+def children_of(folder: Path) -> list[Path]:
+    """All files and directories in `folder`; none if it does not exist."""
     with contextlib.suppress(FileNotFoundError):
-        return list(tmp.iterdir())
+        return list(folder.iterdir())
     return []
 
 

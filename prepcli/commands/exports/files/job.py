@@ -26,7 +26,7 @@ from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.record import Record, Value
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.hashing import have_several, mix64, num_distinct
-from prepcli.planning.split import at_group_ends, by_count, gathered, in_order, seconds_of, selected
+from prepcli.planning.split import at_group_ends, by_count, in_order, order_by_group, seconds_of, selected
 
 MANIFEST_NAME = "manifest.json"
 RECORDS_PER_UNIT = 64
@@ -120,7 +120,7 @@ class ConvertJob(RecordJob[RecordUnit, ConvertContents]):
             have_several(files, stored, shared)
         order, bounds = in_order(len(index), None, scratch), even_bounds(len(index), RECORDS_PER_UNIT)
         if num_stored != len(stored):  # records that share a file go into one unit, which writes it once
-            order = gathered(stored, scratch)
+            order = order_by_group(stored, scratch)
             bounds = by_count(len(index), min(len(bounds) - 1, num_stored))
             bounds = at_group_ends(bounds, selected(stored, order, scratch))
         seconds = seconds_of(index.duration, order, bounds)

@@ -40,7 +40,7 @@ from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.hashing import mix64
-from prepcli.planning.split import by_count, gathered, in_order, seconds_of, selected
+from prepcli.planning.split import by_count, in_order, order_by_group, seconds_of, selected
 from prepcli.storage.paths import NUMBER
 
 _OPTIONS = {"corpus": "--corpus", "split": "--set-split", "lang": "--set-lang"}
@@ -125,7 +125,7 @@ class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
         groups = scratch.zeros(len(index), np.uint64)
         for name in _OPTIONS:
             groups = mix64(groups) ^ selected(index.keys[name], order, scratch)
-        positions = gathered(groups, scratch)
+        positions = order_by_group(groups, scratch)
         order, groups = selected(order, positions, scratch), selected(groups, positions, scratch)
         bounds = [0]
         for start, end in pairwise([0, *(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(index)]):
