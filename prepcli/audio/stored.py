@@ -36,12 +36,12 @@ class ObjectSource:
 
     def everything(self) -> bytes:
         """Return all bytes."""
-        beginning = self.file.read_at(0, min(self.size, len(self.file.held)))
+        beginning = self.file.read_at(0, min(self.size, len(self.file.beginning)))
         return beginning + self.file.read_at(len(beginning), self.size - len(beginning))
 
     def for_libsndfile(self) -> Any:
         """Return a file object."""
-        return ForLibsndfile(self, RangeFile(self.file.info, self.file.held))
+        return ForLibsndfile(self, RangeFile(self.file.info, self.file.beginning))
 
     def for_process(self) -> IO[bytes] | int:
         """Return an unnamed temporary file with all bytes, positioned at its start."""

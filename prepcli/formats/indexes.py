@@ -44,7 +44,7 @@ class DamagedError(Exception):
     """A data file cannot be indexed: it is damaged, or of another kind than its name says. The message has no path."""
 
 
-def beside(data: str | AnyPath) -> AnyPath:
+def index_beside(data: str | AnyPath) -> AnyPath:
     """The path of the index next to a data file."""
     return path_of(f"{data}{INDEX_SUFFIX}")
 
@@ -71,7 +71,7 @@ def index_name(folder: AnyPath, cuts: AnyPath, out: AnyPath, data: str) -> str |
     """
     if cuts.suffix == ".gz":  # these cuts are not seekable, so the other files need no index
         return None
-    if beside(cuts).exists() and not (folder / MIRROR).is_dir():
+    if index_beside(cuts).exists() and not (folder / MIRROR).is_dir():
         return data + INDEX_SUFFIX
     return f"{MIRROR}/{mirrored(out / data)}"
 

@@ -83,13 +83,13 @@ def member_ranges(file: IO[bytes]) -> Iterator[tuple[str, int, int | None]]:
     for name, at, is_regular in zip(walk.names, walk.offsets, walk.is_regular, strict=True):
         head = read(BLOCK, at)
         while head[_KIND : _KIND + 1] in _BEFORE_MEMBER:  # headers with a long name
-            at += BLOCK + -(-_plain_size(head) // BLOCK) * BLOCK
+            at += BLOCK + -(-_size(head) // BLOCK) * BLOCK
             head = read(BLOCK, at)
         if is_regular or head[_KIND] in _LINKS:
-            yield name, at + BLOCK, _plain_size(head) if is_regular else None
+            yield name, at + BLOCK, _size(head) if is_regular else None
 
 
-def _plain_size(head: bytes) -> int:
+def _size(head: bytes) -> int:
     """The size in a header, as octal digits or as GNU's base-256 number (8 GiB and more).
 
     Raises `ValueError` for any other text.
@@ -197,7 +197,7 @@ def _header_at(read: Reader, position: int, num_bytes: int, begin: int) -> _Head
     head = read(BLOCK, position)
     if head == _ZEROS:
         return None
-    size, data = _size(head), position + BLOCK
+    size, data = _octal_size(head), position + BLOCK
     if data + size > num_bytes:
         raise ValueError(f"it is cut off in the member at byte {begin:,}")
     if len(head) < BLOCK:
@@ -234,7 +234,7 @@ class _Members:
         return names
 
 
-def _size(head: bytes) -> int:
+def _octal_size(head: bytes) -> int:
     """The size in a header, from octal digits; raises `_UncommonError` for another form, such as GNU's base-256."""
     try:
         size = int(head[124:136].rstrip(b"\0 ") or b"0", 8)

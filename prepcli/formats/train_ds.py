@@ -14,7 +14,7 @@ from prepcli.storage.paths import AnyPath, absolute
 
 FILE_NAME = "train_ds.yaml"
 _BEFORE = "train_ds_before.yaml"
-"""The name of a copy of `main_file` in the folder of a version. `name_version` makes the copy before it changes
+"""The name of a copy of `main_file` in the folder of a version. `publish_section` makes the copy before it changes
 `main_file`; the copy is empty if `main_file` did not exist.
 """
 _HEAD = (
@@ -67,10 +67,10 @@ def main_file(workspace: Workspace) -> Path:
     return Path(os.path.abspath(workspace.main_root / FILE_NAME))
 
 
-def name_version(workspace: Workspace) -> None:
+def publish_section(workspace: Workspace) -> None:
     """Copy the file with the section for the version of `workspace` over the main file (see `main_file`).
 
-    `name_earlier` undoes this. Nothing is copied if a user has changed the main file after the first call.
+    `restore_section` undoes this. Nothing is copied if a user has changed the main file after the first call.
     """
     main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
     if not own.exists():
@@ -81,11 +81,11 @@ def name_version(workspace: Workspace) -> None:
         _copy(own, main)
 
 
-def name_earlier(workspace: Workspace) -> bool:
-    """Undo `name_version`: restore the former content of the main file, or remove it if there was no file.
+def restore_section(workspace: Workspace) -> bool:
+    """Undo `publish_section`: restore the former content of the main file, or remove it if there was no file.
 
     Returns:
-        False if a user has changed the main file after `name_version`; nothing is restored then. Otherwise True.
+        False if a user has changed the main file after `publish_section`; nothing is restored then. Otherwise True.
     """
     main, own, before = main_file(workspace), workspace.root / FILE_NAME, workspace.root / _BEFORE
     if not before.exists() or _content(main) == _content(before):

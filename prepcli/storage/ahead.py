@@ -35,21 +35,21 @@ _RECENT = 32
 _Beginning = tuple[bytes, ObjectInfo | None]
 
 
-Wanted = str | ByteRange
+Request = str | ByteRange
 """A request: the address of an object, for its first `BEGINNING_BYTES`, or a range of an object."""
 
 
-_futures: "dict[Wanted, Future[_Beginning]]" = {}
+_futures: "dict[Request, Future[_Beginning]]" = {}
 """The requests that this process has sent before their results are needed, each with the future of its result."""
 
 
-def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Wanted]) -> Iterator[Item]:
+def files_ahead(items: Sequence[Item], source_of: Callable[[Item], Request]) -> Iterator[Item]:
     """The same as `reading_ahead`, for items that need one file each.
 
     `source_of` returns the path of an item's file, or a range of the file. Local files are not requested.
     """
 
-    def wanted(item: Item) -> list[Wanted]:
+    def wanted(item: Item) -> list[Request]:
         source = source_of(item)
         return [source] if is_address(source.path if isinstance(source, ByteRange) else source) else []
 
@@ -82,7 +82,7 @@ def requested(address: str) -> tuple[bytes, ObjectInfo] | None:
     return None if info is None else (beginning, info)
 
 
-def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wanted]]) -> Iterator[Item]:
+def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Request]]) -> Iterator[Item]:
     """Yield the items in order; while one is in use, objects that the next items need are requested.
 
     `wanted_of` returns what an item needs: addresses of objects, which are then read by `beginning_of` or
@@ -96,8 +96,8 @@ def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wa
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    waiting: deque[tuple[Item, Sequence[Wanted]]] = deque()
-    users: dict[Wanted, int] = {}
+    waiting: deque[tuple[Item, Sequence[Request]]] = deque()
+    users: dict[Request, int] = {}
     sizes: deque[int] = deque(maxlen=_RECENT)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="store") as pool:
         try:
@@ -118,7 +118,7 @@ def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Wa
                 _release(one, users)
 
 
-def _in_batch(items: Sequence[Item], wanted_of: Callable[[Item], Sequence[Wanted]]) -> Iterator[Item]:
+def _in_batch(items: Sequence[Item], wanted_of: Callable[[Item], Sequence[Request]]) -> Iterator[Item]:
     from concurrent.futures import Future
 
     wanted = tuple(dict.fromkeys(one for item in items for one in wanted_of(item) if one not in _futures))
@@ -134,14 +134,14 @@ def _in_batch(items: Sequence[Item], wanted_of: Callable[[Item], Sequence[Wanted
             _futures.pop(one, None)
 
 
-def fetch_together(wanted: Sequence[Wanted]) -> list[_Beginning | None]:
+def fetch_together(wanted: Sequence[Request]) -> list[_Beginning | None]:
     """Request objects at the same time, and return them in order; None for an object that cannot be read.
 
     When such an object is used, it is requested again, and its error is raised.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    def fetch(one: Wanted) -> _Beginning | None:
+    def fetch(one: Request) -> _Beginning | None:
         with contextlib.suppress(OSError, PrepcliError):
             return _fetch(one)
         return None
@@ -152,10 +152,10 @@ def fetch_together(wanted: Sequence[Wanted]) -> list[_Beginning | None]:
 
 def _request(
     source: Iterator[Item],
-    waiting: "deque[tuple[Item, Sequence[Wanted]]]",
-    users: dict[Wanted, int],
+    waiting: "deque[tuple[Item, Sequence[Request]]]",
+    users: dict[Request, int],
     depth: int,
-    wanted_of: Callable[[Item], Sequence[Wanted]],
+    wanted_of: Callable[[Item], Sequence[Request]],
     pool: "ThreadPoolExecutor",
 ) -> None:
     """Take items from `source`, append them to `waiting`, and request their objects, until `depth` items are waiting.
@@ -175,7 +175,7 @@ def _request(
                 _futures[one] = pool.submit(_fetch, one)
 
 
-def _fetch(wanted: Wanted) -> _Beginning:
+def _fetch(wanted: Request) -> _Beginning:
     if isinstance(wanted, ByteRange):
         return client.read_range(*wanted[:3]), None
     return client.read_beginning(wanted, BEGINNING_BYTES)
@@ -189,7 +189,7 @@ def _depth(sizes: "deque[int]") -> int:
     return max(2, min(AT_ONCE, int(MAX_BYTES / max(mean, 1))))
 
 
-def _release(wanted: Wanted, users: dict[Wanted, int]) -> None:
+def _release(wanted: Request, users: dict[Request, int]) -> None:
     """Reduce the number of items that need a wanted object by one; if no waiting item needs it, forget the object."""
     users[wanted] -= 1
     if not users[wanted]:

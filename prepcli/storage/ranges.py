@@ -38,7 +38,7 @@ class RangeFile(io.RawIOBase):
         return cls(info, beginning)
 
     @property
-    def held(self) -> bytes:
+    def beginning(self) -> bytes:
         """The bytes from the start of the object that are in memory; empty if those in memory begin later."""
         return b"" if self._start else self._data
 

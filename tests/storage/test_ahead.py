@@ -10,7 +10,7 @@ import pytest
 
 from prepcli.storage import ahead, client, ranges
 from prepcli.storage.addresses import ByteRange, ObjectInfo
-from prepcli.storage.ahead import Wanted, beginning_of, files_ahead, piece_of, reading_ahead
+from prepcli.storage.ahead import Request, beginning_of, files_ahead, piece_of, reading_ahead
 from prepcli.storage.ranges import FIRST_BYTES, MAX_BYTES, RangeFile
 
 
@@ -19,7 +19,7 @@ class Store:
 
     def __init__(self, length: int = 10) -> None:
         self.length = length
-        self.requests: Counter[Wanted] = Counter()
+        self.requests: Counter[Request] = Counter()
 
     def read_beginning(self, address: str, length: int) -> tuple[bytes, ObjectInfo]:
         self.requests[address] += 1
@@ -52,7 +52,7 @@ def held() -> int:
     return len(ahead._futures)
 
 
-def wanted(item: int) -> Sequence[Wanted]:
+def wanted(item: int) -> Sequence[Request]:
     """Neighbours share an object, and each item has a piece of its own."""
     return [f"s3://b/{item // 3}", ByteRange("s3://b/tar", item, 5)]
 
@@ -70,8 +70,8 @@ def test_each_object_is_requested_once(store: Store, in_worker: bool) -> None:
 
 
 def test_only_what_is_in_a_store_is_requested(store: Store, in_worker: bool) -> None:
-    local: list[Wanted] = ["a.wav", ByteRange("a.tar", 512, 5)]
-    stored: list[Wanted] = ["s3://b/a.wav", *(ByteRange("s3://b/a.tar", start, 5) for start in range(3))]
+    local: list[Request] = ["a.wav", ByteRange("a.tar", 512, 5)]
+    stored: list[Request] = ["s3://b/a.wav", *(ByteRange("s3://b/a.tar", start, 5) for start in range(3))]
     seen = []
     for item in files_ahead([*local, *stored], lambda one: one):
         seen.append(item)

@@ -24,7 +24,7 @@ def test_every_way_of_reading_gives_the_bytes(there: Bucket, tmp_path: Path) -> 
     (tmp_path / "object").write_bytes(data)
     there.upload(tmp_path, "folder")
     file = RangeFile.open(there / "folder/object")
-    assert (file.info.num_bytes, file.held) == (len(data), data[:FIRST_BYTES])
+    assert (file.info.num_bytes, file.beginning) == (len(data), data[:FIRST_BYTES])
     for start, length in ((0, 5), (FIRST_BYTES - 3, 6), (FIRST_BYTES + 9, 40), (len(data) - 4, 9), (len(data), 1)):
         assert file.read_at(start, length) == data[start : start + length]
         assert file.read_near(length, start) == data[start : start + length]

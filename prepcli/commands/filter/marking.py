@@ -27,7 +27,7 @@ from prepcli.engine.state.work_folder import is_changing
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document, write_json
 from prepcli.errors import UsageError, naming
 from prepcli.formats.folders import listing
-from prepcli.formats.indexes import INDEX_SUFFIX, beside, make_index
+from prepcli.formats.indexes import INDEX_SUFFIX, index_beside, make_index
 from prepcli.formats.sets import WHOLE_MANIFEST, TarredSet, open_set
 from prepcli.formats.tarred import MARKS_FILE
 from prepcli.jobs.selection import Lines, SelectionJob, SelectionPlan, each_line
@@ -196,7 +196,7 @@ def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) 
     Raises:
         UsageError: the manifest is write-protected.
     """
-    state, index = path.stat(), Path(str(beside(path)))
+    state, index = path.stat(), Path(str(index_beside(path)))
     if not state.st_mode & 0o222:
         raise UsageError(f"{path} is write-protected, and the marks would be written into it")
     marker = unit.marker() if unit is not None and unit.own.fits(path, name, state) else None

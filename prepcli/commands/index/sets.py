@@ -7,7 +7,7 @@ from typing import Any
 from prepcli.commands.index.tar_kind import tar_kind
 from prepcli.errors import UsageError
 from prepcli.formats.folders import advice_on_audio, regular_files
-from prepcli.formats.indexes import MIRROR, IndexKind, beside, mirrored
+from prepcli.formats.indexes import MIRROR, IndexKind, index_beside, mirrored
 from prepcli.formats.sets import CodesSet, SharSet, TarredSet, open_set
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.storage.paths import AnyPath
@@ -37,7 +37,7 @@ class Places:
     def of(self, path: AnyPath, mirror: AnyPath | None) -> AnyPath:
         """The path of the index of a data file; `mirror` is the mirror of its set, None if the set has none."""
         root = self.root or (None if self.beside else mirror)
-        return beside(path) if root is None else root / mirrored(path)
+        return index_beside(path) if root is None else root / mirrored(path)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from prepcli.formats.indexes import (
     DamagedError,
     IndexKind,
     Offsets,
-    beside,
+    index_beside,
     is_current,
     make_index,
     mirrored,
@@ -71,7 +71,7 @@ def _offsets(path: AnyPath, kind: IndexKind, subject: Subject) -> Offsets:
             f"{path} is compressed: {option('--record')} needs files in which it can seek; unpack it (gunzip) first"
         )
     folder = subject.folder or path.parent
-    for index in (beside(path), folder / MIRROR / mirrored(path)):
+    for index in (index_beside(path), folder / MIRROR / mirrored(path)):
         if is_current(index, path.stat()):
             return np.frombuffer(index.read_bytes(), "<u8")
     try:

@@ -26,7 +26,7 @@ from prepcli.engine.state.workspace import Workspace, flush_folders, read_docume
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
 from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
-from prepcli.formats.train_ds import main_file, name_earlier, name_version
+from prepcli.formats.train_ds import main_file, publish_section, restore_section
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.index import content_digest
@@ -300,7 +300,7 @@ def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
         flush_folders([root.parent])
     workspace = Workspace(addition.workspace.out, root)
     notes = []
-    if not name_earlier(workspace):
+    if not restore_section(workspace):
         notes.append(f"{main_file(workspace)} was changed, and may still name version {addition.version}")
     for path in files:
         path.unlink(missing_ok=True)
@@ -371,5 +371,5 @@ def _run_addition(job: TarredJob, workspace: Workspace, options: ManifestToTarre
         refuse_to_change(workspace.out, workspace, options.overwrite, options.retry_rejects)
         return run_job(job, workspace, engine)
     if options.overwrite and not options.dry_run:
-        name_earlier(workspace)
-    return run_job(job, workspace, engine, after=lambda _: name_version(workspace))
+        restore_section(workspace)
+    return run_job(job, workspace, engine, after=lambda _: publish_section(workspace))

@@ -8,7 +8,7 @@ from prepcli.formats.indexes import (
     MIRROR,
     DamagedError,
     IndexKind,
-    beside,
+    index_beside,
     index_problem,
     mirrored,
 )
@@ -20,7 +20,7 @@ def index_problems(path: AnyPath, kind: IndexKind, where: str, mirror: AnyPath |
 
     Called for data without problems. `where` names the file in messages.
     """
-    for index in [beside(path), *([] if mirror is None else [mirror / mirrored(path)])]:
+    for index in [index_beside(path), *([] if mirror is None else [mirror / mirrored(path)])]:
         try:
             problem = index_problem(path, kind, index.read_bytes())
         except FileNotFoundError:
