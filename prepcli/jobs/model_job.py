@@ -263,9 +263,9 @@ class _UnderWay:
         self._num_batches = 0
         self._started = time.monotonic()
 
-    def add(self, one: _Begun, take: Take | None) -> None:
+    def add(self, begun: _Begun, take: Take | None) -> None:
         """Add the function that takes the results of a batch; None marks the end of the unit."""
-        self._queue.append((one, take))
+        self._queue.append((begun, take))
         self._num_batches += take is not None
 
     def complete(self, depth: int) -> Iterator[tuple[_Begun, Any, float]]:

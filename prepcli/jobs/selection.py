@@ -147,14 +147,14 @@ class Selector:
         self._num_records = 0
 
     def read(
-        self, columns: Columns, workspace: Workspace, num_workers: int, see: Callable[[int, Part], None]
+        self, columns: Columns, workspace: Workspace, num_workers: int, on_part: Callable[[int, Part], None]
     ) -> ManifestIndex:
-        """Read the manifests; `see` gets each part with the number of its manifest.
+        """Read the manifests; `on_part` gets each part with the number of its manifest.
 
         Raises:
             UsageError: a manifest is damaged, or no manifest has a usable record.
         """
-        index = read_manifests(self.manifests, columns, see, num_workers=num_workers, spool_dir=workspace.spool)
+        index = read_manifests(self.manifests, columns, on_part, num_workers=num_workers, spool_dir=workspace.spool)
         if not len(index) + len(index.problems):
             skipped = f" (all {index.num_skipped} have a true _skipme)" if index.num_skipped else ""
             raise UsageError(f"no records in {', '.join(self.manifests)}{skipped or ': it has no lines'}")
@@ -349,7 +349,7 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
                 changed = {
                     line: _rewritten(lines.at(line), base_dir, to) for line, to in changes.items() if which[line]
                 }
-                data = _based(lines.joined(which, changed), count, base_dir)
+                data = _in_output_form(lines.joined(which, changed), count, base_dir)
                 writer.open_part(_part_name(unit.id, file)).write(data)
             writer.extra[str(file)] += count
         writer.count(unit.num_records - num_rejects, unit.seconds)
@@ -484,7 +484,7 @@ class Lines:
         return b"".join([self.data[begin:end] for begin, end in zip(spans[::2], spans[1::2], strict=True)])
 
 
-def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
+def _in_output_form(data: bytes, num_lines: int, base_dir: str) -> bytes:
     """Return the lines in `data` as they are written to an output. Each of the `num_lines` lines must be a record.
 
     Fields that `rejects.jsonl` has added are left out, and old names of `audio_filepath` are replaced. Relative paths
@@ -500,7 +500,7 @@ def _based(data: bytes, num_lines: int, base_dir: str) -> bytes:
 
 
 def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
-    """The line of a record as it is written to an output (see `_based`), with the fields in `changes` set.
+    """The line of a record as it is written to an output (see `_in_output_form`), with the fields in `changes` set.
 
     Returns `line` itself if nothing changes.
     """

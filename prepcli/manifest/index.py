@@ -122,19 +122,19 @@ def index_manifests(
 def read_manifests(
     paths: Sequence[str],
     columns: Columns,
-    see: Callable[[int, Part], None],
+    on_part: Callable[[int, Part], None],
     *,
     num_workers: int = 1,
     spool_dir: Path | None = None,
 ) -> ManifestIndex:
-    """Read manifests once, and give `see` each part, in order, with the number of its manifest.
+    """Read manifests once, and call `on_part` with each part, in order, and the number of its manifest.
 
     The result is an index without columns: its sources, problems and gaps. Raises as `index_manifests` does.
     """
 
     def seen(number: int, parts: Iterable[Part]) -> Iterator[Part]:
         for part in parts:
-            see(number, part)
+            on_part(number, part)
             yield part
 
     builder = IndexBuilder(columns, lambda *_: None)
@@ -223,14 +223,14 @@ def _read_here(one: Range, num_bytes: int) -> bool:
     return is_gzip(one.path) and num_bytes > _MAX_POOLED_GZIP_BYTES
 
 
-def grouped(items: Iterable[Item], num_bytes: Callable[[Item], int], least: int) -> Iterator[list[Item]]:
-    """Yield consecutive items in groups of `least` bytes or more, each for one task; the last group may be smaller."""
+def grouped(items: Iterable[Item], num_bytes: Callable[[Item], int], min_bytes: int) -> Iterator[list[Item]]:
+    """Yield consecutive items in groups of at least `min_bytes`, each for one task; the last group may be smaller."""
     group: list[Item] = []
     total = 0
     for item in items:
         group.append(item)
         total += num_bytes(item)
-        if total >= least:
+        if total >= min_bytes:
             yield group
             group, total = [], 0
     if group:

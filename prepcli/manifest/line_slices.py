@@ -77,11 +77,13 @@ class LineSlices:
                 yield self.units[at].source, lines[number - ends[at]].rstrip(b"\r")
 
 
-def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes], None] | None = None) -> LineSlices:
+def slice_lines(
+    paths: Sequence[str], spool: Path | None, on_block: Callable[[bytes], None] | None = None
+) -> LineSlices:
     """Read files once and cut them into units. Files that are compressed or in an object store are copied to `spool`.
 
-    If `spool` is None, they are not copied; then their lines may be read only by `LineSlices.sample`. `see` is called
-    with all lines of all files, in blocks of whole lines.
+    If `spool` is None, they are not copied; then their lines may be read only by `LineSlices.sample`. `on_block` is
+    called with all lines of all files, in blocks of whole lines.
 
     Raises:
         UsageError: a file is missing or damaged.
@@ -93,7 +95,7 @@ def slice_lines(paths: Sequence[str], spool: Path | None, see: Callable[[bytes],
         state = state_of(path)
         plain = str(plain_copy(path, spool)) if spool and is_copied(path) else path
         with open_bytes(plain) as file:
-            digest = _cut(found, Reader(path, file), min(MAX_UNIT_BYTES, size_of(plain) // MIN_UNITS), see)
+            digest = _cut(found, Reader(path, file), min(MAX_UNIT_BYTES, size_of(plain) // MIN_UNITS), on_block)
         check_unchanged(path, state)
         found.plain.append(plain)
         found.inputs.append(InputFile(path, digest, state))
@@ -113,7 +115,7 @@ def slice_catalog(file: BinaryIO, max_bytes: int, min_units: int) -> LineSlices:
     return found
 
 
-def _cut(found: LineSlices, reader: Reader, per_unit: int, see: Callable[[bytes], None] | None = None) -> str:
+def _cut(found: LineSlices, reader: Reader, per_unit: int, on_block: Callable[[bytes], None] | None = None) -> str:
     """Add the units of a file to `found`, each of about `per_unit` bytes; returns the SHA-256 of the file's content."""
     per_unit = max(MIN_UNIT_BYTES, per_unit)
     digest = hashlib.sha256()
@@ -135,8 +137,8 @@ def _cut(found: LineSlices, reader: Reader, per_unit: int, see: Callable[[bytes]
                 unit = LineSlice(f"lines_{number:06d}", float(count), count, source, offset, len(piece), line)
                 found.units.append(unit)
                 found.num_records += count
-            if see is not None:
-                see(piece)
+            if on_block is not None:
+                on_block(piece)
             line += piece.count(b"\n")
             offset += len(piece)
             at = cut

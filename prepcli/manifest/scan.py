@@ -63,7 +63,7 @@ def scan(part: Range, columns: Columns) -> Iterator[Part]:
     with open_rows(part.path, columns) if columns.parquet else open_bytes(part.path) as file:
         reader = Reader(part.path, file, part.begin)
         if part.stop is not None:
-            yield _scan_range(reader, part.start, part.stop, reader.begin_at(part.start), columns)
+            yield _scan_range(reader, part.start, part.stop, reader.seek_to(part.start), columns)
         else:
             yield from scan_all(reader, columns)
 
@@ -104,7 +104,7 @@ def blocks_of(part: Range) -> Iterator[bytes]:
     """The lines of `lines_of` in blocks with their newlines, for functions that handle many lines at once."""
     with open_bytes(part.path) as file:
         reader = Reader(part.path, file, part.begin)
-        in_line = reader.begin_at(part.start)
+        in_line = reader.seek_to(part.start)
         stop = sys.maxsize if part.stop is None else part.stop
         for data, _ in _whole_lines(reader, part.start, stop, in_line, None):
             yield data

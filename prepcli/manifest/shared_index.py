@@ -95,10 +95,10 @@ _PARTS = "parts"
 
 
 class _Task(NamedTuple):
-    """A task of one rank: the ranges that it reads or unpacks, and the file that it publishes (`result`)."""
+    """A task of one rank: the ranges that it reads or unpacks, and the file that it publishes (at `result_path`)."""
 
     name: str
-    result: Path
+    result_path: Path
     pieces: tuple[_Piece, ...]
 
     @property
@@ -160,7 +160,7 @@ def read_together(
             new_source(str(one.path), at.path, one.state, at.begin) for one, at in zip(inputs, plain, strict=True)
         ]
         join = partial(_join, sources=sources, reading=reading, columns=columns, rank_id=workspace.rank_id)
-        together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result.exists())
+        together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result_path.exists())
     except FileNotFoundError:
         # Another rank may have completed the index and removed the parts while this rank was about to use them, or
         # while it was making a copy again.
@@ -214,7 +214,7 @@ def _unpack(task: _Task, spool: Path) -> None:
     finally:
         draft.unlink(missing_ok=True)
     found = [_Unpacked(name, *at, one.input.state) for at, one in zip(places, task.pieces, strict=True)]
-    write_json(task.result, found)
+    write_json(task.result_path, found)
 
 
 def _content(one: Input) -> Iterator[bytes]:
@@ -234,7 +234,7 @@ def _content(one: Input) -> Iterator[bytes]:
 def _is_unpacked(task: _Task, folder: Path, spool: Path) -> bool:
     if _is_complete(folder):
         return True
-    found = read_document(task.result, list[_Unpacked]) or []
+    found = read_document(task.result_path, list[_Unpacked]) or []
     are_whole = all(is_whole(spool / name) for name in {one.name for one in found})
     return are_whole and [one.state for one in found] == task.states
 
@@ -243,16 +243,16 @@ def _plain_files(inputs: Sequence[Input], unpacking: Sequence[_Task], spool: Pat
     """For each input, the place of its uncompressed bytes."""
     plain = [_Plain(one.path, 0, one.state.num_bytes) for one in inputs]
     for task in unpacking:
-        found = read_document(task.result, list[_Unpacked])
+        found = read_document(task.result_path, list[_Unpacked])
         if found is None:
-            raise FileNotFoundError(task.result)
+            raise FileNotFoundError(task.result_path)
         for piece, one in zip(task.pieces, found, strict=True):
             plain[piece.number] = _Plain(str(spool / one.name), one.begin, one.num_bytes)
     return plain
 
 
 def _read(task: _Task, columns: Columns) -> None:
-    write_parts(task.result, task.states, ((piece.number, _read_piece(piece, columns)) for piece in task.pieces))
+    write_parts(task.result_path, task.states, ((piece.number, _read_piece(piece, columns)) for piece in task.pieces))
 
 
 def _read_piece(piece: _Piece, columns: Columns) -> Part:
@@ -270,13 +270,13 @@ def _read_piece(piece: _Piece, columns: Columns) -> Part:
 
 
 def _is_read(task: _Task, folder: Path) -> bool:
-    return _is_complete(folder) or has_parts(task.result, task.states)
+    return _is_complete(folder) or has_parts(task.result_path, task.states)
 
 
 def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], columns: Columns, rank_id: str) -> None:
-    """Join the parts of all manifests to an index in the folder of `task.result`, and remove the parts."""
-    folder = task.result.parent
-    stream = (part for one in reading for part in read_parts(one.result))
+    """Join the parts of all manifests to an index in the folder of `task.result_path`, and remove the parts."""
+    folder = task.result_path.parent
+    stream = (part for one in reading for part in read_parts(one.result_path))
     following = next(stream, None)
 
     def parts_of(number: int) -> Iterator[Part]:

@@ -198,7 +198,7 @@ class Reader:
         self._file = file
         self._kept = b""
 
-    def begin_at(self, start: int) -> bool:
+    def seek_to(self, start: int) -> bool:
         """Go to byte `start` of the manifest; returns whether this byte is inside a line, and not at its beginning.
 
         For a compressed file, `start` must be 0.

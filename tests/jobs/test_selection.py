@@ -33,11 +33,11 @@ def test_units_cover_all_lines(
         path.write_text("\n".join(lines))
     selector = Selector([str(path) for path in paths], None, tmp_path)
 
-    def see(source: int, part: Part) -> None:
+    def on_part(source: int, part: Part) -> None:
         codes = part.duration.astype(np.uint8) % 2
         selector.add(source, part, codes, codes == 0)
 
-    index = selector.read(Columns(), Workspace(tmp_path / "out"), 1, see)
+    index = selector.read(Columns(), Workspace(tmp_path / "out"), 1, on_part)
     plan = selector.plan(index, {})
     contents = plan.contents
     found = [
@@ -80,7 +80,7 @@ LINES = {
 @pytest.mark.parametrize("line", LINES)
 def test_paths_become_absolute_and_nothing_else_changes(line: str) -> None:
     plain = b'{"audio_filepath": "p.wav"}'
-    found = selection._based(b"\n".join([plain, line.encode(), plain, b""]), 3, "/b").splitlines()
+    found = selection._in_output_form(b"\n".join([plain, line.encode(), plain, b""]), 3, "/b").splitlines()
     assert found == [b'{"audio_filepath": "/b/p.wav"}', LINES[line].encode(), b'{"audio_filepath": "/b/p.wav"}']
 
 

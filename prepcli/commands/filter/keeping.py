@@ -32,7 +32,7 @@ class Keeping:
 
     def kept(self, path: str, part: Part) -> NDArray[np.bool_]:
         """Whether each record of a part of the manifest `path` is kept: all expressions are true."""
-        self._fields.see(self._numbers.setdefault(path, len(self._numbers)), part)
+        self._fields.add(self._numbers.setdefault(path, len(self._numbers)), part)
         found: NDArray[np.bool_] = part.collected.drops == 0
         self.num_seen += len(found)
         self.num_kept += int(np.count_nonzero(found))

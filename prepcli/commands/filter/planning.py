@@ -24,7 +24,7 @@ from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
-from prepcli.jobs.listed import read_listed, segment_forms
+from prepcli.jobs.duplicate_lines import read_duplicate_lines, segment_forms
 from prepcli.jobs.records import hash_segments
 from prepcli.jobs.selection import HeldParts, SelectionPlan, Selector, scratch_folder
 from prepcli.manifest.index import content_digest
@@ -76,7 +76,7 @@ class Planning:
         manifests = self._selector.manifests
         quantiles = self._quantiles()
         columns = self._columns(partial(RuleCollector, self._rules, self._unique, quantiles))
-        index = self._selector.read(columns, self._workspace, self._num_workers, self._see)
+        index = self._selector.read(columns, self._workspace, self._num_workers, self._on_part)
         self._fields.check(manifests)
         if self._held is not None:
             self._decide_together(self._held)
@@ -97,8 +97,8 @@ class Planning:
         has_keys = "listed" in self._bits or "sample" in self._bits
         return Columns(keys=(("path", normal_path),) if has_keys else (), collector=collector)
 
-    def _see(self, source: int, part: Part) -> None:
-        self._fields.see(source, part)
+    def _on_part(self, source: int, part: Part) -> None:
+        self._fields.add(source, part)
         if not self._has_records and not len(part.duration) and part.problems:
             self._fields.check_types()
         self._has_records |= bool(len(part.duration))
@@ -194,7 +194,7 @@ class Planning:
         wanted = tuple(dict.fromkeys(one.argument for one in found))
         numbers = [Growing(self._folder, np.float64) for _ in wanted]
 
-        def see(_: int, part: Part) -> None:
+        def on_part(_: int, part: Part) -> None:
             for problem in part.problems:
                 if problem.detail.endswith(NEEDS_A_NUMBER):
                     self._num_without_number += 1
@@ -203,7 +203,7 @@ class Planning:
                 kept.append(more)
 
         columns = self._columns(partial(RuleCollector, (), wanted=wanted))
-        self._selector.read(columns, self._workspace, self._num_workers, see)
+        self._selector.read(columns, self._workspace, self._num_workers, on_part)
         arrays = dict(zip(wanted, (kept.array() for kept in numbers), strict=True))
         if self._num_without_number and not any(map(len, arrays.values())):
             raise UsageError(f"no record has a number for quantile: {self._without_number}")
@@ -222,6 +222,6 @@ def _repeated(keys: Hashes) -> NDArray[np.bool_]:
 
 def _listed(path: Path, base_dirs: Sequence[str]) -> list[Hashes]:
     """For each manifest, the sorted hashes of the segments that the list of `--drop-listed` drops."""
-    segments = [one.segment for one in read_listed("--drop-listed", path) if one.duplicate_place]
+    segments = [one.segment for one in read_duplicate_lines("--drop-listed", path) if one.duplicate_place]
     found = {base: segment_forms(segments, base) for base in dict.fromkeys(base_dirs)}
     return [found[base] for base in base_dirs]

@@ -202,7 +202,7 @@ class FieldCheck:
         self._present: dict[int, dict[str, int]] = {}
         self._misfits: dict[str, str] = {}
 
-    def see(self, source: int, part: Part) -> None:
+    def add(self, source: int, part: Part) -> None:
         """Add the counts of a part; `source` is the number of its manifest."""
         counts = self._present.setdefault(source, {})
         for name, count in part.collected.present.items():

@@ -18,7 +18,7 @@ from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.names import normal_path
-from prepcli.jobs.listed import KeyPairs, pairs_of, read_listed, segment_forms
+from prepcli.jobs.duplicate_lines import KeyPairs, pairs_of, read_duplicate_lines, segment_forms
 from prepcli.jobs.records import hash_segments
 from prepcli.jobs.selection import (
     HeldParts,
@@ -118,7 +118,7 @@ class SplitJob(SelectionJob):
         held = HeldParts(scratch_folder(workspace), **dict.fromkeys(_KEYS, np.uint64), duration=np.float64)
         present: set[str] = set()
 
-        def see(source: int, part: Part) -> None:
+        def on_part(source: int, part: Part) -> None:
             found, columns = part.collected
             present.update(found)
             segment = hash_segments(part.keys["path"], part.offset, part.duration)
@@ -127,7 +127,7 @@ class SplitJob(SelectionJob):
 
         collector = partial(KeyCollector, of_groups, self._balance, self.options.disjoint is not None)
         columns = Columns(keys=(("path", normal_path),), collector=collector)
-        index = selector.read(columns, workspace, self.num_workers, see)
+        index = selector.read(columns, workspace, self.num_workers, on_part)
         keys = Keys(**held.arrays())
         notes = self._check_fields(by, keys, present)
         kept = self._kept(selector.all_base_dirs, of_groups, keys, index.first)
@@ -141,7 +141,7 @@ class SplitJob(SelectionJob):
             self._leave_out(codes, keys.duration, KeyPairs(texts, keys.text[texts]), len(self.parts) + 1)
         if (listed := self.options.disjoint_listed) is not None:
             pairs = pairs_of(
-                read_listed("--disjoint-listed", listed), selector.all_base_dirs, keys.segment, index.first
+                read_duplicate_lines("--disjoint-listed", listed), selector.all_base_dirs, keys.segment, index.first
             )
             self._leave_out(codes, keys.duration, pairs, len(self.parts) + 2)
         facts = {"parts": self._facts(codes, keys, group_of)}

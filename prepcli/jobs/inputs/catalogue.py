@@ -66,15 +66,15 @@ def line(
     duration: float | None,
     fields: Mapping[str, Any],
     offset: float | None = None,
-    beginning: int | None = None,
+    crc32: int | None = None,
 ) -> bytes:
     """A line of a catalogue: `name` is `FILE::MEMBER`, `duration` and `offset` are in seconds.
 
-    `beginning`: the CRC-32 of the audio, as `prepcli.formats.archives.checksum` computes it; None: unknown.
+    `crc32`: the CRC-32 of the audio, as `prepcli.formats.archives.checksum` computes it; None: unknown.
     """
     place: dict[str, Any] = {"audio_filepath": encodable(name)}
-    if beginning is not None:
-        place[BEGINNING] = beginning
+    if crc32 is not None:
+        place[BEGINNING] = crc32
     if offset is not None:
         place["offset"] = offset
     return _encode(place | ({} if duration is None else {"duration": duration}) | dict(fields)) + b"\n"

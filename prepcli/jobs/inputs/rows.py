@@ -50,13 +50,13 @@ def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
                 try:
                     row_fields = folders | _named(values[place] if values else {}, labels)
                     fields = columns.rename(row_fields)
-                    seconds, beginning = stated_duration(row_fields), None
+                    seconds, crc32 = stated_duration(row_fields), None
                     if seconds is None:
                         if sounds is None:
                             sounds = read_column(file, group, audio)
                         value = audio_value(sounds, place, name)
-                        seconds, beginning = probe(value, name).duration, checksum(value)
-                    yield line(name, seconds, fields, beginning=beginning)
+                        seconds, crc32 = probe(value, name).duration, checksum(value)
+                    yield line(name, seconds, fields, crc32=crc32)
                 except RecordRejected as rejected:
                     yield unusable(name, rejected, fields)
                 row += 1

@@ -171,7 +171,7 @@ def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], c
             fields.setdefault("id", key.rpartition("/")[2])
             place = audio[0][1].audio()
             seconds = stated_duration(stated) or probe(place, name).duration
-            yield line(name, seconds, fields, beginning=checksum(place))
+            yield line(name, seconds, fields, crc32=checksum(place))
         except RecordRejected as rejected:
             yield unusable(name, rejected, fields)
 

@@ -37,7 +37,7 @@ _SPLITS = {
 _WORD = re.compile(r"[A-Za-z]+")
 
 
-def columns_of(options: SetInput) -> FieldNames:
+def given_columns(options: SetInput) -> FieldNames:
     """The names of the columns with audio, text, speaker and id, from the options of the command."""
     return FieldNames(options.audio_column, options.text_column, options.speaker_column, options.id_column)
 
@@ -187,13 +187,13 @@ def _samples(path: str, keys: Keys, options: SetInput) -> Catalogue:
             f"{path} is named as a field of a Lhotse Shar, which has no texts: give the folder of the set, or "
             f"{option('--input-format', 'webdataset')} if it is not one"
         )
-    columns = columns_of(options)
+    columns = given_columns(options)
     kind = WENET if keys == "wenet" else WEBDATASET
     return Catalogue(check_file(path), partial(sample_lines, keys=keys, columns=columns), (), f"{keys} {columns}", kind)
 
 
 def _zip(path: str, options: SetInput) -> Catalogue:
-    columns = columns_of(options)
+    columns = given_columns(options)
     read = partial(sample_lines, keys="webdataset", columns=columns)
     found = Catalogue(check_file(path), read, (), f"zip {columns}", ZIP)
     found.is_one_pass = ZipMembers(path).is_deflated
@@ -201,7 +201,7 @@ def _zip(path: str, options: SetInput) -> Catalogue:
 
 
 def _parquet(path: str, options: SetInput) -> Catalogue:
-    columns = columns_of(options)
+    columns = given_columns(options)
     found = Catalogue(check_file(path), partial(row_lines, columns=columns), (), f"parquet {columns}", PARQUET)
     found.is_one_pass = on_hub(path)
     return found

@@ -114,7 +114,7 @@ def _of_cut(cut: _Cut, target: str, context: str | None, member: str, other: str
     except RecordRejected as rejected:
         yield unusable(name, rejected, {"id": cut.id})
         return
-    beginning = checksum(_member(target, member))
+    crc32 = checksum(_member(target, member))
     for number, one in enumerate(cut.supervisions or [_Supervision(duration=cut.duration)]):
         fields: dict[str, Any] = {"id": cut.id if not number else f"{cut.id}-{number + 1}"}
         fields |= {field: value for own, field in _NAMES if (value := getattr(one, own)) is not None}
@@ -124,7 +124,7 @@ def _of_cut(cut: _Cut, target: str, context: str | None, member: str, other: str
             fields["channel"] = one.channel
         # The audio in the tar begins with the cut.
         offset = None if covers else max(one.start, 0.0)
-        yield line(name, cut.duration if covers else one.duration, fields | of_context, offset, beginning)
+        yield line(name, cut.duration if covers else one.duration, fields | of_context, offset, crc32)
 
 
 def _context(tar: str, member: str) -> dict[str, Any]:

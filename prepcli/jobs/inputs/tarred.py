@@ -104,8 +104,8 @@ def _member_of(path: str, tar: TarMembers) -> str | None:
 def _line(fields: Mapping[str, msgspec.Raw], tar: str, member: str, members: TarMembers) -> bytes:
     place = members.audio(member)
     changes: dict[str, Any] = {"audio_filepath": name_in(tar, member)}
-    if (beginning := checksum(place)) is not None:
-        changes[BEGINNING] = beginning
+    if (crc32 := checksum(place)) is not None:
+        changes[BEGINNING] = crc32
     remove = ["shard_id"]
     offset = number_of(fields["offset"]) if "offset" in fields else None
     duration = number_of(fields["duration"]) if "duration" in fields else None

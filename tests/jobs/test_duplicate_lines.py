@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prepcli.errors import UsageError
-from prepcli.jobs.listed import Listed, pairs_of, read_listed, segment_forms
+from prepcli.jobs.duplicate_lines import DuplicateLine, pairs_of, read_duplicate_lines, segment_forms
 from tests.conftest import write_lines
 
 
@@ -18,10 +18,10 @@ def test_segments_are_found_by_either_name() -> None:
 
 def test_a_record_has_a_key_for_each_of_its_groups() -> None:
     listed = [
-        Listed("/b/a.wav", 1.0, 0, 1, "text"),
-        Listed("/b/a.wav", 1.0, 0, 1, "audio"),
-        Listed("/b/c.wav", 1.0, 1, 1, "audio", offset=2.0),
-        Listed("/b/z.wav", 1.0, 1, 1, "text"),
+        DuplicateLine("/b/a.wav", 1.0, 0, 1, "text"),
+        DuplicateLine("/b/a.wav", 1.0, 0, 1, "audio"),
+        DuplicateLine("/b/c.wav", 1.0, 1, 1, "audio", offset=2.0),
+        DuplicateLine("/b/z.wav", 1.0, 1, 1, "text"),
     ]
     names = [("a.wav", 0.0, 1.0), ("x.wav", 0.0, 1.0), ("c.wav", 2.0, 1.0), ("/b/a.wav", 0.0, 1.0)]
     hashes = np.concatenate([segment_forms([one], "/none")[:1] for one in names])
@@ -36,4 +36,4 @@ def test_a_record_has_a_key_for_each_of_its_groups() -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     other = write_lines(tmp_path / "x.jsonl", [{"audio_filepath": "a.wav", "duration": 1}])
     with pytest.raises(UsageError, match="not the output of find-duplicates"):
-        read_listed("--disjoint-listed", other)
+        read_duplicate_lines("--disjoint-listed", other)

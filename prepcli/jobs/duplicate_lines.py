@@ -18,7 +18,7 @@ Segment = tuple[str, float, float]
 """A segment: absolute path, and offset and duration in seconds."""
 
 
-class Listed(msgspec.Struct):
+class DuplicateLine(msgspec.Struct):
     """A line of the output of `find-duplicates`."""
 
     audio_filepath: str
@@ -34,7 +34,7 @@ class Listed(msgspec.Struct):
         return self.audio_filepath, self.offset or 0.0, self.duration
 
 
-def read_listed(name: str, path: Path) -> list[Listed]:
+def read_duplicate_lines(name: str, path: Path) -> list[DuplicateLine]:
     """Read a file that `find-duplicates` has written.
 
     Args:
@@ -44,7 +44,7 @@ def read_listed(name: str, path: Path) -> list[Listed]:
     Raises:
         UsageError: the file is not the output of `find-duplicates`.
     """
-    decoder = msgspec.json.Decoder(Listed)
+    decoder = msgspec.json.Decoder(DuplicateLine)
     try:
         return [decoder.decode(line) for line in path.read_bytes().split(b"\n") if line.strip()]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -78,7 +78,9 @@ class KeyPairs(NamedTuple):
     keys: Hashes
 
 
-def pairs_of(listed: Sequence[Listed], base_dirs: Sequence[str], segments: Hashes, first: Sequence[int]) -> KeyPairs:
+def pairs_of(
+    listed: Sequence[DuplicateLine], base_dirs: Sequence[str], segments: Hashes, first: Sequence[int]
+) -> KeyPairs:
     """Find the listed records in manifests, and pair each with a hash of its group of duplicates.
 
     Args:
