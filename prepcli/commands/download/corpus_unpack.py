@@ -284,7 +284,7 @@ def staging_of(workspace: Workspace) -> Path:
     return workspace.root / "unpacking"
 
 
-def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Path) -> None:
+def get_unpacked(archive: Archive, given: Path | None, fetched_path: Path, staging: Path) -> None:
     """Fetch the archive if needed, and unpack it.
 
     A fetched archive that is damaged is reported, removed and fetched again.
@@ -292,7 +292,7 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
     Args:
         archive: the archive.
         given: the file of `--archive`; None: the archive is fetched.
-        there: the path of the fetched archive.
+        fetched_path: the path of the fetched archive.
         staging: the folder to unpack in.
 
     Raises:
@@ -302,13 +302,13 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
     """
     for attempt in range(MAX_DAMAGED):
         checksum = archive.checksum
-        if given is None and not there.exists():
+        if given is None and not fetched_path.exists():
             with fetch_bar(archive.name) as show:
-                fetch(archive, there.parent, show)
+                fetch(archive, fetched_path.parent, show)
             checksum = None  # compared during the download
         shutil.rmtree(staging, ignore_errors=True)
         try:
-            unpack_checked(given or there, staging, checksum)
+            unpack_checked(given or fetched_path, staging, checksum)
             return
         except DamagedArchiveError as error:
             shutil.rmtree(staging, ignore_errors=True)
@@ -316,7 +316,7 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
                 raise UsageError(
                     f"{option('--archive', given)}: {error}; give a good copy, or leave it out to fetch it"
                 ) from None
-            there.unlink()
+            fetched_path.unlink()
             if attempt == MAX_DAMAGED - 1:
                 raise FetchError(
                     f"{error}, {MAX_DAMAGED} times; give another {option('--base-url')} or {option('--archive')}"
@@ -325,7 +325,7 @@ def get_unpacked(archive: Archive, given: Path | None, there: Path, staging: Pat
         except UnsafeArchiveError:
             shutil.rmtree(staging, ignore_errors=True)
             if given is None:
-                there.unlink()
+                fetched_path.unlink()
             raise
 
 

@@ -94,7 +94,7 @@ def open_recording(path: str) -> RecordingFile:
     return RecordingFile(path, info, None if info.is_passable else read_segment(path, info))
 
 
-_CHUNK = 128
+_SURVEYED_PER_TASK = 128
 """Number of conversations that a worker process surveys per task."""
 
 
@@ -127,7 +127,7 @@ def survey(corpus: SlicedCorpus, conversations: Sequence[Conversation], num_work
     Raises:
         UsageError: recordings are compressed with shorten, and this machine has no decoder.
     """
-    chunks = [conversations[at : at + _CHUNK] for at in range(0, len(conversations), _CHUNK)]
+    chunks = [conversations[at : at + _SURVEYED_PER_TASK] for at in range(0, len(conversations), _SURVEYED_PER_TASK)]
     surveyed = [one for chunk in map_in_order(partial(_survey_some, corpus), chunks, num_workers) for one in chunk]
     codings = [(one.undecodable, one.conversation.audio) for one in surveyed if one.undecodable is not None]
     if codings:

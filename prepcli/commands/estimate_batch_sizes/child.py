@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
-from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Outcome, Step
+from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, Outcome, Step
 from prepcli.errors import PrepcliError, option
 from prepcli.processes.signals import STOP_SIGNALS
 from prepcli.processes.workers import TICK, exit_when_ready, no_interruption
@@ -39,7 +39,7 @@ class Child:
     """Runs training steps in another process, whose output goes to `log`.
 
     `kind` makes an object with the interface of `ModelTrainer` from `options` and `device` ("cpu" or "cuda:N").
-    `accept` is called with the `Hello` of each new process, and raises an error to refuse the process.
+    `accept` is called with the `DeviceFacts` of each new process, and raises an error to refuse the process.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Child:
         options: EstimateBatchSizes,
         device: str,
         log: Path,
-        accept: Callable[[Hello], None],
+        accept: Callable[[DeviceFacts], None],
     ) -> None:
         self._arguments = (kind, options, device, log)
         self._log = log
@@ -56,11 +56,11 @@ class Child:
         self._accept = accept
         self._process: Any = None
         self._pipe: Any = None
-        self._hello: Hello | None = None
+        self._device_facts: DeviceFacts | None = None
         self.tick: Callable[[], object] = lambda: None
         """Called a few times a second while waiting for an answer."""
 
-    def hello(self) -> Hello:
+    def device_facts(self) -> DeviceFacts:
         """Start the process unless it runs, and return its description.
 
         Raises:
@@ -70,12 +70,12 @@ class Child:
         """
         if self._process is None:
             try:
-                self._hello = self._ask(self._start, self._arguments, LOAD_SECONDS)
+                self._device_facts = self._ask(self._start, self._arguments, LOAD_SECONDS)
             except _NoAnswerError as error:
                 raise PrepcliError(f"the model cannot be loaded: {error}; see {self._log}") from None
-            self._accept(self._hello)
-        assert self._hello is not None
-        return self._hello
+            self._accept(self._device_facts)
+        assert self._device_facts is not None
+        return self._device_facts
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
         """Run a training step. If the process crashes or hangs, the outcome of the returned step is "killed" or "hung".
@@ -86,14 +86,14 @@ class Child:
             PrepcliError: the model cannot make any step.
         """
         try:
-            made: Step = self._ask(self.hello, ("step", (duration, tokens, size)), self._timeout)
+            made: Step = self._ask(self.device_facts, ("step", (duration, tokens, size)), self._timeout)
         except _NoAnswerError as error:
             return Step(size, error.outcome, detail=str(error))
         if made.outcome == "cuda_error":
             self.close()  # CUDA cannot be used after an error
         return made
 
-    def count(self, duration: float, tokens: int | None) -> Found:
+    def count(self, duration: float, tokens: int | None) -> BucketResults:
         """Let the process count the bytes of steps with two and three examples, as `ModelTrainer.count` does.
 
         Raises:
@@ -101,7 +101,7 @@ class Child:
                 could be counted instead, so the search ends.
         """
         try:
-            found: Found = self._ask(self.hello, ("count", (duration, tokens)), self._timeout)
+            found: BucketResults = self._ask(self.device_facts, ("count", (duration, tokens)), self._timeout)
         except _NoAnswerError as error:
             advice = "use a machine with more memory, or leave long examples out"
             if error.outcome == "hung":
@@ -190,7 +190,7 @@ def serve(descriptor: int) -> None:
         kind, options, device, log = pipe.recv()
         try:
             trainer = kind(options, device)
-            pipe.send(trainer.hello())
+            pipe.send(trainer.device_facts())
             while True:
                 name, arguments = pipe.recv()
                 pipe.send(getattr(trainer, name)(*arguments))

@@ -26,7 +26,7 @@ from prepcli.commands.estimate_batch_sizes.child import Child
 from prepcli.commands.estimate_batch_sizes.options import DEFAULT_WORK, EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport
 from prepcli.commands.estimate_batch_sizes.result import loader_options, make_result, result_file
-from prepcli.commands.estimate_batch_sizes.search import Found, Hello, bisect, peak_of
+from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, bisect, peak_of
 from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
 from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
 from prepcli.engine.run.job import Job
@@ -142,7 +142,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         """Find the batch sizes of the buckets of this rank, from the longest bucket to the shortest."""
         workspace, digest = execution.workspace, execution.digest
         self.child.tick = execution.tick
-        limit = self._hello(workspace).limit
+        limit = self._device_facts(workspace).limit
         for unit in sorted(units, key=lambda one: one.number, reverse=True):
             start = self.options.start_batch_size
             for larger in plan.units[unit.number + 1 :]:
@@ -151,7 +151,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
                     break
 
             def write(writer: UnitWriter, bound: Bound = plan.contents[unit.number], start: int = start) -> None:
-                found = Found()
+                found = BucketResults()
                 found.size, _ = self._settle(bound, found, start, limit)
                 writer.open_part(PART.format(writer.unit.id)).write(msgspec.json.encode(found))
                 writer.count(1, 0.0)
@@ -161,7 +161,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
             yield marker
         self.child.tick = lambda: None
 
-    def _settle(self, bound: Bound, found: Found, start: int, limit: int) -> tuple[int, int]:
+    def _settle(self, bound: Bound, found: BucketResults, start: int, limit: int) -> tuple[int, int]:
         """Search the batch size of a bucket as NeMo does, from batch size `start`.
 
         A size fits if its training step needs at most `limit` bytes. Results of steps are taken from `found`; steps
@@ -189,16 +189,16 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     def finish(self, plan: BatchSizesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Do NeMo's search over all buckets with the steps that were made, and write the bins and their batch sizes."""
-        hello = self._hello(writer.workspace)
+        facts = self._device_facts(writer.workspace)
         found = [_known(writer.workspace, marker.unit) for marker in markers]
-        nemo_steps = self._settle_all(plan.contents, found, hello.limit)
-        longest = self._longest(plan.contents, found, hello.limit)
-        made = make_result(plan.contents, found, nemo_steps, hello, longest, self.options, self._durations())
+        nemo_steps = self._settle_all(plan.contents, found, facts.limit)
+        longest = self._longest(plan.contents, found, facts.limit)
+        made = make_result(plan.contents, found, nemo_steps, facts, longest, self.options, self._durations())
         file = writer.open(FILE_NAME)
         file.write(result_file(made, self.options))
         return {"config": writer.workspace.out / FILE_NAME, **made}
 
-    def _settle_all(self, bounds: list[Bound], found: Sequence[Found], limit: int) -> int:
+    def _settle_all(self, bounds: list[Bound], found: Sequence[BucketResults], limit: int) -> int:
         """Find the batch size that NeMo finds for each bucket, and set it in `found`; returns NeMo's number of steps.
 
         NeMo goes from the longest bucket to the shortest, and begins each with twice the batch size of the previous
@@ -211,7 +211,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
                 start, nemo_steps = 2 * one.size, nemo_steps + steps
         return nemo_steps
 
-    def _longest(self, bounds: list[Bound], found: Sequence[Found], limit: int) -> float | None:
+    def _longest(self, bounds: list[Bound], found: Sequence[BucketResults], limit: int) -> float | None:
         """The longest duration in seconds of which one example fits.
 
         None if all buckets have a batch size above 0, or if the buckets are two-dimensional.
@@ -243,14 +243,14 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
                     return read_input(data, num_workers=available_processors(), seconds_of=seconds_of).seconds
         return None
 
-    def _hello(self, workspace: Workspace) -> Hello:
+    def _device_facts(self, workspace: Workspace) -> DeviceFacts:
         """The model and its device, as reported by the first process of this search."""
-        return read_document(workspace.root / DEVICE_FILE, Hello) or self.child.hello()
+        return read_document(workspace.root / DEVICE_FILE, DeviceFacts) or self.child.device_facts()
 
 
-def _known(workspace: Workspace, unit: str) -> Found:
+def _known(workspace: Workspace, unit: str) -> BucketResults:
     """The results of a bucket that is done; empty if an older version of prepcli has done it."""
-    return read_document(workspace.root / PART.format(unit), Found) or Found()
+    return read_document(workspace.root / PART.format(unit), BucketResults) or BucketResults()
 
 
 def _device_of(wanted: str, rank: Rank) -> str:
@@ -292,14 +292,14 @@ def _config_identity(path: Path) -> str:
     return f"model with SHA-256 {hashlib.sha256(described.encode()).hexdigest()}"
 
 
-def _same_device(workspace: Workspace, own: Hello) -> None:
+def _same_device(workspace: Workspace, own: DeviceFacts) -> None:
     """Store the description of the first child, and check that all children are on the same kind of device.
 
     Raises:
         UsageError: this child is on another kind; results of two kinds of GPUs must not be mixed.
     """
     (workspace.root / DEVICE_FILE).parent.mkdir(exist_ok=True)
-    first = publish_json_once(workspace.root / DEVICE_FILE, own, Hello)
+    first = publish_json_once(workspace.root / DEVICE_FILE, own, DeviceFacts)
     if first is not None and (first.device, first.memory) != (own.device, own.memory):
         raise UsageError(
             f"{workspace.named} was begun on {first.device} with {first.memory / 2**30:.1f} GiB, and this is "
@@ -334,7 +334,7 @@ def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
     workspace = Workspace(options.work or Path(DEFAULT_WORK))
     device = _device_of(options.device, engine.rank)
     log = workspace.root / f"steps-{device.replace(':', '')}.log"
-    with closing(Child(ModelTrainer, options, device, log, lambda hello: _same_device(workspace, hello))) as child:
+    with closing(Child(ModelTrainer, options, device, log, lambda facts: _same_device(workspace, facts))) as child:
         ran = run_job(BatchSizesJob(options, child), workspace, engine)
         report = BatchSizesReport(**msgspec.structs.asdict(ran))
         if report.status == "dry_run":

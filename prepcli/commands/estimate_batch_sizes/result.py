@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from prepcli.commands.estimate_batch_sizes.buckets import Bound, duration_of, final_bins, shown, tokens_of
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
-from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Outcome, peak_of
+from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, Outcome, peak_of
 from prepcli.errors import option
 from prepcli.interface.printing import printable
 
@@ -23,9 +23,9 @@ _SHOWN = 3
 
 def make_result(
     bounds: Sequence[Bound],
-    found: Sequence[Found],
+    found: Sequence[BucketResults],
     nemo_steps: int,
-    hello: Hello,
+    facts: DeviceFacts,
     longest: float | None,
     options: EstimateBatchSizes,
     durations: Floats | None,
@@ -47,7 +47,7 @@ def make_result(
         )
     if options.is_estimate:
         notes.append(
-            f"every number is an estimate for {hello.memory / GIB:.1f} GiB: the bytes of tensors in small steps on a "
+            f"every number is an estimate for {facts.memory / GIB:.1f} GiB: the bytes of tensors in small steps on a "
             "CPU, extrapolated. Kernels of a GPU may need other memory, and fragmentation and CUDA itself need more; "
             "measure on the GPU before a long training"
         )
@@ -56,10 +56,10 @@ def make_result(
         "bucket_batch_size": [size for _, size in bins],
         "max_duration": duration_of(bins[-1][0]) if bins else None,
         "max_tps": _max_tps(bins[-1][0], options.ratio) if bins else None,
-        "device": hello.device,
-        "model": hello.model,
-        "memory": hello.memory,
-        "limit": hello.limit,
+        "device": facts.device,
+        "model": facts.model,
+        "memory": facts.memory,
+        "limit": facts.limit,
         "is_estimate": options.is_estimate,
         "buckets": [_row(bound, one) for bound, one in zip(bounds, found, strict=True)],
         "steps": outcomes.total(),
@@ -75,7 +75,7 @@ def _max_tps(longest: Bound, ratio: float) -> float:
     return ratio if tokens is None else tokens / duration_of(longest)
 
 
-def _row(bound: Bound, found: Found) -> dict[str, Any]:
+def _row(bound: Bound, found: BucketResults) -> dict[str, Any]:
     steps = sorted(found.steps, key=lambda step: step.size)
     measured = [(step.size, step.peak) for step in steps if step.outcome == "fits"]
     failed = [(step.size, step.outcome) for step in steps if step.outcome != "fits"]

@@ -10,7 +10,7 @@ MAX_BATCH_SIZE = 1 << 30
 Outcome = Literal["fits", "out_of_memory", "cuda_error", "killed", "hung"]
 
 
-class Hello(msgspec.Struct, frozen=True):
+class DeviceFacts(msgspec.Struct, frozen=True):
     """The model and its device: `memory` of the device, and the `limit` that a step may use, in bytes."""
 
     device: str
@@ -28,7 +28,7 @@ class Step(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Found(msgspec.Struct):
+class BucketResults(msgspec.Struct):
     """The known results of a bucket: its `steps`, and in `size` the batch size that the search has found.
 
     `lines`: for an estimate on the CPU, pairs of a base and a slope in bytes, from which `peak_of` computes the bytes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes, parse_memory
-from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Step
+from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, Step
 from prepcli.errors import UsageError, option
 from prepcli.models.batch_schemas import schema_of
 from prepcli.models.devices import use_device
@@ -40,12 +40,12 @@ class ModelTrainer:
             self._copy_bytes = sum(one.nbytes for one in self._of_model()) if options.ddp else 0
             self._copy = torch.empty(self._copy_bytes, dtype=torch.uint8, device=device) if self._on_gpu else None
 
-    def hello(self) -> Hello:
+    def device_facts(self) -> DeviceFacts:
         """The description of the model and its device."""
         import torch
 
         name = torch.cuda.get_device_name(self._device) if self._on_gpu else "cpu"
-        return Hello(name, self._memory, self._limit, type(self._model).__name__)
+        return DeviceFacts(name, self._memory, self._limit, type(self._model).__name__)
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
         """Make a training step with `size` examples of `duration` seconds and `tokens` output tokens.
@@ -65,7 +65,7 @@ class ModelTrainer:
             return outcome
         return Step(size, "fits", peak) if self._on_gpu or peak <= self._limit else Step(size, "out_of_memory")
 
-    def count(self, duration: float, tokens: int | None) -> Found:
+    def count(self, duration: float, tokens: int | None) -> BucketResults:
         """Count the bytes of two steps, with 2 and with 3 examples.
 
         The result has both steps, and the lines by which `peak_of` extrapolates to other batch sizes.
@@ -75,7 +75,7 @@ class ModelTrainer:
         lengths = self._schema.lengths(duration, tokens, self._options.ratio)
         (small, first), (large, second) = ((size, self._counted(size, lengths)) for size in COUNTED_SIZES)
         steps = [Step(small, "fits", max(first)), Step(large, "fits", max(second))]
-        return Found(steps, envelope(small, first, large, second))
+        return BucketResults(steps, envelope(small, first, large, second))
 
     def _gpu_step(self, size: int, lengths: tuple[int, int]) -> int:
         import torch

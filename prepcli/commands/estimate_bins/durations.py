@@ -70,7 +70,7 @@ class BinsReport(BinsText):
         """The lines that the command prints; those to paste into a config are worded as in NeMo's script."""
         padding = ", ".join(f"{count}: {share:.1%}" for count, share in self.padding_by_num_buckets.items())
         return [
-            *self.head("min/max duration"),
+            *self.first_lines("min/max duration"),
             f"\tnum_buckets={self.num_buckets}",
             f"\tbucket_duration_bins={plain_list(self.bucket_duration_bins)}",
             f"\tmax_duration={self.max_duration}",

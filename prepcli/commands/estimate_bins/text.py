@@ -40,7 +40,7 @@ class BinsText(ABC):
         found = asdict(replace(report, **{name: getattr(report, name)[:0] for name in arrays}))
         return {name: value for name, value in found.items() if name not in arrays}
 
-    def head(self, left_out_by: str) -> list[str]:
+    def first_lines(self, left_out_by: str) -> list[str]:
         """The lines above the bins: notes, the number of examples, and a heading.
 
         `left_out_by`: what the filter that left out examples measures, as a note names it, such as `token count`.

@@ -22,7 +22,7 @@ from prepcli.commands.estimate_bins.options import (
 )
 from prepcli.commands.estimate_bins.padding import paddings_of
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
-from prepcli.commands.estimate_bins.two_d import check_finite, counting
+from prepcli.commands.estimate_bins.two_d import check_finite, token_counter
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.interface.reports import brief, percentiles
 from prepcli.manifest.datasets import DataSet, Mix, TextSet
@@ -249,7 +249,7 @@ class TokenBinsReport(BinsText):
         measured = "input and output" if self.measure_total_length else "input"
         max_tpt = self.max_tpt if isinstance(self.max_tpt, float) else plain_list(self.max_tpt)
         return [
-            *self.head("token count"),
+            *self.first_lines("token count"),
             f"\tnum_buckets={self.num_buckets}",
             f"\tbucket_duration_bins={self.bins_alone()}",
             f"\tmax_tokens={self.max_tokens}",
@@ -399,7 +399,7 @@ def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Me
     found = read_input(
         data,
         num_workers=num_workers,
-        numbers=counting(tokenizer, keys.text_field, keys.lang_field, needs_text=not is_1d) if has_texts else None,
+        numbers=token_counter(tokenizer, keys.text_field, keys.lang_field, needs_text=not is_1d) if has_texts else None,
         seconds_of=seconds_of,
     )
     inputs = np.ceil(found.seconds / measure.seconds).astype(np.int32)

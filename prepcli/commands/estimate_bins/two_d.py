@@ -102,7 +102,7 @@ class Bins2dReport(BinsText):
         """The lines that the command prints; those to paste into a config are worded as in NeMo's script."""
         text = percentiles_text
         return [
-            *self.head("min/max duration"),
+            *self.first_lines("min/max duration"),
             f"\tnum_buckets={self.num_buckets}",
             f"\tbucket_duration_bins={self.bins_alone()}",
             f"\tmax_duration={self.max_duration}",
@@ -145,7 +145,7 @@ def bins_in_two_dimensions(options: EstimateBins2d) -> Bins2dReport:
     check_finite(data, options.num_examples)
     found, notes = by_word_or_whole(
         tokenizer,
-        lambda spec: read_within(data, options, numbers=counting(spec, options.text_field, options.lang_field)),
+        lambda spec: read_within(data, options, numbers=token_counter(spec, options.text_field, options.lang_field)),
     )
     if not len(found.seconds):
         raise UsageError(f"{options.data} holds no example that can be used{explain_empty(found)}")
@@ -161,7 +161,7 @@ def check_finite(data: DataSet | Mix, num_examples: int) -> None:
         )
 
 
-def counting(
+def token_counter(
     tokenizer: TokenizerSpec, text_field: str | None, lang_field: str | None, needs_text: bool = True
 ) -> Callable[[DataSet], Numbers]:
     """Return the function that counts the tokens of a data set's records.

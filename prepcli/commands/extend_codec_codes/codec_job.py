@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from prepcli.commands.extend_codec_codes.content import check_audio
-from prepcli.commands.extend_codec_codes.disagreements import notes_of
 from prepcli.commands.extend_codec_codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegmentDecoder
 from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_codec_codes.unusual_segments import notes_of
 from prepcli.engine.publishing.publish import Marker, totals
 from prepcli.engine.state.plan import Contents, Plan, UnitT
 from prepcli.engine.state.workspace import Workspace
@@ -22,7 +22,7 @@ from prepcli.models.codecs import check_codec_model, codec_name, identity, load_
 from prepcli.models.protocols import Codec
 from prepcli.storage.paths import AnyPath
 
-MAX_RATE = 48000
+SHARED_MEMORY_RATE = 48000
 """Worker processes decode audio for a GPU without resampling. The shared memory for their batches is large enough for
 audio of up to this sampling rate (Hz)."""
 
@@ -84,7 +84,7 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
     def max_batch_samples(self) -> int:
         """The number of samples in `--batch-duration` seconds, at the highest sampling rate that a batch may have."""
         rate = self.model.sampling_rate
-        return int(self.options.batch_duration * (max(rate, MAX_RATE) if self.is_on_gpu else rate))
+        return int(self.options.batch_duration * (max(rate, SHARED_MEMORY_RATE) if self.is_on_gpu else rate))
 
     def statistics(self, markers: Sequence[Marker]) -> dict[str, Any]:
         """Facts for the report, from the units' counts: hours encoded, speed, and notes on unusual audio.

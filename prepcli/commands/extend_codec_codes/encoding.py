@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.extend_codec_codes.content import record_audio
-from prepcli.commands.extend_codec_codes.disagreements import counts_of
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
 from prepcli.commands.extend_codec_codes.plan import InputShard
 from prepcli.commands.extend_codec_codes.shard_index import Found, ShardIndex
+from prepcli.commands.extend_codec_codes.unusual_segments import counts_of
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.unit import Advance

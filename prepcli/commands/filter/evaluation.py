@@ -80,7 +80,7 @@ class Values:
         try:
             return np.array(self.items, np.float64)  # None becomes NaN
         except OverflowError:
-            return np.array([_finite(one) for one in self.items], np.float64)
+            return np.array([_as_float(one) for one in self.items], np.float64)
 
     @cached_property
     def has_large(self) -> bool:
@@ -124,7 +124,7 @@ class NumberColumn(Values):
         self.numbers = numbers
 
 
-def _finite(value: int | float | None) -> float:
+def _as_float(value: int | float | None) -> float:
     """The number as float64: NaN for None, and infinity, with its sign, for an integer beyond the range of float64."""
     try:
         return np.nan if value is None else float(value)

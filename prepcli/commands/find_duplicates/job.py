@@ -92,7 +92,7 @@ class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
         for column, kind in enumerate(self.kinds):
             of_kind, more = keys[:, column], {}
             if kind == NEAR_AUDIO:
-                of_kind[:, 0], num_short = _near(markers, order, root, writer.folder)
+                of_kind[:, 0], num_short = _near_audio_keys(markers, order, root, writer.folder)
                 more["not_compared"] = num_short
             numbers, group_of = equal_keys(of_kind)
             if self.options.between or kind == "speaker":
@@ -180,7 +180,9 @@ def _key(kind: str, value: object) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest() if text else _NO_KEY
 
 
-def _near(markers: Sequence[Marker], order: Indices, root: Path, folder: Path) -> tuple[NDArray[np.uint64], int]:
+def _near_audio_keys(
+    markers: Sequence[Marker], order: Indices, root: Path, folder: Path
+) -> tuple[NDArray[np.uint64], int]:
     """Compute the `near-audio` keys of all records; returns the keys, and how many records have too little sound.
 
     Records with nearly the same audio have equal keys. Rejected records are not in the count.

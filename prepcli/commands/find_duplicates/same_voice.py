@@ -35,7 +35,7 @@ from prepcli.models.speakers import notes_on_speaker_model
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import Indices
 
-UTTERANCES = 20
+MAX_UTTERANCES = 20
 """Maximum number of utterances of a speaker that are embedded."""
 MIN_SECONDS = 2.0
 """Shorter utterances are embedded only if their speaker has too few longer ones: embeddings of short audio are less
@@ -157,7 +157,7 @@ def _drawn(records: Records) -> Values:
     order = np.lexsort((draw, index.duration < MIN_SECONDS, speaker))
     place = np.arange(len(order)) - np.searchsorted(speaker[order], speaker[order])
     is_drawn = np.zeros(len(order), bool)
-    is_drawn[order[(place < UTTERANCES) & (speaker[order] >= 0)]] = True
+    is_drawn[order[(place < MAX_UTTERANCES) & (speaker[order] >= 0)]] = True
     per_speaker = np.bincount(speaker[is_drawn], minlength=len(by_appearance))
     unit_size = max(1, min(_UNIT_UTTERANCES, int(per_speaker.sum()) // _NUM_UNITS))
     unit_of_speaker = (np.cumsum(per_speaker) - per_speaker) // unit_size

@@ -41,7 +41,7 @@ def look_at(options: Inspect) -> Inspection:
     subject = what_is(options.path)
     found = Inspection(options.path, subject.kind, subject.title, notes=list(subject.notes))
     if subject.out is not None:
-        found.runs = runs_of(subject.out, subject.part)
+        found.runs = runs_of(subject.out, subject.codes_folder)
     if subject.data is not None:
         _read_lines(subject, options, found)
     if subject.kind == "audio":

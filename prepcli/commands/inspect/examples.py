@@ -78,7 +78,7 @@ class Examples:
         def row(at: int) -> Example:
             return Example([], "", lines[at] + lines_before, rows[at])
 
-        self.sample.add_some(len(rows), row)
+        self.sample.add_lazily(len(rows), row)
         for measure in MEASURES:
             places, values = measured[measure.name]
             for end, sign in ((measure.low, 1), (measure.high, -1)):

@@ -43,8 +43,8 @@ class Subject:
 
     `tars` and `codes` map each field (`target_audio`, `codes_x/target_codes`) or bucket of a set to its tars. If a set
     has neither fields nor buckets, the key is "". `out` is the output of prepcli that the subject is or belongs to;
-    None if unknown. `part` is the directory of codes in `out` (`codes_x`) if the subject is only these codes, else
-    None.
+    None if unknown. `codes_folder` is the name of a directory of codes in `out` (`codes_x`) if the subject is only
+    these codes, else None.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class Subject:
     codes: dict[str, list[AnyPath]] = field(default_factory=dict)
     folder: AnyPath | None = None
     out: AnyPath | None = None
-    part: str | None = None
+    codes_folder: str | None = None
     notes: list[str] = field(default_factory=list)
     export: Export | None = None
 
@@ -170,19 +170,19 @@ def _part_of_set(folder: AnyPath) -> Subject | None:
 
 
 def _made_with_codec(folder: AnyPath, subject: Subject) -> Subject:
-    """Set `out` and `part` of a subject, which name the run that made the codes in `folder`; returns the subject.
+    """Set `out` and `codes_folder` of a subject to the run that made the codes in `folder`; returns the subject.
 
-    `part` is None, except for a folder OUT/codes_x, which has its own run in OUT.prepcli/codes_x.
+    `codes_folder` is None, except for a folder OUT/codes_x, which has its own run in OUT.prepcli/codes_x.
     """
     of_one = folder.name.startswith("codes_")
-    subject.out, subject.part = (folder.parent, folder.name) if of_one else (folder, None)
+    subject.out, subject.codes_folder = (folder.parent, folder.name) if of_one else (folder, None)
     return subject
 
 
 def _export(one: Export, path: AnyPath) -> Subject:
     tars = [tar for tar in one.tars if tar.is_file()] if isinstance(one, WenetSet) else []
     is_folder = path.is_dir()
-    out = path if is_folder else _made_by(path)
+    out = path if is_folder else _output_of(path)
     title = title_of(one, is_file=not is_folder)
     return Subject(one.kind, title, tars={"": tars} if tars else {}, out=out, export=one)
 
@@ -230,7 +230,7 @@ def _of_file(path: AnyPath) -> Subject:
     if kind is not None:
         titles = {"manifest": "a NeMo manifest", "cuts": "lhotse cuts", "rejects": "records that a run rejected"}
         data = DataSet((name,), cuts=kind == "cuts")
-        return Subject(kind, titles[kind], data, folder=path.parent, out=_made_by(path))
+        return Subject(kind, titles[kind], data, folder=path.parent, out=_output_of(path))
     try:
         list(map_refusing_crashes(probe, [path]))
     except RecordRejected as rejected:
@@ -282,7 +282,7 @@ def line_kind(path: AnyPath) -> LineKind | None:
     return None
 
 
-def _made_by(path: AnyPath) -> Path | None:
+def _output_of(path: AnyPath) -> Path | None:
     """The output of a run to which a file belongs; None if the file does not belong to a run.
 
     The output is the file itself, a folder above it, or OUT for a file in OUT.prepcli.

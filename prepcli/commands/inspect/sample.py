@@ -22,9 +22,9 @@ class EvenSample(Generic[Item]):
 
     def add(self, items: Sequence[Item]) -> None:
         """Add the next items of the stream."""
-        self.add_some(len(items), items.__getitem__)
+        self.add_lazily(len(items), items.__getitem__)
 
-    def add_some(self, count: int, item: Callable[[int], Item]) -> None:
+    def add_lazily(self, count: int, item: Callable[[int], Item]) -> None:
         """Add the next `count` items of the stream; `item` returns one of them by its number, from 0."""
         self.items += map(item, range(-self.num_seen % self.stride, count, self.stride))
         self.num_seen += count

@@ -84,7 +84,7 @@ class Walk:
             try:
                 status = os.stat(os.path.join(self.root, path))
             except OSError as error:
-                self._pass_by(path, error)
+                self._leave_out_folder(path, error)
                 continue
             identity = status.st_dev, status.st_ino
             if identity in above:
@@ -93,7 +93,7 @@ class Walk:
                 yield from self._below(path, (*above, identity))
         yield files
 
-    def _pass_by(self, folder: str, error: OSError) -> None:
+    def _leave_out_folder(self, folder: str, error: OSError) -> None:
         """Handle a folder that could not be read: add it to `unreadable`, or raise `error`.
 
         `error` is raised for the root of the walk. It is also raised if permission is denied, because recordings may be
@@ -109,7 +109,7 @@ class Walk:
         try:
             entries = os.scandir(os.path.join(self.root, folder))
         except OSError as error:
-            self._pass_by(folder, error)
+            self._leave_out_folder(folder, error)
             return names
         is_audio: dict[str, bool] = {}
         with entries:

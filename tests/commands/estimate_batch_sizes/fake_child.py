@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.estimate_batch_sizes.search import Found, Hello, Step
+from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, Step
 from prepcli.errors import IncompleteError
 
 VARIABLE = "FAKE_MODEL"
@@ -40,8 +40,8 @@ class FakeModel:
     def fits(self, duration: float, tokens: int | None, size: int) -> bool:
         return self.peak(duration, tokens, size) <= self.limit
 
-    def hello(self) -> Hello:
-        return Hello(self.device, 2 * self.limit, self.limit, "FakeModel")
+    def device_facts(self) -> DeviceFacts:
+        return DeviceFacts(self.device, 2 * self.limit, self.limit, "FakeModel")
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:
         if self.log:
@@ -61,7 +61,7 @@ class FakeModel:
             raise ValueError("a model that\ncannot do this")
         return Step(size, "cuda_error" if self.failure == "cuda_error" else "out_of_memory")
 
-    def count(self, duration: float, tokens: int | None) -> Found:
+    def count(self, duration: float, tokens: int | None) -> BucketResults:
         if self.failure == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.failure == "hang":
@@ -70,7 +70,7 @@ class FakeModel:
             with Path(self.log).open("a", encoding="ascii") as file:
                 file.write(f"{duration} {tokens} counted {os.getpid()}\n")
         steps = [Step(size, "fits", self.peak(duration, tokens, size)) for size in (2, 3)]
-        return Found(steps, [(self.base, self.per_example(duration, tokens))])
+        return BucketResults(steps, [(self.base, self.per_example(duration, tokens))])
 
 
 def make(options: object, device: str) -> FakeModel:

@@ -73,8 +73,8 @@ def test_a_process_that_dies_between_steps(toy: Path, monkeypatch: pytest.Monkey
     """The next step was not begun by it, so that its size may fit."""
     monkeypatch.setenv(fake_child.VARIABLE, "{}")
     options = EstimateBatchSizes(model_class="toys.Toy", config=Path("toy.yaml"))
-    with closing(child.Child(fake_child.make, options, "cpu", toy / "log.txt", lambda hello: None)) as made:
-        made.hello()
+    with closing(child.Child(fake_child.make, options, "cpu", toy / "log.txt", lambda facts: None)) as made:
+        made.device_facts()
         number = made._process.pid
         made._process.kill()
         os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)

@@ -14,7 +14,7 @@ from prepcli.commands.estimate_batch_sizes.buckets import (
 )
 from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
-from prepcli.commands.estimate_batch_sizes.search import Found, Step, bisect
+from prepcli.commands.estimate_batch_sizes.search import BucketResults, Step, bisect
 from tests.commands.estimate_batch_sizes.fake_child import FakeModel
 from tests.commands.estimate_batch_sizes.nemo_search import SCRIPT, nemo_merge, nemo_profile, own_of_nemo
 
@@ -25,7 +25,7 @@ class Here(BatchSizesJob):
     def __init__(self, model: FakeModel, bounds: Sequence[Bound], start: int = 32, threshold: float = 0.05) -> None:
         super().__init__(EstimateBatchSizes(start_batch_size=start, threshold=threshold), self)  # type: ignore[arg-type]
         self.model, self.bounds = model, list(bounds)
-        self.found = [Found() for _ in bounds]
+        self.found = [BucketResults() for _ in bounds]
         self.asked: list[tuple[float, int | None, int]] = []
 
     def step(self, duration: float, tokens: int | None, size: int) -> Step:

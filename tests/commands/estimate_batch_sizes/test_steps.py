@@ -15,7 +15,7 @@ from prepcli.commands.estimate_batch_sizes import child
 from prepcli.commands.estimate_batch_sizes.buckets import Bound
 from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob
 from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
-from prepcli.commands.estimate_batch_sizes.search import Found, peak_of
+from prepcli.commands.estimate_batch_sizes.search import BucketResults, peak_of
 from tests.commands.estimate_batch_sizes.tiny_models import AED, CTC, MAGPIE, aed_config, ctc_config, magpie_config
 from tests.conftest import MINI_CORPUS
 from tests.support.forks import FORKING
@@ -84,7 +84,7 @@ def test_the_lines_of_a_ctc_model(ctc: ModelTrainer) -> None:
     parameters = sum(one.numel() * 4 for one in ctc._model.parameters())
     assert base > 4 * parameters  # the model, its copy for DDP, and two states of the optimizer
     assert slope > 4 * 16000 * 4  # the audio alone
-    assert ctc.hello().model == "EncDecCTCModelBPE"
+    assert ctc.device_facts().model == "EncDecCTCModelBPE"
 
 
 def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path, monkeypatch: pyt
     limit = computed(made, 3.0, 40, 9)
     made._limit, found = limit, []
     for device in ("cpu", "cuda"):  # extrapolated, and searched
-        results = [Found() for _ in bounds]
+        results = [BucketResults() for _ in bounds]
         search = BatchSizesJob(EstimateBatchSizes(start_batch_size=4, device=device), made)  # type: ignore[arg-type]
         search._settle_all(bounds, results, limit)
         found.append([one.size for one in results])

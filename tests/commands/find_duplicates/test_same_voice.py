@@ -96,7 +96,7 @@ def test_between_inputs(tmp_path: Path, tones: Lines) -> None:
 
 def test_few_utterances_are_decoded(tmp_path: Path, tones: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long ones first, wherever they stand; audio that is not drawn need not exist, and drawn audio is rejected."""
-    monkeypatch.setattr(same_voice, "UTTERANCES", 2)
+    monkeypatch.setattr(same_voice, "MAX_UTTERANCES", 2)
     for number, line in enumerate(tones[:10]):
         line.update(duration=1.9, audio_filepath=f"missing_{number}.wav")
     manifest = write_lines(tmp_path / "m.json", tones)
@@ -104,7 +104,7 @@ def test_few_utterances_are_decoded(tmp_path: Path, tones: Lines, monkeypatch: p
     assert done.code == 0, done.err
     assert (done.json["records_out"], done.json["rejects"]) == (30, 0)
     assert groups(tmp_path / "out.jsonl") == [{"3", "three"}]
-    monkeypatch.setattr(same_voice, "UTTERANCES", 20)
+    monkeypatch.setattr(same_voice, "MAX_UTTERANCES", 20)
     lines = [*(dict(tones[-1], audio_filepath="gone.wav", speaker=name) for name in ("9", "3")), *tones[10:]]
     gone = write_lines(tmp_path / "gone.json", lines)
     done = find(gone, tmp_path / "gone.jsonl", "--max-rejects", 2, "--json")

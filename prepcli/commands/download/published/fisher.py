@@ -83,8 +83,8 @@ class Fisher:
         for table in self.tables:
             self._speakers.update(_speakers(table))
         ids = sorted(transcripts)
-        untold = len(set(recordings) - set(ids))
-        self.notes = [f"{untold:,} recordings have no transcript; they are left out"] if untold else []
+        num_missing = len(set(recordings) - set(ids))
+        self.notes = [f"{num_missing:,} recordings have no transcript; they are left out"] if num_missing else []
         val, test = len(ids) * 8 // 10, len(ids) * 9 // 10
         return [
             Conversation(

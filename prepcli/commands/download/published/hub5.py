@@ -70,8 +70,8 @@ class Hub5:
         if not lines:
             raise UsageError(f"{reference} has no line that is to be scored")
         self._lines = dict(lines)
-        untold = len(set(recordings) - set(lines))
-        self.notes = [f"{untold:,} recordings are not in the reference; they are left out"] if untold else []
+        num_missing = len(set(recordings) - set(lines))
+        self.notes = [f"{num_missing:,} recordings are not in the reference; they are left out"] if num_missing else []
         return [Conversation(name, "hub5", recordings.get(name, f"{name}.sph"), reference) for name in sorted(lines)]
 
     def lines(self, conversation: Conversation) -> list[tuple[int, bytes]]:
