@@ -64,7 +64,7 @@ class PrepcliError(Exception):
     """An error that stops the run. The message is one line that says what to do; the process ends with `exit_code`."""
 
     exit_code = 1
-    is_said = False
+    is_printed = False
     """Whether a child process has already printed the message."""
 
 

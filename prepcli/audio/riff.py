@@ -142,7 +142,7 @@ def _finish(
         return None
     available = source.size - offset
     if size in _STREAMED and container == "wav":
-        if not size and _is_tail_of_chunks(offset, source):
+        if not size and _only_chunks_follow(offset, source):
             available = 0
         elif not size and available:
             # libsndfile reads no samples if the size is 0, and reads to the end for the other values.
@@ -161,7 +161,7 @@ def _finish(
     return AudioInfo(container, subtype, rate, size // align, channels, offset if subtype == "PCM_16" else None)
 
 
-def _is_tail_of_chunks(offset: int, source: Source) -> bool:
+def _only_chunks_follow(offset: int, source: Source) -> bool:
     """Return whether all bytes from `offset` on are whole chunks.
 
     `offset` is the end of a data chunk whose header has the size 0. If whole chunks follow, the data chunk is really

@@ -232,7 +232,7 @@ def _check_names() -> None:
             check_text(value, name)
 
 
-def _is_said_elsewhere(error: PrepcliError) -> bool:
+def _is_printed_elsewhere(error: PrepcliError) -> bool:
     """Whether another process prints this error.
 
     A wrong call fails in all ranks that the command has started: only rank 0 prints it. Too many rejects are reported
@@ -299,7 +299,7 @@ def _run() -> None:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _command()
     except PrepcliError as error:
-        if not (error.is_said or (is_own_rank() and _is_said_elsewhere(error))):
+        if not (error.is_printed or (is_own_rank() and _is_printed_elsewhere(error))):
             _print_error(str(error))
         sys.exit(error.exit_code)
     except Exception as error:

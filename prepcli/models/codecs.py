@@ -12,7 +12,7 @@ from prepcli.models.protocols import Codec
 
 OPTION = "--codec-model"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_LONGEST = 150
+_MAX_NAME_LENGTH = 150
 """Maximum length of a name derived from `--codec-model`: it is part of file names, which have up to 255 characters."""
 
 
@@ -61,7 +61,7 @@ def codec_name(model: str, given: str | None = None) -> str:
         model = f"{entry}_{Path(argument).name}" if argument else entry
     last = Path(model).name or Path(model).absolute().name  # the second works for `.` too
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", last.removesuffix(".nemo")).lstrip("._-")
-    if len(name) > _LONGEST:
+    if len(name) > _MAX_NAME_LENGTH:
         raise UsageError(
             f"{option('--codec-model')} has {len(name):,} characters that would name the codes: give "
             f"{option('--codec-name')}"

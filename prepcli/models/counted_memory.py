@@ -50,7 +50,7 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run the operation, or only make results of the right shapes without computing; count the new storages."""
-        made = without_arithmetic(func, args, kwargs or {})
+        made = make_without_computing(func, args, kwargs or {})
         if made is NotImplemented:
             made = func(*args, **(kwargs or {}))
         for one in tree_leaves(made):
@@ -101,7 +101,7 @@ def _crossing(flat: tuple[int, int], steep: tuple[int, int]) -> float:
     return (flat[0] - steep[0]) / (steep[1] - flat[1])
 
 
-def without_arithmetic(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def make_without_computing(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Make the results of a PyTorch operation without computing their values.
 
     Returns NotImplemented if the operation must be run.

@@ -134,10 +134,10 @@ def _num_gpus() -> int:
         return 0
     import torch
 
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         count = torch.cuda.device_count()
-    failure = next((text for one in said if _FAILURE in (text := str(one.message))), None)
+    failure = next((text for one in caught if _FAILURE in (text := str(one.message))), None)
     if failure is not None and not count:
         text = failure.partition(_FAILURE)[2].partition(" (Triggered internally")[0]
         raise device_failure(text, "the GPUs of this machine", option("--devices", "cpu"))

@@ -97,11 +97,11 @@ def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteErr
     import torch
 
     hip = getattr(torch.version, "hip", None)
-    said = text.strip().partition("\n")[0].removeprefix("CUDA error: ").rstrip()  # without hints for programmers
+    reason = text.strip().partition("\n")[0].removeprefix("CUDA error: ").rstrip()  # without hints for programmers
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"ROCm {hip}" if hip else "the CPU"
     return IncompleteError(
-        f"the device has failed: {device}: {said or 'no message'} ({_driver()}, and PyTorch {torch.__version__} is for "
-        f"{built}). What is finished is kept: continue with a device that works{otherwise and f', or {otherwise}'}"
+        f"the device has failed: {device}: {reason or 'no message'} ({_driver()}, and PyTorch {torch.__version__} is "
+        f"for {built}). What is finished is kept: continue with a device that works{otherwise and f', or {otherwise}'}"
     )
 
 

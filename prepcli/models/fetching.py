@@ -45,8 +45,8 @@ class _Model:
 
 
 @contextmanager
-def fetching_once(said: TextIO) -> Iterator[None]:
-    """Within the context, NeMo downloads models by `fetch_model`, whose messages are written to `said`.
+def fetching_once(messages: TextIO) -> Iterator[None]:
+    """Within the context, NeMo downloads models by `fetch_model`, whose messages are written to `messages`.
 
     NeMo must be imported before.
     """
@@ -56,16 +56,16 @@ def fetching_once(said: TextIO) -> Iterator[None]:
     if theirs is None:  # another version of NeMo
         yield
         return
-    setattr(common, _NEMOS_NAME, partial(_in_place_of_nemos, said))
+    setattr(common, _NEMOS_NAME, partial(_in_place_of_nemos, messages))
     try:
         yield
     finally:
         setattr(common, _NEMOS_NAME, theirs)
 
 
-def _in_place_of_nemos(said: TextIO, url: str, filename: str, cache_dir: Path, subfolder: str, **_: object) -> str:
+def _in_place_of_nemos(messages: TextIO, url: str, filename: str, cache_dir: Path, subfolder: str, **_: object) -> str:
     target = Path(cache_dir, subfolder, filename)
-    with redirect_stderr(said):
+    with redirect_stderr(messages):
         fetch_model(url + filename, target)
     return str(target)
 

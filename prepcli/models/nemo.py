@@ -102,7 +102,7 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr", i
     why = None if is_file(name) else problem_of(name, model_class, collection)
     if why is not None:
         raise UsageError(f"{option(flag, name)} cannot be fetched; give {instead}: {why}")
-    said = sys.stderr
+    stderr = sys.stderr
     with quiet():
         try:
             models = importlib.import_module(f"nemo.collections.{collection}.models")
@@ -113,7 +113,7 @@ def load_nemo(model_class: str, name: str, flag: str, collection: str = "asr", i
         kind = getattr(models, model_class)
         load = kind.restore_from if is_file(name) else kind.from_pretrained
         try:
-            with extraction_filters(), without_earlier_models(), without_cuda(), fetching_once(said):
+            with extraction_filters(), without_earlier_models(), without_cuda(), fetching_once(stderr):
                 model = load(name, map_location="cpu")
         except IncompleteError:
             raise

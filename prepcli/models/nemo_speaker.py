@@ -59,7 +59,7 @@ def _mask_of_nemo() -> Undo:
 
 
 @contextlib.contextmanager
-def asking_nothing_of_the_gpu() -> Iterator[None]:
+def without_gpu_sync() -> Iterator[None]:
     """Within the context, NeMo neither checks types nor searches a batch for rows of a single frame.
 
     The search would wait for the GPU, and `min_samples` excludes such rows. NeMo skips the search while PyTorch
@@ -150,6 +150,6 @@ class NemoSpeakerEncoder:
         import torch
 
         on_cpu = audio.device.type == "cpu"
-        with torch.inference_mode(), contextlib.nullcontext() if on_cpu else asking_nothing_of_the_gpu():
+        with torch.inference_mode(), contextlib.nullcontext() if on_cpu else without_gpu_sync():
             _, embeddings = self._model.forward(input_signal=audio, input_signal_length=lengths)
             return torch.nn.functional.normalize(embeddings.float(), dim=1)

@@ -85,7 +85,7 @@ def _error(code: int, messages: list[str], command: str, workspace: Workspace) -
     else:
         message = messages[0] if messages else f"a rank has ended with exit code {code}"
         error = {1: PrepcliError, 2: UsageError}[code](message)
-    error.is_said = shows_progress()
+    error.is_printed = shows_progress()
     return error
 
 

@@ -35,13 +35,13 @@ def load_for_training(model: str | None, model_class: str | None, config: Path |
         UsageError: NeMo is not installed, or the model cannot be loaded.
     """
     what = option("--model", model) if model is not None else option("--config", config)
-    said = sys.stderr
+    stderr = sys.stderr
     with quiet():
         trainer = _trainer(device)
         own_class = target_of(model, "--model") if model is not None and is_file(model) else None
         kind = _class(model_class or own_class, what)
         try:
-            with extraction_filters(), without_earlier_models(), fetching_once(said):
+            with extraction_filters(), without_earlier_models(), fetching_once(stderr):
                 loaded = _load(kind, model, config, trainer)
         except Exception as error:
             if fault_of(error) is not None or isinstance(error, IncompleteError):

@@ -179,7 +179,7 @@ def test_a_speaker_model_waits_for_nothing(waits: bool, titanet_model: Any, monk
     batch = torch.zeros(2, 16000, device="meta"), torch.zeros(2, dtype=torch.int64, device="meta")
     if waits:
         with monkeypatch.context() as as_nemo, pytest.raises(RuntimeError, match="item"):
-            as_nemo.setattr(nemo_speaker, "asking_nothing_of_the_gpu", contextlib.nullcontext)
+            as_nemo.setattr(nemo_speaker, "without_gpu_sync", contextlib.nullcontext)
             encoder.embed(*batch)
         monkeypatch.setattr(tdnn_attention, "lens_to_mask", nemos_lens_to_mask())
     with copies_between_devices() as copied:

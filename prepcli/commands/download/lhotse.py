@@ -184,11 +184,12 @@ def _run(workspace: Workspace, name: str, arguments: list[str]) -> Prepared:
         tell(f"running {shlex.join(words)}; its output is in {log}")
         code = _run_process(words[1:], log)
         if code:
-            said = log.read_text(errors="replace").strip().splitlines()[-1:]
+            last_line = log.read_text(errors="replace").strip().splitlines()[-1:]
             ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
             kind = IncompleteError if code < 0 else PrepcliError
             raise kind(
-                f"the recipe {ended}: {': '.join(said)}; all that it said is in {log}. By hand: {shlex.join(words)}"
+                f"the recipe {ended}: {': '.join(last_line)}; all that it said is in {log}. By hand: "
+                f"{shlex.join(words)}"
             )
         _parts(folder, arguments[0])  # raises if the recipe has found nothing, so that it is run again
         os.sync()
@@ -205,11 +206,11 @@ def _run_process(arguments: list[str], log: Path) -> int:
     watched, held = os.pipe()  # the child sees the end of the pipe when this process ends for any reason
     program = [sys.executable, "-c", _RUN.format(watched=watched), *arguments]
     try:
-        with log.open("wb") as said:
+        with log.open("wb") as output:
             process = subprocess.Popen(
                 program,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=[watched],
                 start_new_session=True,

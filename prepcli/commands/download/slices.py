@@ -310,15 +310,17 @@ class SlicingJob(UnitJob[Chunk, None]):
         info = recording.info
         for line, origin in lines:
             try:
-                said = self.corpus.utterance(conversation, line)
-                if said.channel >= info.num_channels:
-                    detail = f"channel {said.channel} (from 0) is asked for, {recording.path} has {info.num_channels}"
+                utterance = self.corpus.utterance(conversation, line)
+                if utterance.channel >= info.num_channels:
+                    detail = (
+                        f"channel {utterance.channel} (from 0) is asked for, {recording.path} has {info.num_channels}"
+                    )
                     raise RecordRejected(RejectReason.BAD_FIELD, detail)
-                start, num_samples = segment_samples(info, said.start, said.end - said.start)
+                start, num_samples = segment_samples(info, utterance.start, utterance.end - utterance.start)
             except RecordRejected as rejected:
                 writer.reject(line, rejected, origin)
             else:
-                pieces[said.label].append(_Piece(said, start, num_samples, line, origin))
+                pieces[utterance.label].append(_Piece(utterance, start, num_samples, line, origin))
         for label in pieces:
             pieces[label].sort(key=lambda piece: piece.start)
         return pieces

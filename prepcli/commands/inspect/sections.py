@@ -123,7 +123,7 @@ def quantiles_of(found: "Inspection") -> list[list[str]]:
 def _audio(facts: AudioFacts) -> list[tuple[str, str]]:
     name = facts.where or "members"
     readable = facts.looked_at - facts.missing - facts.unreadable
-    said = [
+    details = [
         ("  lengths", _lengths(facts)),
         ("  rates", counted({f"{rate} Hz": count for rate, count in facts.sampling_rates.items()})),
         ("  codecs", counted(facts.formats)),
@@ -131,7 +131,7 @@ def _audio(facts: AudioFacts) -> list[tuple[str, str]]:
     ]
     which = "all" if readable == facts.looked_at else f"{readable:,}" if readable else "none"
     rows = [(name, f"{facts.looked_at:,} checked, {which} readable")]
-    return rows + [row for row in said if row[1]]
+    return rows + [row for row in details if row[1]]
 
 
 def _lengths(facts: AudioFacts) -> str:

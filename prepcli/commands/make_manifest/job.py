@@ -162,8 +162,10 @@ class Recordings:
             words, shell=True, cwd=self._source.base, capture_output=True, stdin=subprocess.DEVNULL, check=False
         )
         if done.returncode:
-            said = ": ".join(done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:])
-            unreadable(recording, f"cannot be made: `{words.strip()}` ended with {done.returncode} {said}".rstrip())
+            last_line = ": ".join(done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:])
+            unreadable(
+                recording, f"cannot be made: `{words.strip()}` ended with {done.returncode} {last_line}".rstrip()
+            )
         info = probe_bytes(done.stdout, recording)
         stem = _ODD.sub("_", recording)
         if stem != recording or len(stem) > 180:  # distinct names must stay distinct

@@ -73,7 +73,7 @@ def check_lines(
 def computed(made: ModelTrainer, duration: float, tokens: int | None, size: int) -> int:
     """The counted peak of a step that computes all values."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("prepcli.models.counted_memory.without_arithmetic", lambda *_: NotImplemented)
+        patch.setattr("prepcli.models.counted_memory.make_without_computing", lambda *_: NotImplemented)
         return made.step(duration, tokens, size).peak
 
 
