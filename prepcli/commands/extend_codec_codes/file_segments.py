@@ -49,7 +49,7 @@ class UsedSegment(NamedTuple):
 def find_segments(uses: Sequence[Use]) -> list[UsedSegment | RecordRejected]:
     """The segments that records use, in the order of `uses`; instead of an unusable segment, the reason.
 
-    No audio is decoded. A local file is read once, for its header and a digest of its content.
+    No audio is decoded. The header of each file is read and, unless it is in an object store, its content for a digest.
     """
     files: dict[str, _File | RecordRejected] = {}
     return [_find(use, files) for use in files_ahead(uses, lambda use: _address_of(use.path))]

@@ -122,7 +122,7 @@ class NewCut:
 def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> NewCut:
     """Add a text context to the first supervision of the cut in a line of JSON.
 
-    The other custom fields of this supervision are left out, except `emotion` and the fields in `kept`.
+    The supervision keeps its custom field `emotion` and the custom fields in `kept`; all others are left out.
 
     Raises:
         ValueError: the line is not a cut (`msgspec.DecodeError` is a ValueError).
