@@ -69,5 +69,5 @@ def take_ids(index: ManifestIndex) -> bool:
 
 
 def name_of(record: Record, by_id: bool) -> str:
-    """The path from which the name of a record's audio in an output is made; with `by_id`, this is the record's id."""
+    """The path from which the name of a record's audio in an output is made; with `by_id`, made of the record's id."""
     return _as_path(str(record.get(GIVEN_ID.field))) if by_id else record.audio_filepath

@@ -21,7 +21,7 @@ Counts = npt.NDArray[np.int32]
 
 @dataclass
 class Durations:
-    """Durations in seconds of the examples that are used, and counts of lines: of all, and of those not used."""
+    """Durations in seconds of the examples that are used, and counts: of all lines, and of lines that are not used."""
 
     seconds: Floats = field(default_factory=lambda: np.empty(0))
     numbers: Counts = field(default_factory=lambda: np.empty(0, np.int32))

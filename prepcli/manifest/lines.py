@@ -143,8 +143,8 @@ def check_usable(lines: Sequence[NemoLine]) -> bool:
 def _one_object_per_line(chars: Chars, ends: Ends) -> bool:
     """Whether every line begins with an opening brace and ends with a closing brace.
 
-    If the lines are also valid JSON together, each line is one object: an object over several lines would need a comma
-    after a closing brace at the end of a line, or before an opening brace at the beginning of a line.
+    If such lines can also be decoded as JSON, each line is one object. An object over several lines would need a comma
+    between the closing brace at the end of a line and the opening brace of the next line.
     """
     last = chars[ends - 1]
     if (last == _CARRIAGE_RETURN).any():

@@ -185,9 +185,9 @@ class Blocks(io.RawIOBase):
 class Reader:
     """Reads a manifest in order. A caller can give back bytes, which the next `read` then returns.
 
-    `begin`: the byte of `file` at which the manifest begins; not 0 if the manifest is in a tar. `num_bytes` and
-    `in_line` are set by `prepcli.manifest.scan` when it has read a range: the number of bytes in this range, and
-    whether the range ended inside a line.
+    `begin`: the byte of `file` at which the manifest begins; above 0 if other manifests were unpacked into this file
+    before it. `num_bytes` and `in_line` are set by `prepcli.manifest.scan` when it has read a range: the number of
+    bytes in this range, and whether the range ended inside a line.
     """
 
     def __init__(self, path: str, file: BinaryIO, begin: int = 0) -> None:

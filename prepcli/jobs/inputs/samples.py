@@ -33,11 +33,10 @@ _MAX_TEXT_BYTES = 16 << 20
 
 
 class Member(NamedTuple):
-    """A file in a container: its name, its size in bytes, and a function that returns where or what it is.
+    """A file in a container: its name, its size in bytes, and the function `audio`, which gives access to its content.
 
-    The function returns the `ByteRange` of a file that can be read in place (in a plain tar, or stored in a zip
-    archive), else the content.
-    If the file cannot be read, its size is None, and the function raises `RecordRejected`.
+    `audio` returns a `ByteRange` if the file can be read in place (in a plain tar, or stored in a zip archive), else
+    its content. If the file cannot be read, its size is None, and `audio` raises `RecordRejected`.
     """
 
     name: str
