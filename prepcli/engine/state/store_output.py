@@ -108,8 +108,8 @@ def check_writing(out: StorePath) -> None:
     """
     if out in _checked:
         return
-    _checked.add(out)
     address = parse_address(str(out))
     probe = f"{address.scheme}://{address.bucket}/{address.key}.prepcli-check"
     call(client.put_object, probe, b"prepcli checks that it may write here\n")
     call(client.delete_objects, (probe,))
+    _checked.add(out)
