@@ -22,7 +22,6 @@ ELSEWHERE = {
     "commands/manifest_to_tarred/present.py": "commands/manifest_to_tarred/test_command.py",
     "commands/verify/plain_codes.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/verify/shards.py": "commands/verify/test_tarred.py",
-    "engine/state/store_output.py": "storage/test_store.py",
     "formats/parquet_audio.py": "jobs/inputs/test_bad_input.py",
     "formats/parquet.py": "commands/exports/parquet/test_job.py",
     "formats/tarred.py": "commands/manifest_to_tarred/test_command.py",
