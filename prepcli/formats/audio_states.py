@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from prepcli.engine.state.workspace import read_document, write_json
+from prepcli.errors import RecordRejected
 from prepcli.formats.members import read_member
 from prepcli.formats.shar_audio import content_digest
 from prepcli.storage.addresses import is_absolute, is_address, join
@@ -105,7 +106,7 @@ def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared
             if not before.is_of(found):
                 digest = file_digest(path, found) if is_absolute(path) else content_digest(path_of(place))
                 touched[path] = AudioState.of(found, digest)
-        except OSError:
+        except (OSError, RecordRejected):  # the latter: a container that was written again, without the audio
             num_missing += 1
     changed = [path for path, now in touched.items() if now.digest != states[path].digest]
     if is_noted and touched and not changed:
