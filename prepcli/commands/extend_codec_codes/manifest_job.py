@@ -283,9 +283,9 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         relied = [np.load(root / RELIED_NAME.format(marker.unit)) for marker in markers]
         if any(map(len, lost)) and (both := np.intersect1d(np.concatenate(lost), np.concatenate(relied))).size:
             raise PrepcliError(
-                f"{len(both):,} segments that records have as their context could not be encoded, see the rejects in "
-                f"{root}/rejects; take a device with more memory, and give {option('--retry-rejects')}, or leave "
-                "these records out"
+                f"{len(both):,} segments that other records use too, mostly as their context, could not be encoded: "
+                f"see the rejects in {root}/rejects, take a device with more memory, and give "
+                f"{option('--retry-rejects')}, or leave these records out"
             )
 
 
