@@ -143,7 +143,7 @@ class Sphere(NamedTuple):
 
 
 def sphere_header(head: bytes) -> Sphere | None:
-    """Return the fields of a NIST SPHERE header; None if a field is missing or not a number."""
+    """Return the fields of a NIST SPHERE header; None if a number is missing or wrong. The default coding is pcm."""
     fields = dict(_SPHERE_FIELD.findall(head.partition(b"end_head")[0]))
     try:
         return Sphere(

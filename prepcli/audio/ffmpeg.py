@@ -89,7 +89,10 @@ class _Last:
 
 
 def format_of(head: bytes, source: Source) -> Format | None:
-    """Return the format of a file for ffmpeg, None for all other files; `head` has 1024 bytes or the whole file."""
+    """Return the format of a file if it is one of `FORMATS`, which ffmpeg decodes; None for all other files.
+
+    `head`: the first 1024 bytes of the file, or the whole file if it is shorter.
+    """
     if head[:3] == b"ID3":  # an ID3 tag, before AAC or MP3
         head = source.read(mpeg.skip_id3v2(head), _MAX_FRAME)
         return next(one for one in FORMATS if one.name == "AAC") if _is_adts(head) else None

@@ -223,8 +223,9 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
         spool: the folder of the uncompressed copies of manifests.
 
     Raises:
-        OSError: a column is missing.
-        ValueError: a column, or the uncompressed copy of a manifest, is cut short, as a power failure may leave it.
+        OSError: a file of the index is missing.
+        ValueError: a file of the index, or the uncompressed copy of a manifest, is cut short, as a power failure may
+            leave it.
     """
     index = ManifestIndex(folder=folder)
     for name in ("start", "length", "duration", "offset"):

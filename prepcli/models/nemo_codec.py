@@ -118,7 +118,10 @@ def fold_weight_norm(model: Any) -> None:
 
 
 def move(model: Any, device: str) -> None:
-    """Move a model to a device, except numbers that Python reads in each call: reads from a GPU would wait for it."""
+    """Move a model to a device, except the buffers `_PADDING_BUFFERS`, from which Python reads numbers in each call.
+
+    If they were on a GPU, each read would wait until the GPU has done its work.
+    """
     kept = [
         (module, name, module._buffers[name])
         for module in model.modules()

@@ -261,7 +261,10 @@ def put_object(text: str, data: bytes) -> str:
 
 
 def delete_objects(texts: Sequence[str]) -> None:
-    """Remove those objects of one bucket that exist; raises as `object_info` does."""
+    """Remove objects, given by their addresses in one bucket; missing ones are skipped.
+
+    Raises as `object_info` does, but no `FileNotFoundError`.
+    """
     addresses = [parse_address(text) for text in texts]
     with contextlib.suppress(FileNotFoundError):
         if addresses:

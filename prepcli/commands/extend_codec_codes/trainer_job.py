@@ -265,7 +265,11 @@ class QwenJob(TrainerCodesJob):
         return extended_name(self.manifests, qwen3_tts.LINES_NAME.format("", self.name))
 
     def plan(self, workspace: Workspace) -> TrainerPlan:
-        """Index the manifests, and group consecutive records."""
+        """Index the manifests, and group consecutive records into units.
+
+        Raises:
+            UsageError: `--ref-audio` cannot be used, or is missing and no record has the field of the reference.
+        """
         if self.options.ref_audio is not None:
             try:
                 _check_reference(str(self.options.ref_audio))

@@ -114,9 +114,9 @@ class KeptEmbeddings:
 
 
 class NothingToEmbedEncoder:
-    """Takes the place of the speaker model if earlier runs have kept all embeddings.
+    """Takes the place of the speaker model if all embeddings are kept from earlier runs: nothing is left to compute.
 
-    The model is then not loaded, which would need NeMo and take half a minute.
+    So the model need not be loaded: for one of NeMo's models, this would import NeMo and take half a minute.
     """
 
     sampling_rate = 16000

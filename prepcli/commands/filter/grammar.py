@@ -32,7 +32,7 @@ _OTHER_SPELLINGS = {"=": "==", "&&": "and", "&": "and", "||": "or", "|": "or", "
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """A value that stands in an expression: a number, a text or a flag, or a list of these as a tuple."""
+    """A constant in an expression: a number, a text, a flag (true or false), or a list of these, stored as a tuple."""
 
     value: Scalar | tuple[Scalar, ...]
 

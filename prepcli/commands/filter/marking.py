@@ -35,7 +35,7 @@ from prepcli.manifest.scan import Range, blocks_of
 from prepcli.storage.paths import relative
 
 OWNER = "filter: "
-"""The text with which the marks of `filter` begin; marks that begin otherwise are left as they are."""
+"""The beginning of every `_skipme` that `filter` writes; a `_skipme` with another beginning is left as it is."""
 _MARK = re.compile(rb',"_skipme":"%b(?:[^"\\\n]|\\.)*"(?=\}[ \t\r]*$)' % OWNER.encode(), re.MULTILINE)
 _END = re.compile(rb"\}[ \t\r]*\Z")
 Reasons = dict[bytes, str]

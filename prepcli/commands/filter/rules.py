@@ -93,12 +93,13 @@ class Collected(NamedTuple):
 
     Attributes:
         drops: for each record a bit per rule that drops it.
-        groups: for each of `GROUPS`, the different values in the range, as texts.
+        groups: for each of `GROUPS`, the different values in the range, as texts; empty in the pass that collects the
+            values for quantiles.
         group_of: for each of `GROUPS` and each record, the number of its value in `groups`, or -1 if it is missing;
-            shape (groups, records).
+            shape (groups, records); empty in that pass, too.
         unique: for each record, a hash of the fields of `--unique`, or 0 if all are missing; empty without the option.
         present: for each field, the number of records that have it.
-        numbers: for each wanted operand, the values of the records that have one.
+        numbers: for each operand of a `quantile(...)` that is to be computed, its values in the records that have one.
     """
 
     drops: NDArray[np.uint64]

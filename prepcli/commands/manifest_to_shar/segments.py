@@ -61,7 +61,9 @@ class SegmentStore:
         self._file: IO[bytes] | None = None
 
     def locate(self, path: str, offset: float, duration: float, channel: Any) -> Segment:
-        """Return the segment of `duration` seconds from `offset` of a file; `channel`: the record's value, unchecked.
+        """Return the segment of the file `path` that begins at `offset` and lasts `duration`, both in seconds.
+
+        `channel`: the value of the record's field `channel`, unchecked.
 
         Raises:
             RecordRejected: MISSING_AUDIO, UNREADABLE_AUDIO, BEYOND_AUDIO, ..., BAD_FIELD if the channel does not exist.

@@ -125,7 +125,7 @@ class UnitWriter:
         self._after[name] = data
 
     def open_part(self, name: str) -> HashedFile:
-        """Open a new file that will become `OUT.prepcli/name`, for the job's finishing merge."""
+        """Open a new file that will become `OUT.prepcli/name`, such as lines to merge when all units are done."""
         draft = self.folder / f"{len(self._work_files)}.part"
         file = self._work_files[name] = HashedFile(draft, self.workspace.root / name)
         return file

@@ -359,8 +359,9 @@ def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Documen
 def _publish_by_folder(draft: Path, path: Path) -> None:
     """Publish the document `draft` at `path` without hard links; a damaged document at `path` is replaced.
 
-    A folder cannot be renamed to an existing folder that is not empty: the folder of the first process, with its
-    document, stays next to `path`. All processes then copy this document, so none waits for another that was killed.
+    Each process puts its draft into a folder of its own, and renames this folder to `first_of(path)`. Only the first
+    process succeeds, because a folder cannot replace one that is not empty. Every process then copies the document in
+    that folder to `path`, so none waits for a process that was killed before it had copied.
     """
     first, own = first_of(path), draft.with_name(f"{draft.name}.folder")
     own.mkdir()

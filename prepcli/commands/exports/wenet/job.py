@@ -66,7 +66,10 @@ class WenetJob(ExportJob[WenetOptions]):
         return _Shard(contents, unit, writer, self.options)
 
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the list; returns its path, and a note on utterances that WeNet's default filter would drop."""
+        """Write the data list; returns its path and its `data_type`, and notes for the user.
+
+        One note counts the utterances that WeNet's default filter would drop.
+        """
         name = RAW_LIST_NAME if self.options.raw else LIST_NAME
         if self.options.raw:
             writer.join(name, (_LINES_NAME.format(marker.unit) for marker in markers))
