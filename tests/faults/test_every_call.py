@@ -70,6 +70,7 @@ FAST = {
         Fault(("read",), ("INPUT",), 60, errno.EIO, True),
     ),
     "download": (Fault(("read",), ("OUT",), 82, errno.EIO), Fault(("read",), ("OUT",), 82, errno.EIO, True)),
+    "chapters": (Fault(("read",), ("INPUT",), 3, errno.EIO),),
     "make-manifest": (Fault(("write",), ("STATE",), 1, errno.EIO, True),),
     "write-config": (Fault(("fsync",), ("OUT",), 1, errno.EIO),),
     "fix-durations": (Fault(("open",), ("STATE",), 3, errno.EMFILE),),

@@ -28,7 +28,7 @@ from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import normal_path
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
 from prepcli.manifest.columns import key_bytes
@@ -160,7 +160,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
     def _by_chapter(self, records: "Records", scratch: Scratch) -> Values:
         hashes, owners, lines, digest, offset = bytearray(), array("q"), array("q"), hashlib.sha256(), 0
         decoder = msgspec.json.Decoder(_Chapter)
-        with Path(self.list).open("rb") as file:
+        with naming(self.list), Path(self.list).open("rb") as file:
             for line in file:
                 digest.update(line)
                 with contextlib.suppress(msgspec.DecodeError):  # then the records of this line have no chapter

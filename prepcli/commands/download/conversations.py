@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from prepcli.errors import RecordRejected, RejectReason
+from prepcli.errors import RecordRejected, RejectReason, naming
 from prepcli.manifest.record import MAX_SECONDS
 
 
@@ -141,7 +141,7 @@ def _walk(roots: Sequence[Path]) -> Iterator[str]:
 
 def transcript_lines(path: str, comment: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) and the stripped text of each line that is neither empty nor begins with `comment`."""
-    with Path(path).open("rb") as file:
+    with naming(path), Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):
             stripped = line.strip()
             if stripped and not stripped.startswith(comment):

@@ -10,7 +10,7 @@ import msgspec
 
 from prepcli.commands.download.fetch import Archive
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 
 INDEX_NAME = "index.jsonl"
 """The name of the index of utterances, a file in the workspace of each data set."""
@@ -177,7 +177,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
     Bytes that are not UTF-8 become U+FFFD.
     """
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
+    with naming(path), path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 yield number, line.strip()

@@ -12,7 +12,7 @@ from prepcli.audio.probe import probe
 from prepcli.commands.download.data_set import CorpusPart, Utterance, may_lie_outside
 from prepcli.engine.publishing.rejects import RETRYABLE
 from prepcli.engine.state.workspace import atomic_file
-from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.manifest.line_slices import LineSlice, LineSlices
 
 UNIT_LINES = 64
@@ -97,7 +97,7 @@ def only_audio_came_back(before: Path, now: Path) -> bool:
 
 def _raw_lines(file: Path) -> Iterator[tuple[bytes, Utterance]]:
     decoder = msgspec.json.Decoder(Utterance)
-    with file.open("rb") as lines:
+    with naming(file), file.open("rb") as lines:
         for raw in lines:
             yield raw, decoder.decode(raw)
 
