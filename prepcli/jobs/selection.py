@@ -40,7 +40,7 @@ from prepcli.engine.run.run import temporary_workspace
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.jobs.line_job import LINES_NAME, LineContents
 from prepcli.jobs.records import base_directories, settings_over
@@ -268,6 +268,7 @@ class HeldParts:
 
     def __init__(self, folder: Path, **columns: npt.DTypeLike) -> None:
         """`columns`: the type of each column by its name."""
+        self._folder = folder
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
         self._columns = {name: Growing(folder, dtype) for name, dtype in columns.items()}
         self._count = 0
@@ -279,7 +280,8 @@ class HeldParts:
         """
         for name, values in columns.items():
             self._columns[name].append(values)
-        pickle.dump((source, replace(part, problems=[], gaps=[])), self._file, pickle.HIGHEST_PROTOCOL)
+        with naming(self._folder):
+            pickle.dump((source, replace(part, problems=[], gaps=[])), self._file, pickle.HIGHEST_PROTOCOL)
         self._count += 1
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -291,10 +293,12 @@ class HeldParts:
 
         `codes`: the codes of all records.
         """
-        self._file.seek(0)
+        with naming(self._folder):
+            self._file.seek(0)
         done = 0
         for _ in range(self._count):
-            source, part = pickle.load(self._file)
+            with naming(self._folder):
+                source, part = pickle.load(self._file)
             yield source, part, codes[done : done + len(part.duration)]
             done += len(part.duration)
 
