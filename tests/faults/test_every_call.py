@@ -72,6 +72,8 @@ FAST = {
     "download": (Fault(("read",), ("OUT",), 82, errno.EIO), Fault(("read",), ("OUT",), 82, errno.EIO, True)),
     "chapters": (Fault(("read",), ("INPUT",), 3, errno.EIO),),
     "split": (Fault(("write",), ("STATE",), 3, errno.EIO, True),),
+    "duplicates": (Fault(("pread",), ("INPUT",), 26, errno.EIO),),
+    "marks": (Fault(("unlink",), ("OUT",), 3, errno.EACCES),),
     "make-manifest": (Fault(("write",), ("STATE",), 1, errno.EIO, True),),
     "write-config": (Fault(("fsync",), ("OUT",), 1, errno.EIO),),
     "fix-durations": (Fault(("open",), ("STATE",), 3, errno.EMFILE),),

@@ -215,6 +215,7 @@ def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) 
         with naming(path):
             is_same = {one: one.exists() and filecmp.cmp(one, _draft(one), shallow=False) for one in drafts}
         if all(is_same.values()) and (marker is None or marker.files[name].sha256 == files[name].sha256):
+            _old(index).unlink(missing_ok=True)  # of an earlier call that could not remove it
             return False
         noted = None
         if unit is not None and marker is not None:

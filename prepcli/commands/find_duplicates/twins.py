@@ -7,7 +7,7 @@ import numpy as np
 
 from prepcli.audio.opening import open_source, read_whole
 from prepcli.audio.segments import Segment
-from prepcli.errors import RecordRejected
+from prepcli.errors import FAULTS_OF_THE_MACHINE, RecordRejected, named
 from prepcli.jobs.records import Records
 from prepcli.planning.arrays import Scratch
 from prepcli.planning.hashing import mix64
@@ -53,8 +53,12 @@ class Twins:
             return None
         try:
             return self._earlier(_Seen(number, path), segment)
-        except (OSError, RecordRejected):  # one of two files cannot be read: decoding it names the file
-            return None
+        except OSError as error:
+            if error.errno in FAULTS_OF_THE_MACHINE:
+                raise named(error, path) from None
+        except RecordRejected:  # one of two files cannot be read: decoding it names the file
+            pass
+        return None
 
     def _earlier(self, mine: _Seen, segment: Segment) -> int | None:
         size = os.stat(mine.path).st_size
