@@ -14,22 +14,20 @@ import contextlib
 import difflib
 import glob
 import os
-import pickle
 import re
 import tempfile
 from abc import abstractmethod
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import NDArray
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
@@ -40,7 +38,7 @@ from prepcli.engine.run.run import temporary_workspace
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
+from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.jobs.line_job import LINES_NAME, LineContents
 from prepcli.jobs.records import base_directories, settings_over
@@ -50,7 +48,6 @@ from prepcli.manifest.line_slices import MIN_UNIT_BYTES, MIN_UNITS, LineSlice, L
 from prepcli.manifest.parts import Columns, Ints, Part, Problem
 from prepcli.manifest.record import Value, fields_to_json
 from prepcli.manifest.scan import Range, lines_of
-from prepcli.planning.arrays import Growing
 from prepcli.storage.addresses import is_absolute, is_address
 from prepcli.storage.paths import AnyPath, size_of
 
@@ -258,49 +255,6 @@ def _first_fields(path: str) -> Iterator[str]:
     for line in islice(lines_of(Range(path, 0, None)), _FIRST_LINES):
         with contextlib.suppress(RecordRejected):
             yield from parse_fields(line) if line.strip() else ()
-
-
-class HeldParts:
-    """Parts, and columns of all records, for a plan that must have seen all records before it decides about the first.
-
-    Parts and columns are kept in files without a name.
-    """
-
-    def __init__(self, folder: Path, **columns: npt.DTypeLike) -> None:
-        """`columns`: the type of each column by its name."""
-        self._folder = folder
-        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it outlives this call
-        self._columns = {name: Growing(folder, dtype) for name, dtype in columns.items()}
-        self._count = 0
-
-    def add(self, source: int, part: Part, **columns: npt.ArrayLike) -> None:
-        """Add a part of a manifest, and its values for the columns.
-
-        The problems and gaps of the part are not kept, because the index has them.
-        """
-        for name, values in columns.items():
-            self._columns[name].append(values)
-        with naming(self._folder):
-            pickle.dump((source, replace(part, problems=[], gaps=[])), self._file, pickle.HIGHEST_PROTOCOL)
-        self._count += 1
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The columns of all parts by name; called once, after the last part."""
-        return {name: column.array() for name, column in self._columns.items()}
-
-    def parts(self, codes: Codes) -> Iterator[tuple[int, Part, Codes]]:
-        """The parts in order, each with the number of its manifest and the codes of its records.
-
-        `codes`: the codes of all records.
-        """
-        with naming(self._folder):
-            self._file.seek(0)
-        done = 0
-        for _ in range(self._count):
-            with naming(self._folder):
-                source, part = pickle.load(self._file)
-            yield source, part, codes[done : done + len(part.duration)]
-            done += len(part.duration)
 
 
 class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):

@@ -25,8 +25,9 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.jobs.duplicate_lines import read_duplicate_lines, segment_forms
+from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
-from prepcli.jobs.selection import HeldParts, SelectionPlan, Selector, scratch_folder
+from prepcli.jobs.selection import SelectionPlan, Selector, scratch_folder
 from prepcli.manifest.index import content_digest
 from prepcli.manifest.parts import Collector, Columns, Part
 from prepcli.planning.arrays import Growing

@@ -19,9 +19,9 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.jobs.duplicate_lines import KeyPairs, pairs_of, read_duplicate_lines, segment_forms
+from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
 from prepcli.jobs.selection import (
-    HeldParts,
     SelectionContents,
     SelectionJob,
     SelectionPlan,
