@@ -236,7 +236,8 @@ class Life:
             self._ahead = clock_of(there) - time.monotonic()
         signs = [] if trace is None else [trace]
         if owner is not None:
-            # A worker process makes directories for its rank, whose file names another process. In 0.3.0 it names none.
+            # A worker process makes directories for its rank, whose file names another process; in 0.3.0 it names none.
+            # The rank's own name is looked up as well, because a listing may be late.
             signs += [self._file(owner), *self._files(owner.rank_id)]
         return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
 

@@ -1,5 +1,6 @@
 """Finds records whose files have the same bytes, so that their audio is decoded once."""
 
+import contextlib
 import os
 from typing import NamedTuple
 
@@ -7,7 +8,8 @@ import numpy as np
 
 from prepcli.audio.opening import open_source, read_whole
 from prepcli.audio.segments import Segment
-from prepcli.errors import FAULTS_OF_THE_MACHINE, RecordRejected, named
+from prepcli.audio.source import refuse
+from prepcli.errors import RecordRejected
 from prepcli.jobs.records import Records
 from prepcli.planning.arrays import Scratch
 from prepcli.planning.hashing import mix64
@@ -51,13 +53,11 @@ class Twins:
         """
         if is_address(path) or SEPARATOR in path:
             return None
-        try:
-            return self._earlier(_Seen(number, path), segment)
-        except OSError as error:
-            if error.errno in FAULTS_OF_THE_MACHINE:
-                raise named(error, path) from None
-        except RecordRejected:  # one of two files cannot be read: decoding it names the file
-            pass
+        with contextlib.suppress(RecordRejected):  # one of two files cannot be read: decoding it names the file
+            try:
+                return self._earlier(_Seen(number, path), segment)
+            except OSError as error:
+                refuse(error, path)
         return None
 
     def _earlier(self, mine: _Seen, segment: Segment) -> int | None:
