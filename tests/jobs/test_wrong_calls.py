@@ -228,6 +228,7 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI audio.wav": "this is a name of audio",
         "MINI": "missing argument 'OUT.json'",
         "few.json few.json --fields basic": "would replace it",
+        "few.json new/../few.json --fields basic": "leads through new, which does not exist; write the path without it",
         "empty.json out.json": "no records in empty.json: it has no lines",
         "CORPUS out.json": "is not a data set",
     },

@@ -43,8 +43,15 @@ def note_unused(work_dir: Path | None, *paths: AnyPath) -> None:
 def _beside(out: Path) -> Path:
     """The path of OUT.prepcli for a local `out`: `a/out` -> `a/out.prepcli`; names such as `.` are resolved.
 
-    For a symbolic link, OUT.prepcli is next to the target: otherwise one directory would belong to two plans.
+    For a symbolic link, OUT.prepcli is next to the target: otherwise one directory would belong to two plans. A path
+    such as `missing/../out` is refused: nothing would be found there until the run makes the folder `missing`.
     """
+    for folder in (out, *out.parents):
+        if folder.name == ".." and not os.path.exists(folder):
+            raise UsageError(
+                f"{out} leads through {folder.parent}, which does not exist; write the path without it, as "
+                f"{os.path.normpath(out)}"
+            )
     named = Path(os.path.realpath(out)) if out.name in ("", "..") or out.is_symlink() else out
     if not named.name:
         raise UsageError(f"{out} cannot be an output directory; give one of its own")

@@ -28,3 +28,13 @@ def test_addresses_have_a_work_folder_each(tmp_path: Path) -> None:
 def test_an_address_that_is_too_long_for_a_work_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="too long for the name of its work folder: bu_aaa"):
         Workspace(StorePath(f"s3://bu/{'a' * 250}"), work_dir=tmp_path)
+
+
+def test_a_path_through_a_folder_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run would make the folder, and then write over the files that it could not see before."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"through new, which does not exist; write the path without it, as out$"):
+        Workspace(Path("new/../out"))
+    Path("new").mkdir()
+    assert Workspace(Path("new/../out")).root == Path("new/../out.prepcli")
+    Workspace(Path("../missing/out"))
