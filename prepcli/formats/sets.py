@@ -360,7 +360,7 @@ class MelSet(StoredSet):
         return "mels" in self.listed.folders
 
     def files(self) -> Iterator[AnyPath]:
-        """The lists; the mels are the files that the lists name."""
+        """The lists alone. The mels, which the lists name, are not among them."""
         yield from self.lists
 
 

@@ -78,7 +78,7 @@ def note_revision(address: str, commit: str) -> None:
 
 
 def revisions() -> dict[str, str]:
-    """The commits of data sets on the hub that this call reads, by the address of the data set."""
+    """The commits that the current call of a command has noted with `note_revision`, by the address of the data set."""
     call = _current.get()
     return {} if call is None else call.revisions
 
@@ -95,7 +95,7 @@ def _unset(name: str) -> Undo:
 
 
 def log_less(name: str, level: int) -> None:
-    """Set the level of a logger until the end of the call."""
+    """Set the level of a logger, until the current call of a command or of a function of the Python API ends."""
     import logging
 
     keep_for_caller(_level_of, name)

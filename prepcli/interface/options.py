@@ -178,7 +178,7 @@ def _json_value(value: Any) -> Any:
 
 
 def shown_defaults(options: type) -> dict[str, str]:
-    """Return the defaults that `--help` shows as words, by the name of the option, such as `--num-workers`.
+    """Return the defaults that `--help` shows as words, by the name of the option, such as `--shard-format`.
 
     Only options that shape the output and have an `Option.shown_default` are included.
     """

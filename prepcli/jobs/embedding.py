@@ -165,7 +165,7 @@ class EmbeddingWork(UnitWork[int, Computed]):
         return take
 
     def _take(self, batch: Indices, found: Result, device: str) -> None:
-        """Store the embeddings of a batch on `device`; records too large for the device's memory are rejected."""
+        """Keep the embeddings of a batch that `device` has computed; reject records that did not fit into memory."""
         import torch
 
         for position in batch[found.too_large].tolist():

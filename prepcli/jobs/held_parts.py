@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from prepcli.errors import naming
-from prepcli.jobs.selection import Codes
+from prepcli.jobs.selection import Verdicts
 from prepcli.manifest.parts import Part
 from prepcli.planning.arrays import Growing
 
@@ -44,10 +44,10 @@ class HeldParts:
         """The columns of all parts by name; called once, after the last part."""
         return {name: column.array() for name, column in self._columns.items()}
 
-    def parts(self, codes: Codes) -> Iterator[tuple[int, Part, Codes]]:
-        """The parts in order, each with the number of its manifest and the codes of its records.
+    def parts(self, verdicts: Verdicts) -> Iterator[tuple[int, Part, Verdicts]]:
+        """The parts in order, each with the number of its manifest and the verdicts of its records.
 
-        `codes`: the codes of all records.
+        `verdicts`: the verdicts of all records.
         """
         with naming(self._folder):
             self._file.seek(0)
@@ -55,5 +55,5 @@ class HeldParts:
         for _ in range(self._count):
             with naming(self._folder):
                 source, part = pickle.load(self._file)
-            yield source, part, codes[done : done + len(part.duration)]
+            yield source, part, verdicts[done : done + len(part.duration)]
             done += len(part.duration)

@@ -45,7 +45,10 @@ class PartWriter:
 
 
 def index_of(root: Path, marker: Marker) -> NDArray[Any]:
-    """Return the index of a unit's part, with a row for each line; `root` is the folder of the run's state."""
+    """Read the index of the lines that a unit wrote: an array with a row for each line.
+
+    `root` is the folder of the run's state.
+    """
     index: NDArray[Any] = np.load(root / _INDEX_NAME.format(marker.unit))
     return index
 

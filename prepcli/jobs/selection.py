@@ -1,7 +1,7 @@
-"""A job that copies the lines of manifests to output files: a code for each record decides to which file, if to any.
+"""A job that copies the lines of manifests to output files: a verdict for each record decides to which file, if to any.
 
-The plan holds the codes: worker processes read the manifests once to make it. A unit copies the lines of a slice of a
-manifest. Most lines are copied without parsing; these changes are made:
+The plan holds the verdicts: worker processes read the manifests once to make it. A unit copies the lines of a slice of
+a manifest. Most lines are copied without parsing; these changes are made:
 
 - relative paths become absolute, unless the output is in the folder from which all of them start;
 - fields in `Treatment.changes` are set;
@@ -55,7 +55,7 @@ MAX_UNIT_BYTES = 4 << 20
 """Maximum bytes of a unit. Units are larger than in other jobs over lines: copying lines takes less time than flushing
 files to disk."""
 Item = TypeVar("Item")
-Codes = NDArray[np.unsignedinteger[Any]]
+Verdicts = NDArray[np.unsignedinteger[Any]]
 PATHS = ("audio_filepath", "context_audio_filepath")
 _RELATIVE = re.compile(rb'("(?:context_)?audio_filepath"\s*:\s*")(?=[^"/])(?!s3:)')
 _RETURNS = re.compile(rb"\r+(?=\n|\Z)")
@@ -96,17 +96,17 @@ def left_out(why: str) -> Treatment:
 
 @dataclass(frozen=True, slots=True)
 class SelectionContents(LineContents):
-    """The plan of a selection: the lines, a code for each usable record, and the lines without a usable record.
+    """The plan of a selection: the lines, a verdict for each usable record, and the lines without a usable record.
 
     Attributes:
-        codes: the codes of the usable records, in the order of the input.
+        verdicts: the verdicts of the usable records, in the order of the input.
         gaps: for each manifest, the numbers of lines without a usable record, ascending.
         problems: the unusable lines, in order.
         base_dirs: for each manifest, the folder of its relative paths if these must be made absolute, else empty.
         facts: results of planning, for the report.
     """
 
-    codes: Codes
+    verdicts: Verdicts
     gaps: list[Ints]
     problems: list[Problem]
     base_dirs: list[str]
@@ -129,7 +129,7 @@ SelectionPlan = Plan[SelectedSlice, SelectionContents]
 
 
 class Selector:
-    """Reads manifests, and collects codes and units for a plan."""
+    """Reads manifests, and collects verdicts and units for a plan."""
 
     def __init__(self, manifests: Sequence[str], audio_base_dir: AnyPath | None, out_folder: Path) -> None:
         """`out_folder`: the folder of the output; relative paths become absolute unless all start from this folder."""
@@ -137,7 +137,7 @@ class Selector:
         self.all_base_dirs = base_directories(manifests, audio_base_dir)
         stays = set(self.all_base_dirs) == {absolute_folder(str(out_folder))}
         self.base_dirs = [""] * len(manifests) if stays else self.all_base_dirs
-        self._codes: list[Codes] = []
+        self._verdicts: list[Verdicts] = []
         self._cuts: list[list[tuple[int, int]]] = [[] for _ in manifests]
         self._seconds: list[list[float]] = [[] for _ in manifests]
         self._per_unit = [_unit_bytes(size_of(path)) for path in manifests]
@@ -160,10 +160,10 @@ class Selector:
             raise UsageError(f"no record can be used: {self.manifests[first.source]}:{first.line}: {first.detail}")
         return index
 
-    def add(self, source: int, part: Part, codes: Codes, written: NDArray[np.bool_]) -> None:
-        """Add the codes of a part's usable records; `written`: whether each record will be written."""
-        self._codes.append(codes)
-        if not len(codes):
+    def add(self, source: int, part: Part, verdicts: Verdicts, written: NDArray[np.bool_]) -> None:
+        """Add the verdicts of a part's usable records; `written`: whether each record will be written."""
+        self._verdicts.append(verdicts)
+        if not len(verdicts):
             return
         block = part.start // self._per_unit[source]
         cuts = self._cuts[source]
@@ -177,7 +177,7 @@ class Selector:
             sums[-1] += float(seconds[:first].sum())
         if len(at):
             sums += np.add.reduceat(seconds, at).tolist()
-        self._num_records += len(codes)
+        self._num_records += len(verdicts)
 
     def plan(
         self, index: ManifestIndex, facts: dict[str, Any], notes: Sequence[str] = (), keeps_skipped: bool = False
@@ -194,8 +194,8 @@ class Selector:
             problems = sorted(problem.line for problem in index.problems if problem.source == number)
             units += self._units(number, index, problems, len(units), keeps_skipped)
         slices.units += units
-        codes = np.concatenate([np.empty(0, np.uint8), *self._codes])
-        contents = SelectionContents(slices, codes, gaps, index.problems, self.base_dirs, facts)
+        verdicts = np.concatenate([np.empty(0, np.uint8), *self._verdicts])
+        contents = SelectionContents(slices, verdicts, gaps, index.problems, self.base_dirs, facts)
         return Plan(
             units,
             slices.num_records,
@@ -260,7 +260,7 @@ def _first_fields(path: str) -> Iterator[str]:
 class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
     """Writes each line of manifests to one of several files, or to none. A unit is a slice of a manifest.
 
-    The plan has a code (an integer) for each record. `outcome` gives the treatment of the records with a code.
+    The plan has a verdict (an integer) for each record. `outcome` gives the treatment of the records with a verdict.
 
     Attributes:
         manifests: their paths.
@@ -289,8 +289,8 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         """The details of the report, with the paths of the files."""
 
     @abstractmethod
-    def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """The treatment of all records with this code."""
+    def outcome(self, contents: SelectionContents, verdict: int) -> Treatment:
+        """The treatment of all records with this verdict."""
 
     def process(self, plan: SelectionPlan, unit: SelectedSlice, writer: UnitWriter, advance: Advance) -> None:
         """Write the lines of a unit to a part of each file; lines that do not change are copied without parsing."""
@@ -323,10 +323,10 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         of_line = np.full(len(lines), -1, np.int64)
         of_line[gaps - unit.first_line] = [int(not lines.at(line).strip()) for line in gaps - unit.first_line]
         is_record = of_line < 0
-        codes = contents.codes[unit.first_record : unit.first_record + int(np.count_nonzero(is_record))]
-        found, of_record = np.unique(codes, return_inverse=True)
+        verdicts = contents.verdicts[unit.first_record : unit.first_record + int(np.count_nonzero(is_record))]
+        found, of_record = np.unique(verdicts, return_inverse=True)
         of_line[is_record] = of_record + len(treatments)
-        treatments += [self.outcome(contents, code) for code in found.tolist()]
+        treatments += [self.outcome(contents, verdict) for verdict in found.tolist()]
         for problem in problems:
             of_line[problem.line - unit.first_line] = len(treatments)
             treatments.append(Treatment(rejected=RecordRejected(problem.reason, problem.detail)))
@@ -344,11 +344,11 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
         with temporary_workspace(out) as workspace:
             plan = self.plan(workspace)
         contents = plan.contents
-        codes, counts = np.unique(contents.codes, return_counts=True)
+        verdicts, counts = np.unique(contents.verdicts, return_counts=True)
         num_left_out = sum(
             count
-            for code, count in zip(codes.tolist(), counts.tolist(), strict=True)
-            if self.outcome(contents, code).file is None
+            for verdict, count in zip(verdicts.tolist(), counts.tolist(), strict=True)
+            if self.outcome(contents, verdict).file is None
         )
         rejects = Counter(problem.reason.value for problem in contents.problems)
         rejects += Counter({RejectReason.FILTERED.value: num_left_out})

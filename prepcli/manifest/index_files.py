@@ -132,7 +132,10 @@ class ColumnFiles:
     """
 
     def __init__(self, folder: Path, names: Iterable[str], own: str) -> None:
-        """Open a draft for each column in `folder`; no other process may use the name `own` for its drafts."""
+        """Open a draft, a file with a temporary name, for each column in `folder`.
+
+        `own`: a suffix of the drafts' names that no other process uses.
+        """
         self._folder = folder
         self._drafts = {name: folder / f".{name}~{own}" for name in names}
         self._files = {name: draft.open("wb") for name, draft in self._drafts.items()}

@@ -52,7 +52,7 @@ def test_units_cover_all_lines(
         gaps, problems = contents.without_record(unit, num_lines)
         usable = [json.loads(line) for number, line in here.items() if number not in gaps]
         assert unit.num_records == len(usable) + len(problems)
-        codes = contents.codes[unit.first_record :][: len(usable)].tolist()
+        codes = contents.verdicts[unit.first_record :][: len(usable)].tolist()
         assert codes == [int(one["duration"]) % 2 for one in usable]
         assert unit.seconds == sum(one["duration"] for one in usable if one["duration"] % 2 == 0)
     assert (len(plan.units) > 20) == (unit_bytes < 200)

@@ -261,7 +261,7 @@ def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:
 def refuse_missing_audio(name: str, leaf: Node) -> None:
     """Check that the audio of a manifest's first line exists, if its path is relative.
 
-    Called before NeMo is imported, because the import takes long.
+    `name` is the data set in the message. Called before NeMo is imported, because the import takes long.
 
     Raises:
         UsageError: the audio is not below the folder of the manifest.

@@ -168,7 +168,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         that it does not have are made, and added to it.
 
         Returns:
-            The largest batch size that fits (0 if no example fits), and the number of NeMo's steps.
+            The largest batch size that fits (0 if no example fits), and the number of steps that NeMo's search
+            makes, with those that `found` had.
         """
         where = duration_of(bound), tokens_of(bound)
         if self.options.is_estimate and not found.lines:

@@ -92,7 +92,8 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
         """Load the codec; if it has more residual codebooks than the trainer reads, the first ones are used.
 
         Raises:
-            UsageError: the codec cannot be loaded, or the trainer reads another number of codebooks.
+            UsageError: the codec cannot be loaded, or has fewer codebooks than the trainer reads, or has more
+                that are not residual.
         """
         codec = super().load_model()
         if self.options.num_codebooks is None and getattr(codec, "is_residual", False):

@@ -31,7 +31,7 @@ from prepcli.manifest.sources import expand_paths
 
 
 class FilterJob(SelectionJob):
-    """Writes the manifest of `filter`. The plan gives each record a code with a bit for each rule that drops it."""
+    """Writes the manifest of `filter`. The plan gives each record a verdict with a bit for each rule that drops it."""
 
     command: ClassVar[str] = "filter"
 
@@ -71,12 +71,12 @@ class FilterJob(SelectionJob):
         paths = {"paths": "absolute"} if any(plan.contents.base_dirs) else {}
         return super().settings(plan) | paths
 
-    def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """The treatment of records whose code has the bits `code`, one bit per rule that drops them.
+    def outcome(self, contents: SelectionContents, verdict: int) -> Treatment:
+        """The treatment of records whose verdict has the bits `verdict`, one bit per rule that drops them.
 
         Records without such a bit are written; others are left out or, with `--skipme`, marked.
         """
-        why = "; ".join(one["rule"] for bit, one in enumerate(contents.facts["rules"]) if code >> bit & 1)
+        why = "; ".join(one["rule"] for bit, one in enumerate(contents.facts["rules"]) if verdict >> bit & 1)
         if why and not self.options.skipme:
             return left_out(why)
         return Treatment(0, changes={"_skipme": f"{OWNER}{why}"} if why else None)

@@ -100,9 +100,10 @@ class _Pair(NamedTuple):
 
 
 def _aligned(words: Words, starts: Indices, folder: Path) -> Iterator[_Pair]:
-    """Yield pairs of records that have a key in common and nearly equal fingerprint words around it.
+    """Yield pairs of records that have a sequence of fingerprint words in common, and nearly equal ones around it.
 
-    Two records may be yielded several times.
+    Such sequences are found by their hashes (`_keys`), which are sorted in files in `folder`. Two records may be
+    yielded several times.
     """
     hashes, positions = _keys(words, starts, folder)
     for group in groups_of(hashes):

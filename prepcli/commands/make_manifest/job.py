@@ -350,7 +350,7 @@ def _advice_on_texts(contents: MakeContents) -> str:
 
 
 class _Entries(LineWriter[tuple[int, SourceEntry]]):
-    """Makes the manifest lines for a slice of the catalog."""
+    """Makes the manifest lines for a slice of the catalog, the file with the entries that were found in the source."""
 
     def __init__(self, contents: MakeContents, unit: LineSlice, writer: UnitWriter, options: MakeManifest) -> None:
         self.items = contents.catalog.read(unit)

@@ -239,7 +239,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             self.adding = f"To add records to it, give {option('--concat-to')} instead. "
 
     def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
-        """Patterns of shards, manifests and metadata; for an addition, only of its new shards and version."""
+        """Globs of shards, manifests and metadata; for an addition, only of its new shards and version."""
         if self.base is not None:
             num_shards = max(len(plan.units), self._num_replaced)
             return names_of_version(self.base.version + 1, self.base.num_shards, num_shards)

@@ -90,9 +90,9 @@ def _text(value: Any) -> str:
 
 
 class SplitJob(SelectionJob):
-    """Writes a manifest per part. The code of a record is the number of its part.
+    """Writes a manifest per part. The verdict of a record is the number of its part.
 
-    Higher codes are reasons to leave the record out (`_LEFT_OUT`).
+    Higher verdicts are reasons to leave the record out (`_LEFT_OUT`).
     """
 
     command: ClassVar[str] = "split"
@@ -135,19 +135,19 @@ class SplitJob(SelectionJob):
         if keys.has_groups and (moved := np.flatnonzero((kept != NO_PART) & (groups.kept[group_of] != kept))).size:
             raise self._in_both(by, int(kept[moved[0]]), int(groups.kept[group_of[moved[0]]]))
         part_of = draw(groups, self.parts, self.options.seed)[group_of]
-        codes = np.where(part_of == NO_PART, len(self.parts), part_of).astype(np.uint8)
+        verdicts = np.where(part_of == NO_PART, len(self.parts), part_of).astype(np.uint8)
         if self.options.disjoint:
             texts = np.flatnonzero(keys.text)
-            self._leave_out(codes, keys.duration, KeyPairs(texts, keys.text[texts]), len(self.parts) + 1)
+            self._leave_out(verdicts, keys.duration, KeyPairs(texts, keys.text[texts]), len(self.parts) + 1)
         if (listed := self.options.disjoint_listed) is not None:
             pairs = pairs_of(
                 read_duplicate_lines("--disjoint-listed", listed), selector.all_base_dirs, keys.segment, index.first
             )
-            self._leave_out(codes, keys.duration, pairs, len(self.parts) + 2)
-        facts = {"parts": self._facts(codes, keys, group_of)}
-        if (codes == len(self.parts)).any():
+            self._leave_out(verdicts, keys.duration, pairs, len(self.parts) + 2)
+        facts = {"parts": self._facts(verdicts, keys, group_of)}
+        if (verdicts == len(self.parts)).any():
             notes.append(f"records in no part are left out; {option('--part', 'NAME=rest')} takes them")
-        for source, part, here in held.parts(codes):
+        for source, part, here in held.parts(verdicts):
             selector.add(source, part, here, here < len(self.parts))
         plan = selector.plan(index, facts, notes)
         for path in (*self._earlier(), *([] if listed is None else [str(listed)])):
@@ -239,23 +239,25 @@ class SplitJob(SelectionJob):
             f"{self.names[other]}, so both cannot be kept; give the {option('--by')} of that split"
         )
 
-    def _leave_out(self, codes: NDArray[np.uint8], duration: NDArray[np.float64], pairs: KeyPairs, code: int) -> None:
-        """Leave out a record if a smaller part has a record with the same key: its code becomes `code`.
+    def _leave_out(
+        self, verdicts: NDArray[np.uint8], duration: NDArray[np.float64], pairs: KeyPairs, verdict: int
+    ) -> None:
+        """Leave out a record if a smaller part has a record with the same key: its verdict becomes `verdict`.
 
         The part with fewer seconds of audio is the smaller one. `pairs`: the numbers of records and their keys.
         """
-        seconds = [float(duration[codes == number].sum()) for number in range(len(self.parts))]
+        seconds = [float(duration[verdicts == number].sum()) for number in range(len(self.parts))]
         seen = np.empty(0, np.uint64)
         for number in sorted(range(len(self.parts)), key=lambda number: seconds[number]):
-            is_here = codes[pairs.records] == number
-            codes[pairs.records[is_here & in_sorted(seen, pairs.keys)]] = code
-            seen = np.union1d(seen, pairs.keys[codes[pairs.records] == number])
+            is_here = verdicts[pairs.records] == number
+            verdicts[pairs.records[is_here & in_sorted(seen, pairs.keys)]] = verdict
+            seen = np.union1d(seen, pairs.keys[verdicts[pairs.records] == number])
 
-    def _facts(self, codes: NDArray[np.uint8], keys: "Keys", group_of: NDArray[np.int64]) -> list[dict[str, Any]]:
+    def _facts(self, verdicts: NDArray[np.uint8], keys: "Keys", group_of: NDArray[np.int64]) -> list[dict[str, Any]]:
         rows = []
         names = [*((one.name, one.text) for one in self.parts), *((why, "") for why in _LEFT_OUT)]
         for number, (name, asked) in enumerate(names):
-            here = codes == number
+            here = verdicts == number
             if number < len(self.parts) or here.any():
                 row: dict[str, Any] = {"part": name, "asked": asked, "records": int(np.count_nonzero(here))}
                 row["hours"] = round(float(keys.duration[here].sum()) / 3600, 4)
@@ -263,11 +265,11 @@ class SplitJob(SelectionJob):
                 rows.append(row)
         return rows
 
-    def outcome(self, contents: SelectionContents, code: int) -> Treatment:
-        """The treatment of records with the code `code`: written to the file of a part, or left out for a reason."""
-        if code < len(self.names):
-            return Treatment(code)
-        return left_out(_LEFT_OUT[code - len(self.names)])
+    def outcome(self, contents: SelectionContents, verdict: int) -> Treatment:
+        """The treatment of records with this verdict: written to the file of a part, or left out for a reason."""
+        if verdict < len(self.names):
+            return Treatment(verdict)
+        return left_out(_LEFT_OUT[verdict - len(self.names)])
 
     def facts(self, contents: SelectionContents) -> dict[str, Any]:
         """The size of each part, and the path of its manifest."""
@@ -302,7 +304,8 @@ class Keys:
 def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, NDArray[np.int64]]:
     """The groups of all records, and the number of the group of each record.
 
-    A record without the field of `--by` is in a group with the records of the same segment.
+    A record without the field of `--by` is in a group with the records of the same segment: equal file, offset and
+    duration. `kept`: the part of each record in an earlier split, or `NO_PART`. `name`: what messages call a group.
     """
     of_record = np.where(keys.group != 0, keys.group, keys.segment) if keys.has_groups else keys.segment
     found, group_of = np.unique(of_record, return_inverse=True)

@@ -38,7 +38,7 @@ class OmnivoiceShard(NamedTuple):
 def find_omnivoice(one: OmnivoiceSet, sha256: Hashed) -> tuple[list[OmnivoiceShard], list[str]]:
     """The shards that the list of the set names, and the problems of the list.
 
-    The list must name all tars of the folder, by paths that exist.
+    The list must name all tars of the folder, by paths that exist. `sha256` returns the published hash of a file.
     """
     try:
         lines = read_list(one.list)

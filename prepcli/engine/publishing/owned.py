@@ -290,7 +290,10 @@ def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, b
 
 
 def _notes(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, bool]]:
-    """Yield the path of each note of `unit` (None: of all units), and whether its process is known to have ended."""
+    """Yield the path of each note of `unit` (None: of all units), and whether its process is known to have ended.
+
+    A note lists the files that a process is about to publish.
+    """
     for path in _json_files(workspace.owned):
         if unit is None or path.name.startswith(f"{unit}~"):
             owner = owner_of(path)

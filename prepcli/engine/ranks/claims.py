@@ -53,7 +53,7 @@ class Claims:
         self._seen: dict[str, tuple[bytes, float]] = {}  # by rank: the last beat, and when it was first seen
 
     def begin(self) -> None:
-        """Make the folder of claims."""
+        """Make the folder of the claims, which has a file for each unit that a rank works on."""
         while_others_remove(partial(self._folder.mkdir, parents=True, exist_ok=True))
 
     @contextmanager

@@ -155,8 +155,8 @@ class Job(ABC, Generic[UnitT, Contents]):
     def finish(self, plan: Plan[UnitT, Contents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the files of the units when all are done; may run more than once, with the same result.
 
-        `markers` come in the order of the plan's units. Returns further facts for the report's `details`, by name; each
-        path among them is also one of its `outputs`.
+        `markers`: what each unit has published and counted, in the order of the plan's units. Returns further facts for
+        the report's `details`, by name; each path among them is also one of its `outputs`.
         """
         return {}
 

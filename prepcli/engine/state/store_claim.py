@@ -89,7 +89,8 @@ class StoreClaim:
         """Wait until no other state folder has a claim on the output, for at most `REPEAT_SECONDS`.
 
         If another folder has written `<id>.held` too, this folder gives way: at once if the other id is smaller, else
-        at the end of the wait. Candidates that are left then are ignored: their processes were probably killed.
+        at the end of the wait. Folders that still have only a candidate then are
+        ignored: their processes were probably killed.
 
         Raises:
             UsageError: this folder gives way.

@@ -33,24 +33,24 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 def test_bits_are_in_the_order_of_the_rules(plan: Plan) -> None:
     found = plan([1, 5, 5, 2, 2, 3], keep=("x >= 2",), drop=("x == 3",), unique="x", sample=1)
-    codes = found.contents.codes.tolist()
+    codes = found.contents.verdicts.tolist()
     assert [code & 0b111 for code in codes] == [0b001, 0, 0b100, 0, 0b100, 0b010]
     assert sum(code == 0 for code in codes) == 1
     assert [code for code in codes if code & 0b1000] == [0b1000]
-    assert found.contents.codes.dtype == np.uint8
+    assert found.contents.verdicts.dtype == np.uint8
 
 
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.77, 1])
 def test_quantiles_are_those_of_numpy(share: float, plan: Plan) -> None:
     values = np.random.default_rng(1).normal(size=37).tolist()
     found = plan([*values, None], keep=(f"x <= quantile(x, {share})",))
-    kept = found.contents.codes == 0
+    kept = found.contents.verdicts == 0
     assert kept.tolist() == [*(np.array(values) <= np.quantile(values, share)).tolist(), False]
 
 
 def test_quantiles_say_what_they_leave_out(plan: Plan) -> None:
     found = plan([4, "a", 1, [2], None, 3], keep=("duration <= quantile(x, 0.5) and not missing(x)",))
-    assert found.contents.codes.tolist() == [0, 0, 0, 0, 1, 0]
+    assert found.contents.verdicts.tolist() == [0, 0, 0, 0, 1, 0]
     assert found.notes == ['quantile leaves out 2 records, such as: x is "a", and quantile needs a number']
     with pytest.raises(UsageError, match='no record has a number for quantile: x is "a"'):
         plan(["a", None], keep=("duration <= quantile(x, 0.5)",))
@@ -66,7 +66,7 @@ def test_fields_of_score_are_named(plan: Plan) -> None:
 def test_all_problems_are_kept_when_parts_wait(tmp_path: Path, plan: Plan) -> None:
     found = plan([1, "a", 2, 1], keep=("x >= 1",), unique="x")
     assert [(one.line, one.reason.value) for one in found.contents.problems] == [(2, "bad_field")]
-    assert (found.records_in, found.contents.codes.tolist()) == (4, [0, 0, 0b10])
+    assert (found.records_in, found.contents.verdicts.tolist()) == (4, [0, 0, 0b10])
 
 
 def test_nothing_is_left(plan: Plan) -> None:
