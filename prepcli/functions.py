@@ -127,7 +127,8 @@ def convert_audio(
         force_codec: Encode audio to this format. Default: unchanged.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
+            docs/formats.md.
         check_audio: Decode copied files as well, to find damage.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
@@ -2011,7 +2012,8 @@ def manifest_to_mels(
         text_field: Field with the text of the lists. Default: normalized_text of records that have it, otherwise
             text.
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
+            docs/formats.md.
         sampling_rate: Sampling rate of the mels (Hz); other audio is resampled.
         filter_length: Length of the Fourier transform in samples.
         hop_length: Samples from one frame to the next.
@@ -2111,7 +2113,8 @@ def manifest_to_parquet(
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
+            docs/formats.md.
         check_audio: Decode copied files as well, to find damage.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
@@ -2199,7 +2202,8 @@ def manifest_to_shar(
         shuffle: Shuffle records over all shards.
         shuffle_seed: Seed of shuffle.
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
+            docs/formats.md.
         check_audio: Decode copied files as well, to find damage.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
@@ -2301,7 +2305,8 @@ def manifest_to_tarred(
         force_codec: Encode audio to this format. Default: unchanged.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
+            docs/formats.md.
         remainder: Records that do not divide evenly: spread them over the shards, or drop them (as rejects).
             Default: spread.
         buckets_num: Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...
@@ -2400,7 +2405,8 @@ def manifest_to_wenet(
         shuffle_seed: Seed of shuffle.
         target_sample_rate: Resample to this rate (Hz). Default: unchanged.
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
+            docs/formats.md.
         check_audio: Decode copied files as well, to find damage.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
@@ -2541,7 +2547,8 @@ def score(
         audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
         fields: What is measured, between commas: basic, bandwidth_sdp, speech, text.
         channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as its readers need, see the formats in the docs.
+            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
+            docs/formats.md.
         input_format: Kind of the input. Default: by its content.
         split: Split of a data set with several, such as train. Default: its only one.
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.

@@ -52,7 +52,7 @@ def index_beside(data: str | AnyPath) -> AnyPath:
 def mirrored(data: str | AnyPath) -> str:
     """The path of a data file's index below a mirror, the folder that readers get as `indexes_root`.
 
-    It is the absolute path of the data file, without the scheme of an address, and `.idx`.
+    It is the absolute path of the data file, without its first `/` or the scheme of an address, and with `.idx` added.
     """
     folder, name = os.path.split(str(data))
     return f"{without_scheme(absolute_folder(folder))}/{name}{INDEX_SUFFIX}".lstrip("/")

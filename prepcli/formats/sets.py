@@ -186,7 +186,7 @@ class SharSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "SharSet | None":
-        """The set in a folder with files of cuts, or that should have them (see `published`); else None."""
+        """The set in a folder with files of cuts, or in which a run has `published` some; else None."""
         below = listing(folder / "cuts").files if "cuts" in listed.folders else []
         if any(map(CUTS_FILE.match, below)) or any(name.startswith("cuts/") for name in published):
             return cls(folder, listed)
@@ -276,7 +276,7 @@ class CodesSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "CodesSet | None":
-        """The set in a folder with tars of codes, or that should have them (see `published`); else None."""
+        """The set in a folder with tars of codes, or in which a run has `published` some; else None."""
         one = cls(folder, listed)
         should_be = (name.startswith("codes_") and name.endswith(".tar") for name in published)
         return one if one.fields or any(should_be) else None
@@ -343,7 +343,7 @@ class MelSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "MelSet | None":
-        """The set in a folder with file lists, or that should have them (see `published`); else None."""
+        """The set in a folder with file lists, or in which a run has `published` some; else None."""
         one = cls(folder, listed)
         return one if one.lists or any(name.startswith(f"{_LISTS}/") for name in published) else None
 
@@ -371,7 +371,7 @@ class ParquetSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "ParquetSet | None":
-        """The set in a folder with Parquet files, or that should have them (see `published`); else None."""
+        """The set in a folder with Parquet files, or in which a run has `published` some; else None."""
         there = [name for name in listed.files if name.endswith(".parquet")]
         return cls(folder, Listing(there, [])) if there or any(map(DATA_FILE.match, published)) else None
 
@@ -401,7 +401,7 @@ class OmnilingualSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "OmnilingualSet | None":
-        """The set in a folder with folders `corpus=...`, or that should have them (see `published`); else None."""
+        """The set in a folder with folders `corpus=...`, or in which a run has `published` some; else None."""
         found = any(name.startswith(CORPUS) for name in (*listed.folders, *published))
         return cls(folder, listed) if found else None
 
@@ -426,7 +426,7 @@ class OmnivoiceSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "OmnivoiceSet | None":
-        """The set in a folder with `data.lst`, or that should have it (see `published`); else None."""
+        """The set in a folder with `data.lst`, or in which a run has `published` it; else None."""
         return cls(folder / omnivoice.LIST_NAME) if omnivoice.LIST_NAME in (*listed.files, *published) else None
 
     @cached_property
@@ -447,7 +447,7 @@ class QwenSet(StoredSet):
 
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "QwenSet | None":
-        """The set in a folder with files of JSON lines, or that should have them (see `published`); else None."""
+        """The set in a folder with files of JSON lines, or in which a run has `published` some; else None."""
         there = [name for name in listed.files if LINES_FILE.match(name)]
         return cls(folder, Listing(there, [])) if there or any(map(LINES_FILE.match, published)) else None
 

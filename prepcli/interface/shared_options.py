@@ -83,7 +83,7 @@ Channel = Annotated[
         "Channel to take of audio with several: a number from 0, for records that do not name one in their field "
         "channel, or mix, the mean of all.",
         metavar="N|mix",
-        shown_default="as its readers need, see the formats in the docs",
+        shown_default="as the readers of the output need it, see docs/formats.md",
         added_later=True,
     ),
 ]

@@ -21,8 +21,8 @@ from prepcli.storage.paths import is_dir, is_file, path_of
 
 
 @dataclass(frozen=True)
-class Notes:
-    """The settings of an `input_cfg` entry in addition to its files; durations do not depend on them."""
+class EntrySettings:
+    """The settings of an `input_cfg` entry or a training config for a data set, in addition to its files."""
 
     tags: tuple[tuple[str, Any], ...] = ()
     """Fields that every record gets, with their values; they replace fields of the same name."""
@@ -52,7 +52,7 @@ class DataSet:
 
     paths: tuple[str, ...]
     cuts: bool = False
-    notes: "Notes" = Notes()
+    settings: EntrySettings = EntrySettings()
     parquet: ParquetColumns | None = None
     left_out: str | None = None
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from prepcli.errors import UsageError
 from prepcli.formats.loader_sections import PLACES, loader_sections
 from prepcli.formats.yaml_text import read_yaml
-from prepcli.manifest.datasets import DataSet, Mix, Notes, TextSet, parquet_set, parse_paths
+from prepcli.manifest.datasets import DataSet, EntrySettings, Mix, TextSet, parquet_set, parse_paths
 from prepcli.manifest.loader_keys import (
     DATA_KEYS,
     INHERITED_KEYS,
@@ -33,7 +33,7 @@ Texts = Literal["refuse", "leave out", "read"]
 
 
 def parse_input_cfg(
-    value: Any, seen: tuple[str, ...] = (), notes: Notes | None = None, texts: Texts = "refuse"
+    value: Any, seen: tuple[str, ...] = (), settings: EntrySettings | None = None, texts: Texts = "refuse"
 ) -> DataSet | Mix:
     """The data of an `input_cfg`: a list of entries, or the path of a YAML file with such a list or a training config.
 
@@ -41,26 +41,26 @@ def parse_input_cfg(
     `input_cfg`. Either all entries of a list have a `weight`, or none of them; then their weights are equal, even if
     their lengths differ. Relative paths start from the working directory, as in NeMo.
 
-    The keys `tags`, `force_finite` and `INHERITED_KEYS` of an entry become the `Notes` of its data set. The entries of
+    The keys `tags`, `force_finite` and `INHERITED_KEYS` of an entry become the settings of its data set. The entries of
     a group inherit them: a tag of the group replaces a tag of the entry, but other keys of the entry replace those of
     the group. Further keys are ignored.
 
-    `seen` and `notes` are for the entries of a group: the chain of files that leads to them, and the notes to inherit.
+    `seen` and `settings` are for the entries of a group: the chain of files that leads to them, and what they inherit.
     Raises `UsageError` for entries that NeMo would refuse, and for files that include each other.
     """
     types = {"refuse": (), "read": TEXT_TYPES, "leave out": (*TEXT_TYPES, *_OTHER_TEXT_TYPES)}[texts]
     parts: list[DataSet | Mix] = []
     weights = []
-    for entry, kind, within, entry_notes in config_entries(value, (*AUDIO_TYPES, *types), seen, notes or Notes()):
+    for entry, kind, within, own in config_entries(value, (*AUDIO_TYPES, *types), seen, settings or EntrySettings()):
         weights.append(entry.get("weight"))
         if kind == "group":
-            parts.append(parse_input_cfg(entry.get("input_cfg"), within, entry_notes, texts))
+            parts.append(parse_input_cfg(entry.get("input_cfg"), within, own, texts))
         elif kind in AUDIO_TYPES:
-            parts.append(_with_notes(_audio(entry, kind, within), entry_notes))
+            parts.append(_with_settings(_audio(entry, kind, within), own))
         elif texts == "leave out":
-            parts.append(DataSet((), notes=entry_notes, left_out=kind))
+            parts.append(DataSet((), settings=own, left_out=kind))
         else:
-            parts.append(_texts(entry, kind, within, entry_notes))
+            parts.append(_texts(entry, kind, within, own))
     return parts[0] if len(parts) == 1 else Mix(tuple(parts), _weights(weights, seen))
 
 
@@ -71,7 +71,7 @@ def _audio(entry: dict[str, Any], kind: str, seen: tuple[str, ...]) -> DataSet |
     return parquet_set(entry) if kind == "parquet" else parse_paths({key: entry.get(key) for key in keys})
 
 
-def _texts(entry: dict[str, Any], kind: str, seen: tuple[str, ...], notes: Notes) -> TextSet:
+def _texts(entry: dict[str, Any], kind: str, seen: tuple[str, ...], settings: EntrySettings) -> TextSet:
     is_pair = kind == "txt_pair"
     singular = [
         key for key in ("source_path", "target_path") if is_pair and entry.get(key) and not entry.get(f"{key}s")
@@ -79,7 +79,7 @@ def _texts(entry: dict[str, Any], kind: str, seen: tuple[str, ...], notes: Notes
     for key in singular:
         entry = entry | {f"{key}s": entry[key]}
         remark = f"an entry{in_file(seen)} has {key}, which is read as {key}s; NeMo 3.0 reads only {key}s"
-        notes = replace(notes, remarks=(*notes.remarks, remark))
+        settings = replace(settings, remarks=(*settings.remarks, remark))
     paths = _paths(entry, {"txt": "paths", "txt_pair": "source_paths"}.get(kind, "manifest_filepath"), kind, seen)
     targets = _paths(entry, "target_paths", kind, seen) if is_pair else ()
     if is_pair and len(targets) != len(paths):
@@ -89,7 +89,7 @@ def _texts(entry: dict[str, Any], kind: str, seen: tuple[str, ...], notes: Notes
     questions = entry.get("questions_path")
     return TextSet(
         paths=paths,
-        notes=notes,
+        settings=settings,
         kind=kind,
         target_paths=targets,
         questions_path=None if questions is None else check_file(str(questions), "questions_path"),
@@ -107,19 +107,19 @@ def _paths(entry: dict[str, Any], key: str, kind: str, seen: tuple[str, ...]) ->
 
 
 def config_entries(
-    value: Any, types: Collection[str], seen: tuple[str, ...], notes: Notes
-) -> Iterator[tuple[dict[str, Any], str, tuple[str, ...], Notes]]:
-    """Yield the entries of an `input_cfg`, each with its type, its chain of files, and its notes.
+    value: Any, types: Collection[str], seen: tuple[str, ...], settings: EntrySettings
+) -> Iterator[tuple[dict[str, Any], str, tuple[str, ...], EntrySettings]]:
+    """Yield the entries of an `input_cfg`, each with its type, its chain of files, and its settings.
 
     `value` is a list of entries, a mapping that names data, or the path of a YAML file with such a list or mapping. A
     mapping may be a training config: its section that names data (`find_section`) has the entries, which inherit the
-    keys of the section. All notes inherit from `notes`. Raises `UsageError`, also for an entry whose type is not in
-    `types`.
+    keys of the section. All settings inherit from `settings`. Raises `UsageError`, also for an entry whose type is not
+    in `types`.
     """
     is_outermost = not seen
     while isinstance(value, str | dict):
         if isinstance(value, dict):
-            value, notes = _section(value, seen, notes, is_outermost)
+            value, settings = _section(value, seen, settings, is_outermost)
             is_outermost = False
             continue
         if value in seen:
@@ -132,14 +132,16 @@ def config_entries(
         kind = entry.get("type") if isinstance(entry, dict) else None
         if not isinstance(kind, str) or kind not in types:
             raise UsageError(f"an entry{in_file(seen)} has the type {kind!r}; prepcli reads {', '.join(types)}")
-        yield entry, kind, seen, _inherit(notes, entry, seen)
+        yield entry, kind, seen, _inherit(settings, entry, seen)
 
 
-def _section(config: dict[str, Any], seen: tuple[str, ...], notes: Notes, is_outermost: bool) -> tuple[Any, Notes]:
-    """The entries of a mapping that names data or is a training config, and `notes` with its other keys added.
+def _section(
+    config: dict[str, Any], seen: tuple[str, ...], settings: EntrySettings, is_outermost: bool
+) -> tuple[Any, EntrySettings]:
+    """The entries of a mapping that names data or is a training config, and `settings` with its other keys added.
 
     `is_outermost`: whether no other file includes the mapping. In an included file, NeMo ignores limits and similar
-    keys; then a remark in the notes says that they are not used.
+    keys; then the `remarks` of the settings say that they are not used.
     """
     found = find_section(config)
     if found is None:
@@ -147,15 +149,17 @@ def _section(config: dict[str, Any], seen: tuple[str, ...], notes: Notes, is_out
     place, section = found
     keys, others = read_loader_keys(section, _file(seen))
     if is_outermost:
-        notes = replace(notes, loader=keys, config_files=seen, training_config=seen[0] if place and seen else None)
+        settings = replace(
+            settings, loader=keys, config_files=seen, training_config=seen[0] if place and seen else None
+        )
     else:
         given = {name: value for name, value in vars(keys).items() if value is not None}
-        notes = _inherit(notes, {name: given.pop(name) for name in INHERITED_KEYS if name in given}, seen)
+        settings = _inherit(settings, {name: given.pop(name) for name in INHERITED_KEYS if name in given}, seen)
         others += given
     if others:
         remark = f"{_file(seen)} has keys that are not used here: {', '.join(others)}"
-        notes = replace(notes, remarks=(*notes.remarks, remark))
-    return entries_in(section), notes
+        settings = replace(settings, remarks=(*settings.remarks, remark))
+    return entries_in(section), settings
 
 
 def _names_no_data(config: dict[str, Any], seen: tuple[str, ...]) -> UsageError:
@@ -198,7 +202,7 @@ def is_input_of(data: str, section: dict[str, Any]) -> bool:
     return entries == (found.get("input_cfg") if isinstance(found, dict) else found)
 
 
-def _inherit(outer: Notes, entry: dict[str, Any], seen: tuple[str, ...]) -> Notes:
+def _inherit(outer: EntrySettings, entry: dict[str, Any], seen: tuple[str, ...]) -> EntrySettings:
     tags = entry.get("tags") or {}
     if not isinstance(tags, dict):
         raise UsageError(f"the tags of an entry{in_file(seen)} must be a mapping, not {tags!r}")
@@ -221,10 +225,10 @@ def _inherit(outer: Notes, entry: dict[str, Any], seen: tuple[str, ...]) -> Note
     )
 
 
-def _with_notes(data: DataSet | Mix, notes: Notes) -> DataSet | Mix:
+def _with_settings(data: DataSet | Mix, settings: EntrySettings) -> DataSet | Mix:
     if isinstance(data, DataSet):
-        return replace(data, notes=notes)
-    return replace(data, parts=tuple(_with_notes(part, notes) for part in data.parts))
+        return replace(data, settings=settings)
+    return replace(data, parts=tuple(_with_settings(part, settings) for part in data.parts))
 
 
 def _weights(weights: Sequence[Any], seen: tuple[str, ...]) -> tuple[float, ...]:

@@ -63,7 +63,7 @@ def notes_on_input(data: DataSet | Mix) -> list[str]:
     """Sentences for users about parts of an input that are left out, or not interpreted as they may expect."""
     leaves = leaves_of(data)
     left_out = [leaf.left_out for leaf in leaves if leaf.left_out]
-    remarks = [remark for leaf in leaves for remark in leaf.notes.remarks]
+    remarks = [remark for leaf in leaves for remark in leaf.settings.remarks]
     if left_out:
         kinds = ", ".join(f"{left_out.count(kind)} {kind}" for kind in dict.fromkeys(left_out))
         remarks.append(f"entries without audio are left out: {kinds}")
@@ -77,7 +77,7 @@ def files_of(data: DataSet | Mix) -> Iterator[str]:
     have empty paths, for files that are not given.
     """
     for leaf in leaves_of(data):
-        yield from (path for path in leaf.notes.config_files if path != leaf.notes.training_config)
+        yield from (path for path in leaf.settings.config_files if path != leaf.settings.training_config)
         yield from leaf.paths
         if isinstance(leaf, TextSet):
             yield from leaf.target_paths

@@ -55,7 +55,7 @@ def draw(data: DataSet | Mix, leaves: list[LeafDurations], wanted: int) -> tuple
     kept_before = [np.concatenate([[0], np.cumsum(leaf.inside)]) for leaf in leaves]
     num_lines = [leaf.num_lines for leaf in leaves]
     sizes = [
-        _ENDLESS if data_set.notes.endless and kept[-1] else len(leaf.seconds)
+        _ENDLESS if data_set.settings.endless and kept[-1] else len(leaf.seconds)
         for leaf, kept, data_set in zip(leaves, kept_before, leaves_of(data), strict=True)
     ]
 

@@ -139,7 +139,7 @@ class Prompt:
             RecordRejected: the example does not fit the prompt, or does not end with the model's turn.
         """
         example = self._example(data, turns, seconds_per_token)
-        for name, value in data.notes.tags:
+        for name, value in data.settings.tags:
             setattr(example, name, value)
         encoded = self.encode(example)
         if "answer_ids" not in encoded:

@@ -242,7 +242,10 @@ class ModelRunner:
     """
 
     def __init__(self, device: str, rows: int | None, *, to_host: bool = False) -> None:
-        """`to_host`: results of a GPU are copied to the CPU; otherwise they stay on the GPU."""
+        """`rows`: the rows of a piece on a CPU, see above; it has no effect on a GPU.
+
+        `to_host`: results of a GPU are copied to the CPU; otherwise they stay on the GPU.
+        """
         import torch
 
         self.device = device

@@ -35,7 +35,7 @@ def test_training_configs(files: Path, place: str) -> None:
     (files / "train.yaml").write_text(json.dumps(section))
     data = resolve_input("train.yaml")
     assert isinstance(data, DataSet)
-    assert (data.paths, data.notes.loader) == (("a_0.json", "a_1.json"), LoaderKeys("answer", max_duration=20))
+    assert (data.paths, data.settings.loader) == (("a_0.json", "a_1.json"), LoaderKeys("answer", max_duration=20))
     assert notes_on_input(data) == [
         "train.yaml has keys that are not used here: lang_field, perturb_speed, min_duratoin"
     ]
@@ -50,5 +50,9 @@ def test_keys_of_an_included_file(files: Path) -> None:
     (files / "outer.yaml").write_text("{min_duration: 1, input_cfg: [{type: group, input_cfg: inner.yaml}]}")
     data = resolve_input("outer.yaml")
     assert isinstance(data, DataSet)
-    assert (data.notes.loader.min_duration, data.notes.loader.max_duration, data.notes.text_field) == (1, None, "x")
+    assert (data.settings.loader.min_duration, data.settings.loader.max_duration, data.settings.text_field) == (
+        1,
+        None,
+        "x",
+    )
     assert notes_on_input(data) == ["inner.yaml has keys that are not used here: max_duration"]

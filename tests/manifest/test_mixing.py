@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.manifest.datasets import DataSet, Mix, Notes
+from prepcli.manifest.datasets import DataSet, EntrySettings, Mix
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.inputs import resolve_input
 from prepcli.manifest.mixing import LeafDurations, allot, draw
@@ -63,7 +63,7 @@ def test_only_examples_that_pass_the_filter_count() -> None:
 
 
 def test_an_endless_data_set_begins_again() -> None:
-    endless = DataSet(("a",), notes=Notes(endless=True))
+    endless = DataSet(("a",), settings=EntrySettings(endless=True))
     leaves = [
         LeafDurations(np.arange(3.0), np.array([True, False, True]), 3),
         LeafDurations(np.arange(100.0), np.ones(100, bool), 100),

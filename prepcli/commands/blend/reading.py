@@ -22,7 +22,7 @@ from prepcli.formats.sets import ParquetSet, SharSet, TarredSet, open_set
 from prepcli.formats.tarred import MARKS_FILE
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import printable_command
-from prepcli.manifest.datasets import DataSet, Mix, Notes, parse_paths
+from prepcli.manifest.datasets import DataSet, EntrySettings, Mix, parse_paths
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.input_cfg import AUDIO_TYPES, config_entries, in_file, parse_input_cfg
 from prepcli.manifest.lines import read_line
@@ -178,7 +178,7 @@ def _entries(value: Any, seen: tuple[str, ...]) -> Iterator[tuple[str, dict[str,
     NeMo passes some keys of a config to all of its entries (`INHERITED_KEYS`); these are copied into each entry. Other
     keys are left out, and a note names them for the training config.
     """
-    for number, (entry, kind, within, notes) in enumerate(config_entries(value, AUDIO_TYPES, seen, Notes())):
+    for number, (entry, kind, within, notes) in enumerate(config_entries(value, AUDIO_TYPES, seen, EntrySettings())):
         loader = {key: value for key, value in vars(notes.loader).items() if value is not None}
         inherited = {key: getattr(notes, key) for key in INHERITED_KEYS if getattr(notes, key) is not None}
         handed_down = {key: loader.pop(key) for key in INHERITED_KEYS if key in loader} | inherited

@@ -312,7 +312,7 @@ def with_keys_of(options: Options, data: "DataSet | Mix") -> Options:
     """Return the options. An option that is None gets the value that the input's training config has for it."""
     from prepcli.manifest.mixing import leaves_of
 
-    known = vars(leaves_of(data)[0].notes.loader)
+    known = vars(leaves_of(data)[0].settings.loader)
     given = {name: value for name, value in known.items() if value is not None and hasattr(options, name)}
     return replace(options, **{name: value for name, value in given.items() if getattr(options, name) is None})
 
@@ -321,7 +321,7 @@ def with_prompt_of(tokenizer: "TokenizerSpec", data: "DataSet | Mix") -> "Tokeni
     """Return `tokenizer`. If it has no prompt format, it gets the one in the input's training config."""
     from prepcli.manifest.mixing import leaves_of
 
-    known = leaves_of(data)[0].notes.loader.prompt_format
+    known = leaves_of(data)[0].settings.loader.prompt_format
     return tokenizer if tokenizer.prompt_format is not None else replace(tokenizer, prompt_format=known)
 
 

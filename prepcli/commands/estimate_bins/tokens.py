@@ -177,7 +177,7 @@ def _pieces(task: FileTask, turns: list[Turn]) -> list[TextPiece]:
     pieces = []
     for is_output, some in ((False, turns[:-1]), (True, turns[-1:])):
         lang = data.target_language if is_output and data.kind == "txt_pair" else data.language
-        lang = dict(data.notes.tags).get("lang") if lang is None else lang
+        lang = dict(data.settings.tags).get("lang") if lang is None else lang
         for (_, is_audio), group in itertools.groupby(some, key=lambda turn: (turn.role, turn.duration is not None)):
             if is_audio:
                 audio = sum(num_audio_tokens(turn.duration or 0.0, task.seconds_per_token) for turn in group)
@@ -379,9 +379,9 @@ def _together(parts: Sequence[FileLengths]) -> FileLengths:
 def _tasks(
     data: TextSet, tokenizer: TokenizerSpec, options: EstimateTokenBins, measure: _Measure
 ) -> Iterator[FileTask]:
-    if data.notes.audio_locator_tag is None:
-        data = replace(data, notes=replace(data.notes, audio_locator_tag=options.audio_locator_tag))
-    seconds = data.notes.token_equivalent_duration or measure.seconds
+    if data.settings.audio_locator_tag is None:
+        data = replace(data, settings=replace(data.settings, audio_locator_tag=options.audio_locator_tag))
+    seconds = data.settings.token_equivalent_duration or measure.seconds
     targets = data.target_paths or (None,) * len(data.paths)
     for path, target in zip(data.paths, targets, strict=True):
         yield FileTask(data, path, target, tokenizer, seconds)
@@ -394,7 +394,7 @@ def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Me
     `is_1d`: bins have one dimension. Only with two dimensions, a record without a text is rejected. With one dimension
     and a prompt format, only the audio counts: prompt and transcript count as 0 tokens.
     """
-    keys = data.notes.loader
+    keys = data.settings.loader
     has_texts = not is_1d or tokenizer.prompt_format is None
     found = read_input(
         data,
@@ -415,7 +415,7 @@ def _inside(found: FileLengths, data: DataSet, options: EstimateTokenBins, measu
     Limits in tokens apply to texts and conversations, limits in seconds to records and conversations with audio.
     """
     lengths = found.inputs + found.outputs if measure.total else found.inputs
-    keys = data.notes.loader
+    keys = data.settings.loader
     inside = (found.seconds >= lower_limit(keys.min_duration)) & (found.seconds <= upper_limit(keys.max_duration))
     if isinstance(data, TextSet):
         inside |= found.seconds == 0

@@ -154,7 +154,7 @@ def bins_in_two_dimensions(options: EstimateBins2d) -> Bins2dReport:
 
 def check_finite(data: DataSet | Mix, num_examples: int) -> None:
     """Raise `UsageError` if data never end (`force_finite: false`) and `num_examples` does not limit them (0)."""
-    if num_examples <= 0 and any(leaf.notes.endless for leaf in leaves_of(data)):
+    if num_examples <= 0 and any(leaf.settings.endless for leaf in leaves_of(data)):
         raise UsageError(
             "the input says force_finite: false, so its data never end: say how many examples to take with "
             f"{option('--num-examples')} (-n)"
@@ -180,11 +180,11 @@ def token_counter(
         load_tokenizers(tokenizer)
 
     def of(data: DataSet) -> Numbers:
-        of_text = data.notes.text_field or text_field or TEXT_FIELD
-        of_lang = data.notes.lang_field or lang_field or LANG_FIELD
+        of_text = data.settings.text_field or text_field or TEXT_FIELD
+        of_lang = data.settings.lang_field or lang_field or LANG_FIELD
         if tokenizer.prompt_format is not None:
-            return Numbers(PromptedLines(tokenizer, of_text, of_lang, data.notes.tags, data.cuts))
-        tag = dict(data.notes.tags).get(of_lang)
+            return Numbers(PromptedLines(tokenizer, of_text, of_lang, data.settings.tags, data.cuts))
+        tag = dict(data.settings.tags).get(of_lang)
         lang = None if tag is None else str(tag)
         if data.cuts:
             return Numbers(TokensOfCuts(tokenizer, lang, needs_text))

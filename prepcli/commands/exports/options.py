@@ -63,7 +63,7 @@ class ShardOptions(AudioOptions):
 
     @property
     def unit_size(self) -> int:
-        """The value of `--shard-size`."""
+        """The number of records per unit, as given by `--shard-size`: each unit writes a shard."""
         return self.shard_size
 
     @property

@@ -99,7 +99,7 @@ def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
 
 
 def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
-    """The mark of each line that rules drop, by the hash of the line (`_key`). A mark names the rules."""
+    """For each line that rules drop, the value of its `_skipme`, which names the rules; by the hash of the line."""
     reasons = {}
     for unit in plan.units:
         lines = Lines(plan.contents.slices.block(unit))

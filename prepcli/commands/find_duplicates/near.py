@@ -55,7 +55,10 @@ _BITS = np.array([number.bit_count() for number in range(1 << 16)], np.uint8)
 
 
 class Fingerprints:
-    """Collects the fingerprint words of all records in a temporary file, and finds records with similar words."""
+    """Collects the fingerprints of the audio of all records in a temporary file, and finds records with similar ones.
+
+    A fingerprint is a sequence of 32-bit words.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -203,7 +203,7 @@ class _Voices(EmbeddingWork[NDArray[np.float64]]):
         return voices
 
     def write(self, computed: NDArray[np.float64], writer: UnitWriter) -> None:
-        """Write the voices; records that were not drawn count as processed."""
+        """Write the voice of each speaker. Records that are not in the sample of their speaker count as processed."""
         durations = self._records.index.duration
         position_of = {number: position for position, number in enumerate(self.numbers.tolist())}
 

@@ -7,7 +7,7 @@ from prepcli.commands.index.sets import IndexedSet, Places, compressed, sets_in_
 from prepcli.commands.index.tar_kind import tar_kind
 from prepcli.errors import UsageError, option
 from prepcli.formats.indexes import MIRROR
-from prepcli.manifest.datasets import Notes
+from prepcli.manifest.datasets import EntrySettings
 from prepcli.manifest.input_cfg import TYPES, config_entries
 from prepcli.manifest.sources import expand_paths
 from prepcli.storage.paths import AnyPath, path_of
@@ -18,7 +18,7 @@ def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
 
     Raises:
         UsageError: an entry cannot be indexed; or the config names several sets, one of them is a Shar set, and
-            its indexes would be in its mirror.
+            its indexes would be in its mirror, the folder that a reader gets as `indexes_root`.
     """
     found = list(_sets(config, (), places))
     if len(found) > 1 and any(one.mirror is not None for one in found):
@@ -30,7 +30,7 @@ def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
 
 
 def _sets(value: Any, seen: tuple[str, ...], places: Places) -> Iterator[IndexedSet]:
-    for entry, kind, within, _ in config_entries(value, TYPES, seen, Notes()):
+    for entry, kind, within, _ in config_entries(value, TYPES, seen, EntrySettings()):
         if kind == "group":
             yield from _sets(entry.get("input_cfg"), within, places)
         else:

@@ -90,7 +90,7 @@ def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Pat
 def mark(
     workspace: Workspace, unit: str, document: object, names: Collection[str], noted: Path | None, folder: Path
 ) -> None:
-    """Write `document` as the marker of a unit, after all files of the unit, `names`, have appeared.
+    """Write `document` as the marker of a unit; to be called when all its files, `names`, have their final names.
 
     `noted`: the path of the unit's note, which is renamed to the marker. None if there is no note with the content of
     `document`: the marker is then a new file. `folder`: the temporary directory of the unit.

@@ -132,8 +132,8 @@ class StoreClaim:
         """The name of the first claim of another state folder in `found`; None if there is none.
 
         `found`: the objects in the store, by name. `kind`: the suffix of the names of the claims to look for. A
-        candidate older than `REPEAT_SECONDS` does not count. With `smaller`, a claim counts only if its id is smaller
-        than our own id.
+        candidate, a claim that is not yet held, does not count if it is older than `REPEAT_SECONDS`. With `smaller`, a
+        claim counts only if its id is smaller than our own id.
         """
         now = max((one.mtime_ns for one in found.values()), default=0)
         for name, one in found.items():

@@ -379,7 +379,7 @@ def _publish_by_folder(draft: Path, path: Path) -> None:
 
 
 def first_of(path: Path) -> Path:
-    """The path of the folder, next to `path`, in which `_publish_by_folder` keeps the document of the first process."""
+    """The path of the folder, next to `path`, in which `_publish_by_folder` keeps what was written first."""
     return path.with_name(f".{path.name}.first")
 
 

@@ -256,7 +256,7 @@ _SLACK_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class ClipDecoder:
-    """Decodes the clips of records in worker processes."""
+    """Decodes the clips of records: their audio as the mels need it. Worker processes call its methods."""
 
     contents: ExportContents
     options: MelsOptions
