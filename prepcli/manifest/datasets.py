@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
+from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import advice_on_audio
 from prepcli.formats.sets import SharSet, TarredSet, sets_in
@@ -104,9 +105,10 @@ def data_in_directory(directory: str) -> DataSet | Mix:
     (`bucket1/`, ...).
 
     Raises:
-        UsageError: the directory holds none of them.
+        UsageError: the directory holds none of them, or a set that is not finished.
     """
     top = path_of(directory)
+    refuse_unfinished(top)
     # lhotse gives the files of a single shard no number, so they look like other files of cuts.
     for one in (*sets_in(top), SharSet(top, is_flat=True), SharSet(top)):
         if paths := one.record_files():

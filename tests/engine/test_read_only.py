@@ -61,7 +61,8 @@ def test_a_set_can_be_looked_at(is_finished: bool, tmp_path: Path, make_read_onl
     assert (verified.code, verified.err) == (int(not is_finished), "")
     assert ("the run is not finished: 1 of 2 units" in verified.out) == (not is_finished)
     assert prepcli("inspect", out).code == 0
-    assert prepcli("estimate-bins", out, "-b", 2).code == 0
+    estimated = prepcli("estimate-bins", out, "-b", 2)
+    assert (estimated.code, "1 of 2 units are done" in estimated.err) == ((0, False) if is_finished else (2, True))
     assert prepcli(*command, "--dry-run").code == 0
     again = [(*command, "--overwrite")] if is_finished else []  # else files are in the way that no marker names
     for one in (*again, ("manifest-to-tarred", MANIFEST, tmp_path / "disk/new", "--num-shards", 2)):

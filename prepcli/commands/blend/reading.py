@@ -11,8 +11,8 @@ from prepcli.audio.seconds import seconds_of
 from prepcli.commands.blend.nodes import Node
 from prepcli.engine.publishing.publish import read_marker
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.status import Status, read_status
-from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
+from prepcli.engine.run.unfinished import refuse_unfinished_run
+from prepcli.engine.state.plan import FINISH_UNIT
 from prepcli.engine.state.work_folder import version_roots
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import RecordRejected, UsageError, option
@@ -21,7 +21,6 @@ from prepcli.formats.names import check_loadable, path_in
 from prepcli.formats.sets import ParquetSet, SharSet, TarredSet, open_set
 from prepcli.formats.tarred import MARKS_FILE
 from prepcli.interface.calls import tell
-from prepcli.interface.printing import printable_command
 from prepcli.manifest.datasets import DataSet, EntrySettings, Mix, parse_paths
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.input_cfg import AUDIO_TYPES, config_entries, in_file, parse_input_cfg
@@ -221,23 +220,16 @@ def finished_reports(path: Path) -> list[Report]:
     reports = []
     for root in roots:
         workspace = own if root == own.root else Workspace(path, root)
-        plan, report = read_document(workspace.plan_file, StoredPlan), read_document(workspace.report_file, Report)
-        if plan is None or report is None or report.digest != plan.digest:
-            raise UsageError(f"{path} is not finished{'' if plan is None else _progress(read_status(workspace))}")
+        refuse_unfinished_run(workspace)
+        report = read_document(workspace.report_file, Report)
+        if report is None:
+            return []
         reports.append(report)
-        if root == own.root and len(roots) == 1 and read_marker(workspace, FINISH_UNIT, plan.digest) is None:
+        if root == own.root and len(roots) == 1 and read_marker(workspace, FINISH_UNIT, report.digest) is None:
             return []  # the files have changed since the run
     if (own.root / MARKS_FILE).is_file():
         return []  # trainers skip the marked records, which the reports count
     return reports
-
-
-def _progress(status: Status) -> str:
-    """The end of the message about an unfinished run: the command that waits for it or continues it."""
-    if status.state in ("running", "finishing"):
-        return f", its run goes on; wait for its end: prepcli status --watch {status.out}"
-    command = printable_command(status.continue_with or "")
-    return f": {status.units_done} of {status.units} units are done; continue with: {command}"
 
 
 def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:

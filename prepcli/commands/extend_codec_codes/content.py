@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from functools import partial
 
-from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.run.unfinished import published_units
 from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.store_output import OutputFiles
-from prepcli.engine.state.stored_units import find_plan, read_units
-from prepcli.engine.state.workspace import Workspace, read_document, write_json
+from prepcli.engine.state.stored_units import find_plan
+from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.errors import UsageError, option
 from prepcli.formats.audio_states import AUDIO_RECORD, States, compare_audio
 from prepcli.interface.printing import printable_command
@@ -59,24 +58,16 @@ def check_complete(workspace: Workspace, partial: bool) -> str | None:
         UsageError: the set is incomplete, and `partial` is false.
     """
     plan, folder = find_plan(workspace), workspace.out
-    units = [] if plan is None else read_units(workspace, plan)
-    found = OutputFiles(folder)
-    num_done = sum(_is_published(workspace, unit, plan.digest, found) for unit in units if plan is not None)
-    if plan is None or num_done == len(units):
+    if plan is None:
+        return None
+    units = published_units(workspace, plan)
+    if units.num_complete == units.num_units:
         return None
     if not partial:
         continued = printable_command(plan.run_again(folder))
         raise UsageError(
-            f"{folder} is not complete: {num_done} of {len(units)} units are there. Continue it first: {continued}. "
-            f"Or give {option('--partial')} to encode what is there; once the rest is there, everything must be "
-            "encoded again"
+            f"{folder} is not complete: {units.num_complete} of {units.num_units} units are there. Continue it first: "
+            f"{continued}. Or give {option('--partial')} to encode what is there; once the rest is there, everything "
+            "must be encoded again"
         )
-    return f"{num_done} of {len(units)} units of the Shar"
-
-
-def _is_published(workspace: Workspace, unit: Unit, digest: str, found: OutputFiles) -> bool:
-    """Whether the unit is done and all of its files exist. Changes of the files are not detected here."""
-    marker = read_document(workspace.done / f"{unit.id}.json", Marker)
-    if marker is None or marker.digest != digest:
-        return False
-    return all(map(found.has, marker.files))
+    return f"{units.num_complete} of {units.num_units} units of the Shar"

@@ -14,6 +14,7 @@ from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
+from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.store_output import OutputFiles
@@ -194,6 +195,7 @@ class TextContextJob(UnitJob[CutsShard, None]):
 
     def plan(self, workspace: Workspace) -> TextContextPlan:
         """Read all cuts to count them; each shard becomes a unit."""
+        refuse_unfinished(self.folder, self.options.work_dir)
         files = {number: CutsFile(path, state_of(path)) for number, path in SharSet(self.folder).cuts().items()}
         sizes = measure_cuts(list(files.values()), self.num_workers)
         return Plan(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prepcli.commands.index.tar_kind import tar_kind
+from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import UsageError
 from prepcli.formats.folders import advice_on_audio, regular_files
 from prepcli.formats.indexes import MIRROR, IndexKind, index_beside, mirrored
@@ -67,6 +68,7 @@ def sets_in_folder(folder: AnyPath, places: Places) -> Iterator[IndexedSet]:
     Raises:
         UsageError: there is nothing to index, or a set cannot be indexed.
     """
+    refuse_unfinished(folder)
     one = open_set(folder)
     if isinstance(one, TarredSet):
         if one.is_empty:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.launch import clear_once, has_begun_to_clear, has_done
 from prepcli.engine.run.job import AnyJob, RunOptions
+from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.clearing import MAX_LISTED, Stock, check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.state.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differences
 from prepcli.engine.state.stored_units import has_units, write_units
@@ -80,9 +81,22 @@ def _clear_if_asked(run: "Run") -> bool:
         run.job.prepare()
         workspace.prepare()
         clear_once(workspace, rank, run.job, run.plan)
+        if rank.rank == 0 and workspace.root == workspace.main_root:
+            _note_additions(workspace)
     else:
         clear(workspace, run.job, run.plan, is_asked=False)
     return True
+
+
+def _note_additions(workspace: Workspace) -> None:
+    """Print a note for each run that added to the output which is now made again, such as its codec codes."""
+    for added in workspaces_of(workspace.named, workspace.main_root.parent):
+        plan = read_document(added.plan_file, StoredPlan)
+        if plan is not None and added.root != workspace.root:
+            tell(
+                f"note: {added.root.name} was made of the earlier {workspace.named}, and will not fit the new one; run "
+                f"afterwards: {plan.run_again(workspace.named)} {option('--overwrite')}"
+            )
 
 
 def _refuse_foreign(run: "Run") -> None:

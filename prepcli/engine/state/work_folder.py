@@ -30,6 +30,14 @@ def work_folder(out: AnyPath, work_dir: Path | None = None) -> Path:
     return _of_store(out, work_dir) if isinstance(out, StorePath) else _beside(out)
 
 
+def work_folder_or_none(out: AnyPath, work_dir: Path | None = None) -> Path | None:
+    """As `work_folder`; None if `out` cannot be the output of a run."""
+    try:
+        return work_folder(out, work_dir)
+    except UsageError:
+        return None
+
+
 def note_unused(work_dir: Path | None, *paths: AnyPath) -> None:
     """Print a note that `--work-dir` has no effect, if it is given and none of `paths` is in an object store."""
     if work_dir is not None and not any(isinstance(path, StorePath) for path in paths):
@@ -103,25 +111,17 @@ def version_of(root: Path) -> int:
 
 def undone_versions(out: AnyPath) -> list[int]:
     """The numbers of the versions of `out` whose removal has begun and is not complete."""
-    root = _root_or_none(out)
+    root = work_folder_or_none(out)
     return [version_of(one) for one in undone_roots(root)] if root else []
 
 
 def is_changing(out: Path) -> bool:
     """Whether a version is being added to `out` or removed from it; some files of `out` then belong to no version."""
-    root = _root_or_none(out)
+    root = work_folder_or_none(out)
     return bool(undone_versions(out)) or any(
         (one / "plan.json").exists() and not (one / "done" / f"{FINISH_UNIT.id}.json").exists()
         for one in (version_roots(root) if root else ())
     )
-
-
-def _root_or_none(out: AnyPath) -> Path | None:
-    """The path of OUT.prepcli; None if `out` cannot be the output of a run."""
-    try:
-        return work_folder(out)
-    except UsageError:
-        return None
 
 
 def _numbered(root: Path, prefix: str) -> list[Path]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import UsageError, option
 from prepcli.formats.archives import ZipMembers
 from prepcli.formats.folders import advice_on_audio, listing
@@ -93,6 +94,7 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     top = path_of(folder)
     if top.name == SHARD_MANIFEST_FOLDER:
         top = top.parent
+    refuse_unfinished(top)
     for one in sets_in(top):
         if wanted is None or wanted == one.kind:
             found = _of_set(one, options)
@@ -128,15 +130,27 @@ def _of_set(one: StoredSet, options: SetInput) -> list[str]:
     if isinstance(one, SharSet):
         if not one.audio:
             raise UsageError(f"{one.folder} is a Lhotse Shar without audio: give the manifest that names its audio")
+        _check_gaps(one)
         return [_of_shard(one, number, cuts) for number, cuts in one.cuts().items()]
     if isinstance(one, WenetSet):
         return _wenet(one, options)
     if isinstance(one, ParquetSet):
+        _check_gaps(one)
         return [
             _parquet(path, options)
             for path in _one_split(sorted(one.record_files(), key=by_number), one.folder, options)
         ]
     return []
+
+
+def _check_gaps(one: StoredSet) -> None:
+    """Raise `UsageError` if a number between those of two shards is missing."""
+    numbers = list(one.shards)
+    if missing := sorted(set(range(min(numbers, default=0), max(numbers, default=0))) - set(numbers)):
+        raise UsageError(
+            f"{one.folder} lacks shard {missing[0]}, and has shard {max(numbers)}; copy it again, or name the files of "
+            "the others"
+        )
 
 
 def _of_tarred(one: TarredSet) -> list[str]:

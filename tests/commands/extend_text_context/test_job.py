@@ -174,6 +174,8 @@ def test_verify_finds_a_set_that_was_made_again(
     words = ("--shard-size", 20, "--audio-base-dir", MINI_CORPUS, "--overwrite")
     again = prepcli("manifest-to-shar", write_lines(tmp_path / "m.json", changed), shar, *words)
     assert again.code == 0, again.err
+    assert "note: cuts_textContext was made of the earlier" in again.err
+    assert f"prepcli extend-text-context {shar} --suffix field:style --overwrite" in again.err
     if not is_known:
         shutil.rmtree(tmp_path / "shar.prepcli")
     done = prepcli("verify", shar, "--json")

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import stat
 import tarfile
 import zipfile
@@ -100,6 +101,9 @@ def test_a_line_without_a_member_and_a_member_without_a_line(manifest: Path, tmp
 def test_a_set_that_lacks_a_tar_or_a_manifest(manifest: Path, tmp_path: Path) -> None:
     source = make("tarred", manifest, tmp_path)
     (source / "audio_1.tar").rename(tmp_path / "kept.tar")
+    lacking = prepcli("manifest-to-wenet", source, tmp_path / "out").error_line
+    assert f"{source} lacks audio_1.tar; copy it again, or make it again: cd " in lacking
+    shutil.rmtree(f"{source}.prepcli")  # without the state of the run, only the other files tell
     assert f"{source} lacks the tar of shard 1" in prepcli("manifest-to-wenet", source, tmp_path / "out").error_line
     (tmp_path / "kept.tar").rename(source / "audio_1.tar")
     (source / "sharded_manifests" / "manifest_0.json").unlink()
@@ -287,6 +291,7 @@ def test_a_shar_with_audio_of_contexts_only_has_no_audio_of_its_cuts(manifest: P
     source = make("shar", manifest, tmp_path)
     (field,) = (one for one in source.iterdir() if one.name not in ("cuts", "index"))
     field.rename(source / "context_audio")
+    shutil.rmtree(f"{source}.prepcli")
     done = prepcli("manifest-to-tarred", source, tmp_path / "out", "--num-shards", 1)
     assert (done.code, "no audio of its cuts, only context_audio" in done.error_line) == (2, True)
 
