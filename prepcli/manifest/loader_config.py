@@ -1,12 +1,12 @@
 """Writes bins as options into a data loader's config, in a new or existing YAML file."""
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from prepcli.engine.publishing.side_files import check_writable
 from prepcli.engine.state.workspace import replaced_file
 from prepcli.errors import PrepcliError, UsageError, cannot_write, option
 from prepcli.formats.loader_sections import PLACES, loader_sections
@@ -161,7 +161,7 @@ def _read(path: Path, data: str) -> _Config:
     import yaml
 
     check_kind_of_file(path)
-    _check_writable(path)
+    check_writable("--write-config", path)
     try:
         text = read_yaml_text(path) if path.exists() else ""
         line_end = "\r\n" if 0 < text.count("\n") == text.count("\r\n") else "\n"
@@ -196,20 +196,6 @@ def _read(path: Path, data: str) -> _Config:
 def _belongs(section: dict[str, Any], data: str) -> bool:
     """Whether a section is the place of the options: it reads `data` or, if `data` is empty, already has bins."""
     return is_input_of(data, section) if data else section.get("bucket_duration_bins") is not None
-
-
-def _check_writable(path: Path) -> None:
-    """Raise `UsageError` if the file, or a new one in its folder, cannot be written."""
-    real = path.resolve()
-    if not real.parent.is_dir():
-        raise UsageError(f"{option('--write-config', path)}: cannot write it: No such file or directory: {real.parent}")
-    # root may write every file, but a file without any write permission is not meant to change.
-    is_protected = real.exists() and not (os.access(real, os.W_OK) and real.stat().st_mode & 0o222)
-    if is_protected or not os.access(real.parent, os.W_OK):
-        what = "it" if is_protected else f"its folder {real.parent}"
-        raise UsageError(
-            f"{option('--write-config', path)}: {what} is read-only; allow to write it, or give another name"
-        )
 
 
 def _notes(place: str, section: dict[str, Any], changed: Mapping[str, Any], unfit: list[str]) -> Iterator[str]:

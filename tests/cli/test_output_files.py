@@ -68,7 +68,9 @@ def test_estimate_bins(given: str, option: str, name: Callable[[Path], Path], tm
     before = tree(tmp_path)
     done = prepcli(*command, option, target)
     assert (done.code, tree(tmp_path)) == (2, before), done.err
-    assert f"{option} {target} would replace the input" in done.error_line
+    why = "would replace the input" if option == "--write-config" else "a file that is not such a plot is there"
+    assert f"{option} {target}" in done.error_line
+    assert why in done.error_line
 
 
 def test_estimate_token_bins(tmp_path: Path) -> None:
@@ -109,7 +111,7 @@ def test_inspect(name: Callable[[Path], Path], tmp_path: Path) -> None:
             before = tree(tmp_path)
             done = prepcli("inspect", tmp_path / subject, "--html", target)
             assert (done.code, tree(tmp_path)) == (2, before), done.err
-            assert f"--html {target}: a file that is not an HTML page is there" in done.error_line
+            assert f"--html {target}: a file that is not such a page is there" in done.error_line
             if target != tmp_path / file:
                 target.unlink()
 
@@ -123,4 +125,4 @@ def test_the_plot_of_contexts(tmp_path: Path) -> None:
     arguments = [manifest, tmp_path / "out", "--audio-base-dir", MINI_CORPUS, "--speaker-model", "resemblyzer"]
     done = prepcli("extend-context-audio", *arguments, "--plot", manifest)
     assert (done.code, tree(tmp_path)) == (2, before)
-    assert f"--plot {manifest} would replace the input" in done.error_line
+    assert f"--plot {manifest}: a file that is not such a plot is there" in done.error_line

@@ -195,7 +195,7 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI out.json --unique ,": "--unique takes names of fields",
         "MINI out.json --unique speker": "no record has the field speker (did you mean speaker?)",
         "MINI out.json --drop-listed few.json": "is not the output of find-duplicates",
-        "MINI out.json --html few.json": "a file that is not an HTML page is there",
+        "MINI out.json --html few.json": "a file that is not such a page is there",
         "few.json few.json": "would replace it",
         "empty.json out.json": "no records in empty.json: it has no lines",
     },

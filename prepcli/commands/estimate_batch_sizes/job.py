@@ -28,6 +28,7 @@ from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport
 from prepcli.commands.estimate_batch_sizes.result import loader_options, make_result, result_file
 from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, bisect, peak_of
 from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
+from prepcli.engine.publishing.plots import save_figure
 from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
 from prepcli.engine.run.job import Job
 from prepcli.engine.run.run import run_job
@@ -38,7 +39,7 @@ from prepcli.errors import PrepcliError, UsageError, option
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.interface.calls import tell
 from prepcli.interface.options import settings_of
-from prepcli.interface.plotting import new_figure, save_figure
+from prepcli.interface.plotting import new_figure
 from prepcli.models.devices import check_packages, find_devices
 from prepcli.models.nemo import file_identity, is_file, target_of
 from prepcli.models.pretrained import problem_of

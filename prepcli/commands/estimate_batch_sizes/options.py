@@ -202,7 +202,7 @@ class EstimateBatchSizes(JobOptions):
 
             check_loader_config(self.write_config)
         if self.plot is not None:
-            from prepcli.interface.plotting import check_plot
+            from prepcli.engine.publishing.plots import check_plot
 
             check_plot(self.plot)
 

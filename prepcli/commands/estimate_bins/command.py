@@ -12,9 +12,10 @@ from prepcli.commands.estimate_bins.options import EstimateBins, EstimateBins2d,
 from prepcli.commands.estimate_bins.text import BinsText
 from prepcli.commands.estimate_bins.tokens import TokenBinsReport, bins_of_tokens
 from prepcli.commands.estimate_bins.two_d import Bins2dReport, bins_in_two_dimensions
+from prepcli.engine.publishing.plots import save_figure
 from prepcli.errors import RejectReason, TooManyRejectsError, option
 from prepcli.interface.calls import tell
-from prepcli.interface.plotting import new_figure, save_figure
+from prepcli.interface.plotting import new_figure
 from prepcli.jobs.inputs.data import data_of
 from prepcli.manifest.inputs import resolve_input
 

@@ -149,13 +149,12 @@ class OutputOptions:
             for one in map(Path, tokenizers):
                 yield from one.iterdir() if one.is_dir() else [one]
 
-        refuse_input_as_output("--plot", self.plot, inputs)
         refuse_input_as_output("--write-config", self.write_config, inputs)
         if self.write_config is not None:
             check_loader_config(self.write_config, spec)
         self.budget()
         if self.plot is not None:
-            from prepcli.interface.plotting import check_plot
+            from prepcli.engine.publishing.plots import check_plot
 
             check_plot(self.plot)
 

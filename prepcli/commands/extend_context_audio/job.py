@@ -18,6 +18,7 @@ from prepcli.commands.extend_context_audio.kept import (
 from prepcli.commands.extend_context_audio.options import ExtendContextAudio
 from prepcli.commands.extend_context_audio.plan import ContextLayout, plan_bundles
 from prepcli.commands.extend_context_audio.voices import group_key
+from prepcli.engine.publishing.plots import check_plot, save_figure
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.report import Report
@@ -26,7 +27,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, option, same_command
 from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
-from prepcli.interface.plotting import check_plot, new_figure, save_figure
+from prepcli.interface.plotting import new_figure
 from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED, SpeakerJob
 from prepcli.jobs.merging import index_of, write_merged
 from prepcli.jobs.model_job import WAITED, WALL, Begin, Tick
@@ -39,7 +40,6 @@ from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.ranks import run_on_devices
 from prepcli.models.speakers import notes_on_speaker_model
 from prepcli.planning.arrays import Scratch, Values, values_of
-from prepcli.storage.input_files import refuse_input_as_output
 
 BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
 """Maximum seconds of audio in a batch, by kind of device. A GPU gets larger batches: for 120 s of audio, launching its
@@ -181,7 +181,6 @@ def extend_context_audio(options: ExtendContextAudio) -> Report:
     make_job = partial(ContextJob, manifests, options, num_workers=engine.num_workers)
     after = None
     if options.plot is not None:
-        refuse_input_as_output("--plot", options.plot, lambda: [*manifests, options.speaker_model])
         check_plot(options.plot)  # checked before hours of work
         after = partial(plot_contexts, path=options.plot, options=options)
     return run_on_devices(make_job, options.devices, workspace, engine, after)

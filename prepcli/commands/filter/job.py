@@ -19,7 +19,8 @@ from prepcli.commands.filter.marking import (
 from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.planning import Planning
 from prepcli.commands.filter.report import FilterReport, table_of, write_page
-from prepcli.commands.inspect.outputs import PAGE, check_output
+from prepcli.commands.inspect.outputs import PAGE
+from prepcli.engine.publishing.side_files import check_side_file
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job, temporary_workspace
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
@@ -45,7 +46,7 @@ class FilterJob(SelectionJob):
         if sample is not None and not (0 < sample < 1 or (sample >= 1 and sample % 1 == 0)):
             raise UsageError(f"{option('--sample')} takes a share below 1 or a number of records, not {sample}")
         if options.html is not None:
-            check_output("--html", options.html, PAGE)
+            check_side_file("--html", options.html, PAGE)
         self.manifests, self.options, self.num_workers = manifests, options, num_workers
         self.out = out
         self.names = (out.name,)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.filter.rules import GROUPS
-from prepcli.commands.inspect.outputs import write_output
+from prepcli.engine.publishing.side_files import write_side_file
 from prepcli.engine.run.report import Report
 from prepcli.interface.printing import aligned, as_text, printable
 
@@ -177,4 +177,4 @@ def write_page(facts: dict[str, Any], notes: Sequence[str], title: str, path: Pa
         lines = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in cells]
         tables.append(f"<h2>{name}</h2><table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>")
     paragraphs = "".join(f"<p>{html.escape(printable(note))}</p>" for note in notes)
-    write_output(path, _PAGE.format(title=html.escape(printable(title)), tables="".join(tables) + paragraphs))
+    write_side_file(path, _PAGE.format(title=html.escape(printable(title)), tables="".join(tables) + paragraphs))

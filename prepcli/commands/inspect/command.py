@@ -8,12 +8,13 @@ from prepcli.commands.inspect.exports import look_at_export
 from prepcli.commands.inspect.groups import csv_of, groups_of, shares_by
 from prepcli.commands.inspect.kinds import Subject, check_regular, line_kind, what_is
 from prepcli.commands.inspect.options import Inspect
-from prepcli.commands.inspect.outputs import CSV, check_output, write_output
+from prepcli.commands.inspect.outputs import CSV
 from prepcli.commands.inspect.report import Inspection, PartOfMix, largest
 from prepcli.commands.inspect.runs import runs_of
 from prepcli.commands.inspect.tally import COUNTS, NUMBERS, Share, Tally, column, tally_files
 from prepcli.commands.inspect.tars import look_at_codes, look_at_tars
 from prepcli.commands.verify.shar import find_shards
+from prepcli.engine.publishing.side_files import check_side_file, write_side_file
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import path_in
 from prepcli.formats.sets import SharSet, TarredSet
@@ -181,7 +182,7 @@ def inspect(options: Inspect) -> Inspection:
 
         check_page(options.html)
     if options.csv is not None:
-        check_output("--csv", options.csv, CSV)
+        check_side_file("--csv", options.csv, CSV)
     found = look_at(options)
     if options.html is not None:
         from prepcli.commands.inspect.clips import cut_clips
@@ -195,5 +196,5 @@ def inspect(options: Inspect) -> Inspection:
             raise UsageError(
                 f"{option('--csv')}: {options.path} has no records of manifests or cuts: it is {found.title}"
             )
-        write_output(options.csv, csv_of(found.groups))
+        write_side_file(options.csv, csv_of(found.groups))
     return found

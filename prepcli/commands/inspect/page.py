@@ -13,10 +13,11 @@ import numpy as np
 from prepcli.commands.inspect.clips import AudioClip
 from prepcli.commands.inspect.examples import Example
 from prepcli.commands.inspect.groups import Group
-from prepcli.commands.inspect.outputs import PAGE, check_output, write_output
+from prepcli.commands.inspect.outputs import PAGE
 from prepcli.commands.inspect.report import Inspection
 from prepcli.commands.inspect.sections import MIN_HOURS, and_more, length, quantiles_of, sections_of, text_of
 from prepcli.commands.inspect.tally import Floats32
+from prepcli.engine.publishing.side_files import check_side_file, write_side_file
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import command_line
 from prepcli.interface.plotting import new_figure
@@ -162,18 +163,18 @@ _NUM_GROUPS = 20
 
 
 def check_page(path: Path) -> None:
-    """Raise `UsageError` if matplotlib or jinja2 is missing, or if `check_output` refuses the path of the page."""
+    """Raise `UsageError` if matplotlib or jinja2 is missing, or if `check_side_file` refuses the path of the page."""
     new_figure("--html")
     _template()
-    check_output("--html", path, PAGE)
+    check_side_file("--html", path, PAGE)
 
 
 def write_page(found: Inspection, clips: Sequence[AudioClip], path: Path) -> None:
     """Write the HTML page of an inspection; for `clips` see `page_of`.
 
-    Raises `UsageError` without matplotlib or jinja2, and the errors of `write_output`.
+    Raises `UsageError` without matplotlib or jinja2, and the errors of `write_side_file`.
     """
-    write_output(path, page_of(found, clips, command_line()))
+    write_side_file(path, page_of(found, clips, command_line()))
 
 
 def page_of(found: Inspection, clips: Sequence[AudioClip], command: str) -> str:

@@ -320,7 +320,7 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
 
     If `path` is a symbolic link, its target is replaced and the link stays.
     """
-    path = path.resolve()
+    path = real_file(path)
     with atomic_file(path) as file:
         if path.exists():
             before = path.stat()
