@@ -17,7 +17,10 @@ _TOP = 5
 """Maximum number of languages, and of speakers, that a table lists: those that lose the most hours."""
 _MAX_TEXT = 60
 _PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="generator" content="prepcli">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{title}</title>
 <style>
