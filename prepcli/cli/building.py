@@ -20,7 +20,7 @@ from prepcli.interface.calls import called
 from prepcli.interface.from_python import argument
 from prepcli.interface.options import Declared, declared, words_of
 from prepcli.interface.printing import aligned, as_text, encodable
-from prepcli.interface.values import Options, check_effects, from_command_line
+from prepcli.interface.values import Options, check_together, from_command_line
 from prepcli.processes.workers import CALLED_FROM_PYTHON, is_own_rank
 from prepcli.storage.addresses import is_address, other_scheme, parse_address
 
@@ -109,7 +109,7 @@ def build_command(
     def command(**values: Any) -> None:
         given = {one.name: from_command_line(one, _value(one, values[one.name])) for one in on_command_line}
         made = options(**given)
-        check_effects(made)
+        check_together(made)
         _run(words, made, function)
 
     parameters = [_parameter(one) for one in on_command_line]

@@ -8,7 +8,7 @@ from prepcli.errors import arguments_named_by
 from prepcli.interface.calls import called
 from prepcli.interface.commands import BY_PYTHON_NAME
 from prepcli.interface.options import Declared, declared, words_of
-from prepcli.interface.values import check_effects, make_options
+from prepcli.interface.values import check_together, make_options
 
 Returned = TypeVar("Returned")
 
@@ -28,7 +28,7 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
     given = {name: value for name, value in arguments.items() if value is not defaults[name]}
     with arguments_named_by(partial(argument, command.load_options())):
         options = make_options(command.load_options(), given)
-        check_effects(options)
+        check_together(options)
         with called([*command.name.split(), *words_of(options)], progress=getattr(options, "progress", False)):
             report: Returned = command.load_function()(options)
             return report

@@ -37,7 +37,8 @@ class Option:
         several_paths: the value is a text: paths that commas separate. Python takes a list of paths as well.
         order: position in `--help`: below 0 for options that most calls need; above 0, at the end, for options that few
             calls need.
-        names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused.
+        names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused, and so are
+            two options of a call that name one file.
         needs: the field of another option, without which this option has no effect; a call that gives only this option
             is refused.
         disables: the fields of options that have no effect with this option; a call that gives one of them with this

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prepcli.errors import UsageError, option
+from prepcli.errors import UsageError, called_from_python, option
 from prepcli.interface.options import Declared, declared
 from prepcli.storage.addresses import SCHEMES, is_address, names_addresses, other_scheme, restored
+from prepcli.storage.one_name import folded
 from prepcli.storage.paths import AnyPath, path_of
 
 Options = TypeVar("Options")
@@ -25,13 +26,20 @@ def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
     return options(**{name: _converted(by_name[name], value) for name, value in values.items()})
 
 
-def check_effects(options: Any) -> None:
+def check_together(options: Any) -> None:
+    """Check, before the work begins, that the options of a call go together.
+
+    Raises:
+        UsageError: an option has no effect, or two options name one file to write; the message names both options.
+    """
+    _check_effects(options)
+    _check_files(options)
+
+
+def _check_effects(options: Any) -> None:
     """Refuse an option without effect: an option that it needs is missing, or a given option disables it.
 
     `Option.needs` and `Option.disables` declare this. An option counts as given if its value is not its default.
-
-    Raises:
-        UsageError: an option has no effect; the message names it and the other option.
     """
     given = {one.name: one for one in declared(type(options)) if getattr(options, one.name) != one.default}
     for one in given.values():
@@ -43,6 +51,22 @@ def check_effects(options: Any) -> None:
             raise UsageError(
                 f"{option(disabled.long_name)} has no effect with {option(one.long_name)}: leave one of them out"
             )
+
+
+def _check_files(options: Any) -> None:
+    """Refuse two options of `Option.names_file` with one file: what is written last would replace the other.
+
+    Names that differ only in case count as one, as they are on some file systems. A pipe or a device is not replaced.
+    """
+    known: dict[str, str] = {}
+    for one in declared(type(options)):
+        path = getattr(options, one.name)
+        if one.option.names_file and path is not None and (os.path.isfile(path) or not os.path.exists(path)):
+            positional = one.option.is_argument and not called_from_python()
+            name = option(one.option.metavar or one.name.upper() if positional else one.long_name, path)
+            other = known.setdefault(folded(os.path.realpath(path)), name)
+            if other != name:
+                raise UsageError(f"{other} and {name} are one file: give one of them another name")
 
 
 def _converted(one: Declared, value: Any) -> Any:

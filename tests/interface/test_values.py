@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 
+import prepcli as library
 from prepcli.errors import UsageError
 from prepcli.interface.values import make_options
 from tests.cli.test_building import EVERYTHING, Draw, run
+from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
+
+MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 def test_values_become_a_dataclass() -> None:
@@ -70,3 +74,38 @@ def test_values_from_python_are_converted() -> None:
     made = make_options(Draw, {"path": "here", "colour": "red", "tags": "a", "ratio": 2, "note": Path("n")})
     assert made == Draw(path=Path("here"), colour="red", tags=("a",), ratio=2.0, note="n")
     assert isinstance(made.ratio, float)
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (("inspect", MANIFEST), ("--html", "--csv")),
+        (("estimate-bins", MANIFEST), ("--plot", "--write-config")),
+        (("estimate-bins-2d", MANIFEST, "-t", "t.model"), ("--plot", "--write-config")),
+        (("estimate-token-bins", "x.yaml", "-t", "t.model"), ("--plot", "--write-config")),
+        (("estimate-batch-sizes", "--model", "a.nemo"), ("--write-config", "--plot")),
+        (("filter", MANIFEST), ("OUT.json", "--html")),
+    ],
+)
+def test_one_file_for_two_outputs_is_refused(words: tuple[object, ...], flags: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "link.png").symlink_to("x.png")
+    (tmp_path / "here").symlink_to(".")
+    before = sorted(tmp_path.rglob("*"))
+    for other in ("x.png", "here/x.png", "link.png", "X.png", str(tmp_path / "x.png")):
+        given = [word for flag, name in zip(flags, ("x.png", other), strict=True) for word in (flag, name)]
+        done = prepcli(*words, *(word for word in given if word != "OUT.json"), cwd=tmp_path)
+        assert (done.code, done.out, sorted(tmp_path.rglob("*"))) == (2, "", before), done.err
+        assert done.error_line.endswith(
+            f"{flags[0]} x.png and {flags[1]} {Path(other)} are one file: give one of them another name"
+        )
+
+
+def test_one_file_for_two_outputs_in_python(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^out='.*/g.json' and html='.*/g.json' are one file"):
+        library.filter(MANIFEST, tmp_path / "g.json", html=tmp_path / "g.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_takes_two_outputs() -> None:
+    done = prepcli("inspect", MANIFEST, "--num-audio-files", 0, "--html", "/dev/null", "--csv", "/dev/null")
+    assert done.code == 0, done.err

@@ -85,6 +85,8 @@ CALLS: dict[str, dict[str, str]] = {
         "-m a.B -c text.txt -b [1.0]": "--config text.txt: it is not the YAML of a training",
         "TOY -b [1.0] --max-rejects 3": "no such option: --max-rejects",
         "TOY -b [1.0] --plot p.docx": "--plot p.docx: the name must end in",
+        "TOY -b [1.0] --plot few.png": "--plot few.png: a file that is not such a plot is there",
+        "TOY -b [1.0] --plot p.png --write-config p.png": "--write-config p.png and --plot p.png are one file",
     },
     "extend-codec-codes": {
         "CODES --codec-name a/b": "letters, digits, dots, dashes and underscores",
@@ -149,6 +151,8 @@ CALLS: dict[str, dict[str, str]] = {
         "few.json -b 2 --max-rejects -1": "--max-rejects",
         "cut.json.gz": "cut short",
         "few.json -b 2 --plot no/such/folder.png": "folder.png: there is no folder no/such",
+        "few.json -b 2 --plot few.png": "--plot few.png: a file that is not such a plot is there; give another name",
+        "few.json -b 2 --plot p.png --write-config nothing/../p.png": "--plot p.png and --write-config nothing/../p",
         "few.json -b 2 --plot plot.nothing": "--plot plot.nothing: the name must end in one of .",
     },
     "estimate-bins-2d": {
@@ -195,9 +199,16 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI out.json --unique ,": "--unique takes names of fields",
         "MINI out.json --unique speker": "no record has the field speker (did you mean speaker?)",
         "MINI out.json --drop-listed few.json": "is not the output of find-duplicates",
-        "MINI out.json --html few.json": "a file that is not such a page is there",
+        "MINI out.json --html few.json": "a file that is not such a page is there; give another name",
+        "MINI out.json --html ./out.json": "OUT.json out.json and --html out.json are one file: give one of",
         "few.json few.json": "would replace it",
         "empty.json out.json": "no records in empty.json: it has no lines",
+    },
+    "inspect": {
+        "MINI --html x.html --csv x.html": "--html x.html and --csv x.html are one file: give one of them another",
+        "MINI --html few.json": "--html few.json: a file that is not such a page is there",
+        "MINI --csv few.json": "--csv few.json: a file that is not such a table is there",
+        "a/x.wav --html x.html --csv x.csv": "--csv: a/x.wav has no records of manifests or cuts",
     },
     "split": {
         "nowhere.json OUT --part a=0.5": "manifest not found: nowhere.json",
@@ -299,6 +310,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "json.txt": '{"a": 1}\n',
         "binary.txt": "\0\0\n",
         "list.txt": "a/x.wav\n",
+        "few.png": "no plot\n",
         "text.txt": "no config",
         "toy.yaml": "model: {}\n",
         "bad.model": "no model",

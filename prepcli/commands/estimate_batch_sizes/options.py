@@ -151,7 +151,9 @@ class EstimateBatchSizes(JobOptions):
     ] = None
     plot: Annotated[
         Path | None,
-        Option("Plot memory over batch size for each bucket.", metavar="FILE.png", shapes_output=False),
+        Option(
+            "Plot memory over batch size for each bucket.", metavar="FILE.png", names_file=True, shapes_output=False
+        ),
     ] = None
 
     # The command has no records and no workers, so it leaves out these options of jobs.

@@ -111,7 +111,7 @@ class OutputOptions:
     quiet: Annotated[bool, Option("Print the bins and nothing else.", names=("--quiet", "-q"), only="command line")] = (
         False
     )
-    plot: Annotated[Path | None, Option("Plot the data with the bins.", metavar="FILE.png")] = None
+    plot: Annotated[Path | None, Option("Plot the data with the bins.", metavar="FILE.png", names_file=True)] = None
     write_config: Annotated[
         Path | None,
         Option(

@@ -69,6 +69,7 @@ class ExtendContextAudio(SetInput, JobOptions):
         Option(
             "Plot similarities and durations of contexts, also of the records that the minimum leaves out.",
             metavar="FILE.png",
+            names_file=True,
             shapes_output=False,
         ),
     ] = None

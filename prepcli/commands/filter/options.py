@@ -74,6 +74,9 @@ class Filter(JobOptions):
         ),
     ] = False
     html: Annotated[
-        Path | None, Option("Write the table as a page; open it in a browser.", metavar="FILE", shapes_output=False)
+        Path | None,
+        Option(
+            "Write the table as a page; open it in a browser.", metavar="FILE", names_file=True, shapes_output=False
+        ),
     ] = None
     audio_base_dir: AudioBaseDir = None

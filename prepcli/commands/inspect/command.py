@@ -184,6 +184,8 @@ def inspect(options: Inspect) -> Inspection:
     if options.csv is not None:
         check_side_file("--csv", options.csv, CSV)
     found = look_at(options)
+    if options.csv is not None and not found.groups:
+        raise UsageError(f"{option('--csv')}: {options.path} has no records of manifests or cuts: it is {found.title}")
     if options.html is not None:
         from prepcli.commands.inspect.clips import cut_clips
         from prepcli.commands.inspect.page import write_page
@@ -192,9 +194,5 @@ def inspect(options: Inspect) -> Inspection:
         clips = cut_clips(what_is(options.path), examples, options.audio_base_dir or base_of_runs(found))
         write_page(found, clips, options.html)
     if options.csv is not None:
-        if not found.groups:
-            raise UsageError(
-                f"{option('--csv')}: {options.path} has no records of manifests or cuts: it is {found.title}"
-            )
         write_side_file(options.csv, csv_of(found.groups))
     return found
