@@ -43,7 +43,8 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     If the line has no `audio_filepath`, a field with one of `OLD_AUDIO_KEYS` gets this name. Fields that
     `rejects.jsonl` or a catalogue adds to a record are left out.
 
-    Raises `RecordRejected` with NOT_UTF8 or BROKEN_JSON, and with BAD_FIELD for half of a surrogate pair.
+    Raises `RecordRejected` with NOT_UTF8 or BROKEN_JSON, with BAD_FIELD for half of a surrogate pair, and with
+    MISSING_FIELD for a reject that has only the text of a line (`manifest_text`).
     """
     if not line.isascii():
         line = line.removeprefix(_BOM)
@@ -63,6 +64,9 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
     if "reject_reason" in fields and "reject_detail" in fields and "manifest_line" in fields:
         for name in REJECT_FIELDS:
             fields.pop(name, None)
+        if fields.keys() == {"manifest_text"}:
+            detail = "this reject has only the text of a line that cannot be read; correct the line in its manifest"
+            raise RecordRejected(RejectReason.MISSING_FIELD, detail)
         _remove_place(fields)
     fields.pop(BEGINNING, None)
     old = None if "audio_filepath" in fields else next((name for name in OLD_AUDIO_KEYS if name in fields), None)

@@ -3,6 +3,7 @@
 import contextlib
 import heapq
 import io
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,14 +33,11 @@ class Origin(NamedTuple):
 def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     r"""One JSON line: the original record plus `reject_reason`, `reject_detail`, `manifest_line`, `manifest_filepath`.
 
-    If the audio is in a container, fields with its place are added. If `line` is not a JSON object in UTF-8 that Python
-    can read, a field `manifest_text` replaces the record. It has the text of `line`, with undecodable bytes as `\xNN`.
+    If the audio is in a container, fields with its place are added. Numbers that JSON does not have (NaN, Infinity)
+    become null. If `line` is not a JSON object in UTF-8 that Python can read, a field `manifest_text` replaces the
+    record. It has the text of `line`, with undecodable bytes as `\xNN`.
     """
-    fields = None
-    if rejected.reason is not RejectReason.BROKEN_JSON:
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            line.decode("utf-8")  # msgspec does not check strings that it copies
-            fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    fields = None if rejected.reason is RejectReason.BROKEN_JSON else _fields_of(line)
     if fields is None:
         text = line.decode("utf-8", errors="backslashreplace").strip()
         fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
@@ -50,6 +48,17 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
     fields["manifest_line"] = msgspec.Raw(b"%d" % origin.line)
     fields["manifest_filepath"] = _raw(origin.manifest)
     return msgspec.json.encode(fields) + b"\n"
+
+
+def _fields_of(line: bytes) -> dict[str, msgspec.Raw] | None:
+    """The fields of a record, with null for each NaN and Infinity; None if the line is not a JSON object in UTF-8."""
+    with contextlib.suppress(ValueError, RecursionError):  # msgspec and json raise kinds of ValueError
+        line.decode("utf-8")  # msgspec does not check strings that it copies
+        try:
+            return msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError:
+            return msgspec.json.decode(msgspec.json.encode(json.loads(line)), type=dict[str, msgspec.Raw])
+    return None
 
 
 def can_append(data: bytes) -> bool:

@@ -94,6 +94,27 @@ def test_a_list_of_rejects_can_be_tried_again(audio: Path) -> None:
     assert read_lines(audio / "fixed.json") == [record]
 
 
+def test_rejects_without_a_duration_are_repaired(audio: Path) -> None:
+    """A NaN is null in the rejects. A line that cannot be read is there as a text, and stays a reject that says so."""
+    (audio / "m.json").write_bytes(
+        b'{"audio_filepath": "one.wav", "duration": NaN, "snr": [-Infinity]}\n{"audio_filepath": "one.wav\n'
+        b'{"audio_filepath": "\xff", "duration": 1}\n'
+    )
+    listed = audio / "set.prepcli/rejects.jsonl"
+    assert (
+        prepcli("manifest-to-tarred", audio / "m.json", audio / "set", "--num-shards", 1, "--max-rejects", 3).code == 0
+    )
+    options = ("--audio-base-dir", audio, "--max-rejects", 2)
+    assert prepcli("fix-durations", listed, audio / "fixed.json", *options).code == 0
+    assert read_lines(audio / "fixed.json") == [{"audio_filepath": "one.wav", "duration": 1.0, "snr": [None]}]
+    left = rejects(audio / "fixed.json")
+    assert [one["manifest_text"] for one in left] == [
+        '{"audio_filepath": "one.wav',
+        '{"audio_filepath": "\\xff", "duration": 1}',
+    ]
+    assert all("only the text of a line that cannot be read" in one["reject_detail"] for one in left)
+
+
 def test_compressed_and_elsewhere(audio: Path) -> None:
     (audio / "m.json.gz").write_bytes(gzip.compress(b'{"audio_filepath": "one.wav", "duration": 3}\n'))
     done = prepcli("fix-durations", audio / "m.json.gz", audio / "new/fixed.json", "--json")
