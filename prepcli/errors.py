@@ -142,6 +142,7 @@ class RejectReason(str, Enum):
     BAD_DURATION = "bad_duration"
     BAD_OFFSET = "bad_offset"
     MISSING_AUDIO = "missing_audio"
+    MISSING_TRANSCRIPT = "missing_transcript"
     UNREADABLE_AUDIO = "unreadable_audio"
     CRASHED_DECODER = "crashed_decoder"
     BEYOND_AUDIO = "beyond_audio"

@@ -2720,8 +2720,8 @@ in_full(
     max_rejects: Maximum rejects: a share (below 1) or a count; records that your settings leave out do not
         count. More rejects: TooManyRejectsError.
     overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-    retry_rejects: Try records again whose audio was missing or unreadable, after it was repaired, or for which
-        there was too little memory.
+    retry_rejects: Try records again whose audio was missing or unreadable, or whose transcript file was
+        missing, after it was repaired, or for which there was too little memory.
     rank: Rank of this process, from 0. Default: from the launcher.
     world_size: Number of ranks. Default: from the launcher.
     progress: Show a progress bar and notes on stderr.

@@ -188,7 +188,7 @@ NAMED_FIELDS = ("text", "speaker", "lang")
 """The fields that every format may have. In a record they follow the fields of the audio, in this order."""
 
 
-_WITH_TEXT = "with_text"
+_WITH_TEXT, _EMPTY_TEXT = "with_text", "empty_text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,13 +327,15 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         return _Entries(plan.contents, unit, writer, self.options)
 
     def finish(self, plan: MakePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the lines of all units to one manifest; returns its path, and a warning if no record has a text."""
+        """Join the lines of all units to one manifest; returns its path, and notes on missing and empty texts."""
         writer.join(self.options.out.name, (LINES_NAME.format(marker.unit) for marker in markers))
         details: dict[str, Any] = {"manifest": self.options.out}
         with_text = totals(markers)[_WITH_TEXT]
         gives_text = self.options.text_suffix is not None or "text" in plan.contents.source.tables
         if not with_text and not gives_text and any(marker.records_out for marker in markers):
             details["warning"] = _advice_on_texts(plan.contents)
+        if num_empty := totals(markers)[_EMPTY_TEXT]:
+            details[_EMPTY_TEXT] = f"transcripts without a word: {num_empty:,}"
         return details
 
 
@@ -380,6 +382,7 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         self._add_fields(record, entry)
         line = self._encode(record)
         self._with_text += "text" in record
+        self._writer.extra[_EMPTY_TEXT] += record.get("text") == ""
         return line, duration
 
     def close(self) -> None:

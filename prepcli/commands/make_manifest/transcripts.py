@@ -20,14 +20,14 @@ def read_text(path: str) -> str:
     """The transcript in a file, as one line.
 
     Raises:
-        RecordRejected: the file does not exist (MISSING_FIELD), is not UTF-8 (NOT_UTF8), or cannot be read.
+        RecordRejected: the file does not exist (MISSING_TRANSCRIPT), is not UTF-8 (NOT_UTF8), or cannot be read.
     """
     try:
         with open_source(path, path) as file:
             data = file.everything()
     except RecordRejected as rejected:
         if rejected.reason is RejectReason.MISSING_AUDIO:
-            raise RecordRejected(RejectReason.MISSING_FIELD, f"the transcript {path} does not exist") from None
+            raise RecordRejected(RejectReason.MISSING_TRANSCRIPT, f"the transcript {path} does not exist") from None
         raise
     except OSError as error:
         refuse(error, path)
@@ -71,6 +71,6 @@ def changed_transcript(part: Path, folder: str, suffix: str) -> str | None:
                 if read_text(path) != record.text:
                     return path
             except RecordRejected as rejected:
-                if rejected.reason is not RejectReason.MISSING_FIELD:
+                if rejected.reason is not RejectReason.MISSING_TRANSCRIPT:
                     return path
     return None

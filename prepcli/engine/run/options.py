@@ -44,8 +44,8 @@ class JobOptions:
     retry_rejects: Annotated[
         bool,
         Option(
-            "Try records again whose audio was missing or unreadable, after it was repaired, or for which there was "
-            "too little memory.",
+            "Try records again whose audio was missing or unreadable, or whose transcript file was missing, after it "
+            "was repaired, or for which there was too little memory.",
             shapes_output=False,
         ),
     ] = False

@@ -56,13 +56,16 @@ class Report(msgspec.Struct):
     telemetry: list[str] = []
 
     def __str__(self) -> str:
-        """The text that the command line prints: the summary of a run, or its plan; one line for a run without work."""
+        """The text that the command line prints: the summary of a run, or its plan.
+
+        For a run without work it is one line, or a short summary if rejects can be tried again.
+        """
         if self.status == "dry_run" and "seconds_per_rank" in self.details:
             return as_text(plan_lines(self.details))
-        lines = summary_lines(self)
-        if self.status == "nothing_to_do":
-            lines = [lines[0], *(line for line in lines[1:] if self.retry_with and self.retry_with in line)]
-        return as_text(lines)
+        if self.status != "nothing_to_do":
+            return as_text(summary_lines(self))
+        lines = summary_lines(msgspec.structs.replace(self, details={}, notes=[]))
+        return as_text(lines if self.retry_with else lines[:1])
 
     def __format__(self, spec: str) -> str:
         """The text of `str`; with the spec `verbose`, the longer text for the option `--verbose`."""
@@ -213,12 +216,16 @@ def _size_row(report: Report) -> tuple[str, str]:
 
 
 def retry_line(command: str, rejects: Mapping[str, int]) -> str:
-    """The summary's line on retrying: the condition (repaired audio, or more memory), then the command."""
+    """The summary's line on retrying: the condition (repaired audio, transcripts, more memory), then the command."""
     again, total = num_retryable(rejects), sum(count for reason, count in rejects.items() if not is_asked_for(reason))
     if again == rejects.get(RejectReason.OUT_OF_MEMORY.value):
         return f"  when there is more memory, retry with: {printable_command(command)}"
-    audio = "audio" if again == total else f"audio of {again:,} of the {total:,} rejects"
-    return f"  when the {audio} is repaired, retry with: {printable_command(command)}"
+    texts = rejects.get(RejectReason.MISSING_TRANSCRIPT.value, 0)
+    what, done = ("transcript", "there") if texts == again else ("audio", "repaired")
+    if 0 < texts < again:
+        what, done = "audio or the transcript", "repaired or there"
+    of_some = "" if again == total else f" of {again:,} of the {total:,} rejects"
+    return f"  when the {what}{of_some} is {done}, retry with: {printable_command(command)}"
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from tests.commands.make_manifest.test_formats import make, paths, rejects, write_lines_of
 from tests.conftest import read_lines
 from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 
 
 class TestTexts:
@@ -22,7 +23,7 @@ class TestTexts:
         ]
         assert [(r["audio_filepath"], r["reject_reason"]) for r in rejects(audio / "m.json")] == [
             ("b/x.wav", "not_utf8"),
-            ("b/y.flac", "missing_field"),
+            ("b/y.flac", "missing_transcript"),
         ]
 
     def test_none_beside_the_audio(self, audio: Path) -> None:
@@ -117,6 +118,27 @@ def test_transcripts_that_have_changed(audio: Path) -> None:
     assert [record["text"] for record in read_lines(audio / "m.json")] == ["another text", "text of b/x"]
     (audio / "a/x.txt").unlink()
     assert "nothing to do" in make(*words).out
+
+
+def test_a_missing_transcript_is_tried_again(audio: Path) -> None:
+    (audio / "a/x.txt").write_text(" \n")
+    (audio / "b/x.txt").write_text("text")
+    words = (audio, audio / "m.json", "--text-suffix", ".txt")
+    assert "empty_text    transcripts without a word: 1" in make(*words).out
+    (audio / "b/y.txt").write_text("late")
+    hint = f"when the transcript is there, retry with: prepcli make-manifest {audio} {audio}/m.json --text-suffix .txt"
+    again = make(*words).out
+    assert again.startswith("make-manifest: nothing to do, ")
+    assert f"the transcript {audio}/b/y.txt does not exist" in again
+    assert hint in again
+    assert hint.partition(",")[0] in prepcli("status", audio / "m.json").out
+    done = make(*words, "--retry-rejects")
+    assert "retry with" not in done.out
+    assert [record["text"] for record in read_lines(audio / "m.json")] == ["", "text", "late"]
+    (audio / "b/y.txt").unlink()
+    (audio / "b/x.wav").write_bytes(b"")
+    make(*words, "--overwrite")
+    assert "when the audio or the transcript is repaired or there, retry with: " in make(*words).out
 
 
 @pytest.mark.parametrize("name", ["list.txt", "table.csv"])
