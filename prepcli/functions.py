@@ -2128,7 +2128,7 @@ def manifest_to_parquet(
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
     Returns:
-        The report of the run; `outputs["manifest_filepath"]` is for `type: parquet` in an input_cfg of NeMo.
+        The report of the run; `outputs["manifest_filepath"]` lists the files for `type: parquet` in an input_cfg.
 
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or pyarrow is not installed.
@@ -2139,7 +2139,7 @@ def manifest_to_parquet(
         >>> report.records_out
         48
         >>> report.outputs["manifest_filepath"]
-        '/.../parquet/data-_OP_000000..000002_CL_.parquet'
+        ['/.../parquet/data-000000.parquet', '/.../parquet/data-000001.parquet', '/.../parquet/data-000002.parquet']
     """
     return call("manifest_to_parquet", locals())
 

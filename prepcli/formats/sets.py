@@ -30,7 +30,7 @@ from prepcli.formats.tarred import (
     newest_version,
     read_metadata,
 )
-from prepcli.formats.training_config import shar_entry, tarred_entry
+from prepcli.formats.training_config import parquet_entry, shar_entry, tarred_entry
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, read_shard_list
 from prepcli.storage.paths import AnyPath, StorePath, path_of
 
@@ -390,8 +390,7 @@ class ParquetSet(StoredSet):
 
     def entry(self) -> dict[str, Any]:
         """The entry in an `input_cfg` for the set; its paths are absolute."""
-        folder = path_of(absolute_folder(str(self.folder)))
-        return {"type": "parquet", "manifest_filepath": [str(folder / path.name) for path in self.files()]}
+        return parquet_entry(self.files())
 
 
 class OmnilingualSet(StoredSet):

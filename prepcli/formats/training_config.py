@@ -1,13 +1,13 @@
 """Makes entries of an `input_cfg`, and the text of a training config with which NeMo reads records by indexes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from prepcli.formats.indexes import MIRROR
 from prepcli.formats.names import absolute_folder
 from prepcli.storage.addresses import join
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, path_of
 
 INDEXED_CONFIG = "config_with_indexes"
 """Key in the details of a report. Its value is the text to paste into a training config."""
@@ -21,6 +21,15 @@ def tarred_entry(manifests: Any, tars: Any) -> dict[str, Any]:
 def shar_entry(fields: Any) -> dict[str, Any]:
     """The entry in an `input_cfg` for a Shar set; `fields` is the value of `shar_path`, usually a mapping by field."""
     return {"type": "lhotse_shar", "shar_path": fields}
+
+
+def parquet_entry(files: Iterable[str | AnyPath]) -> dict[str, Any]:
+    """The entry in an `input_cfg` for Parquet files: a list of all of them, because NeMo expands no patterns there."""
+    return {"type": "parquet", "manifest_filepath": [_absolute(path_of(file)) for file in files]}
+
+
+def _absolute(file: AnyPath) -> str:
+    return str(path_of(absolute_folder(str(file.parent))) / file.name)
 
 
 def indexed_config(entries: Sequence[dict[str, Any]], indexes_root: Path | str | None = None) -> str:

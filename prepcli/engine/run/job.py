@@ -156,7 +156,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         """Merge the files of the units when all are done; may run more than once, with the same result.
 
         `markers`: what each unit has published and counted, in the order of the plan's units. Returns further facts for
-        the report's `details`, by name; each path among them is also one of its `outputs`.
+        the report's `details`, by name; each path or list of paths is also one of its `outputs`.
         """
         return {}
 

@@ -14,6 +14,7 @@ from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, option
 from prepcli.interface.calls import command_line
 from prepcli.interface.printing import as_text, printable_command
+from prepcli.storage.paths import AnyPath, absolute
 from prepcli.version import __version__
 
 
@@ -22,8 +23,9 @@ class Report(msgspec.Struct):
 
     `status`: done, too_many_rejects, incomplete (units are missing) or nothing_to_do (the run was finished before).
     `seconds` are seconds of audio in the output, `num_bytes` the size of its files. `outputs` are the absolute paths of
-    the results, to paste into a training config; `details` are these paths and further facts; `telemetry` names the
-    details with figures about the run. A dry run has the status `dry_run` and its plan in `details`.
+    the results, to paste into a training config: each is a text, or a list of texts where NeMo takes only a list;
+    `details` are these paths and further facts; `telemetry` names the details with figures about the run. A dry run
+    has the status `dry_run` and its plan in `details`.
 
     `left_out` is the number of rejects that the user's options ask for, such as a duration filter. `max_rejects` is the
     limit for the other rejects, in words. `retry_with` is the command that tries rejects again, None if none can be
@@ -47,7 +49,7 @@ class Report(msgspec.Struct):
     details: dict[str, Any] = {}
     continue_with: str | None = None
     prepcli: str = __version__
-    outputs: dict[str, str] = {}
+    outputs: dict[str, Any] = {}
     rejects_filepath: str = ""
     left_out: int = 0
     max_rejects: str = ""
@@ -125,6 +127,17 @@ def build_report(
             f"{report.records_in} records in, but {report.records_out} out and {report.rejects} rejected"
         )
     return report
+
+
+def paths_in(details: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of `details` that are paths or lists of paths, as texts with absolute paths."""
+    found: dict[str, Any] = {}
+    for name, value in details.items():
+        if isinstance(value, AnyPath):
+            found[name] = absolute(value)
+        elif isinstance(value, list) and value and all(isinstance(one, AnyPath) for one in value):
+            found[name] = [absolute(one) for one in value]
+    return found
 
 
 def finished_report(workspace: Workspace, digest: str, found: OutputFiles | None = None) -> Report | None:

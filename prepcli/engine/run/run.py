@@ -17,7 +17,7 @@ from prepcli.engine.ranks.launch import has_agreed, has_done, note_done, shares
 from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
 from prepcli.engine.ranks.stealing import Crew, remove_dead_claims
 from prepcli.engine.run.job import AnyJob, RunOptions
-from prepcli.engine.run.report import Report, build_report, finished_report, set_verdict, too_many
+from prepcli.engine.run.report import Report, build_report, finished_report, paths_in, set_verdict, too_many
 from prepcli.engine.run.share import do_share, drop_markers
 from prepcli.engine.run.starting import check_inputs, check_sample, claim_output, refuse_other_command
 from prepcli.engine.state.clearing import clear_refused
@@ -244,7 +244,7 @@ class Run:
         report = self._report()
         with UnitWriter(self.workspace, self.digest, FINISH_UNIT) as writer:
             found = self.job.finish(self.plan, markers, writer)
-            report.outputs = {name: absolute(path) for name, path in found.items() if isinstance(path, AnyPath)}
+            report.outputs = paths_in(found)
             report.details = found | report.outputs
             reject_files = [
                 self.workspace.root / name

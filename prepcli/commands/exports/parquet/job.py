@@ -18,9 +18,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected
-from prepcli.formats.names import brace_text
 from prepcli.formats.parquet import (
-    FILE_NAME,
     MAX_AUDIO_BYTES,
     OUTPUT_PATTERNS,
     ColumnType,
@@ -29,6 +27,8 @@ from prepcli.formats.parquet import (
     file_name,
     schema_of,
 )
+from prepcli.formats.train_ds import write_train_ds
+from prepcli.formats.training_config import parquet_entry
 from prepcli.jobs.record_job import RecordUnit, RecordWriter, open_run
 from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
@@ -208,11 +208,17 @@ class ParquetJob(ExportJob[ParquetOptions]):
         return _Shard(contents, file, writer, self.columns, self.options)
 
     def finish(self, plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Return `type` and `manifest_filepath` for an input_cfg of NeMo, and a note on files with several channels."""
+        """Return what NeMo needs to read the files, and a note on those with several channels.
+
+        `type` and `manifest_filepath`, the list of the files, are those of an input_cfg; `train_ds` is the path of a
+        section with both.
+        """
         if not markers:
             return {}
-        numbers = brace_text(f"{0:06d}", f"{len(markers) - 1:06d}")
-        details = {"type": "parquet", "manifest_filepath": writer.workspace.out / FILE_NAME.format(numbers)}
+        files = [writer.workspace.out / file_name(unit.number) for unit in plan.units]
+        entry = parquet_entry(files)
+        section = write_train_ds(writer.workspace, self.command, {"input_cfg": [entry]})
+        details = {**entry, "manifest_filepath": files, "train_ds": section}
         return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "records")
 
 
@@ -253,7 +259,7 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
     """Turn manifests into Parquet files.
 
     Returns:
-        The report of the run; `outputs["manifest_filepath"]` is for `type: parquet` in an input_cfg of NeMo.
+        The report of the run; `outputs["manifest_filepath"]` lists the files for `type: parquet` in an input_cfg.
 
     Raises:
         UsageError: options that do not go together, inputs that cannot be read, or pyarrow is not installed.
@@ -264,7 +270,7 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
         >>> report.records_out
         48
         >>> report.outputs["manifest_filepath"]
-        '/.../parquet/data-_OP_000000..000002_CL_.parquet'
+        ['/.../parquet/data-000000.parquet', '/.../parquet/data-000001.parquet', '/.../parquet/data-000002.parquet']
     """
     check_installed()
     manifests, workspace, engine = open_run(options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import soundfile
+import yaml
 
 from prepcli.commands.exports.parquet.job import choose_columns
 from prepcli.formats import parquet
@@ -171,6 +172,17 @@ def test_hugging_face_datasets_read_it_as_audio(whole: Path, tmp_path: Path, mon
     assert plain[0]["audio"]["bytes"] == (SHORT_CORPUS / first["audio_filepath"]).read_bytes()
 
 
+def test_the_paths_for_nemo_are_a_list(whole: Path) -> None:
+    """NeMo expands no patterns of this type: in the report, and in the section that a training config takes."""
+    files = [str(path) for path in sorted(whole.iterdir())]
+    arguments = ("manifest-to-parquet", MANIFEST, whole, "--shard-size", 20, "--row-group-size", 7)
+    done = prepcli(*arguments, "--json")
+    assert (done.json["status"], done.json["outputs"]) == ("nothing_to_do", {"manifest_filepath": files})
+    section = yaml.safe_load(Path(done.json["details"]["train_ds"]).read_text())["train_ds"]
+    assert section["input_cfg"] == [{"type": "parquet", "manifest_filepath": files}]
+    assert "_OP_" not in prepcli(*arguments, "--verbose").out
+
+
 @pytest.mark.slow
 @pytest.mark.nemo
 def test_nemo_reads_it(whole: Path) -> None:
@@ -178,9 +190,8 @@ def test_nemo_reads_it(whole: Path) -> None:
     from nemo.collections.common.data.lhotse.cutset import read_cutset_from_config
     from omegaconf import OmegaConf
 
-    files = [str(path) for path in sorted(whole.iterdir())]
-    entry = {"type": "parquet", "manifest_filepath": files}
-    config = {"input_cfg": [entry], "force_finite": True, "shuffle": False, "shard_seed": 0, "seed": 0}
+    section = yaml.safe_load(whole.with_name("out.prepcli").joinpath("train_ds.yaml").read_text())["train_ds"]
+    config = section | {"force_finite": True, "shuffle": False, "shard_seed": 0, "seed": 0}
     cuts, _ = read_cutset_from_config(OmegaConf.create(config))
     found = {cut.id: cut for cut in cuts}
     assert len(found) == 48
