@@ -199,13 +199,24 @@ def digest(*parts: str | int) -> str:
     return hashlib.blake2b(text, digest_size=_TAG_CHARS // 2).hexdigest()
 
 
+def check_braces(path: AnyPath) -> None:
+    """Raise `UsageError` if NeMo would read other files for this path, because it expands a part of the absolute path.
+
+    Every command calls this for the paths that it writes for NeMo.
+    """
+    if found := _BRACES.search(str(path.absolute())):
+        where = path if found.group() in str(path) else path.absolute()
+        raise UsageError(
+            f"NeMo could not read {where}: NeMo takes {found.group()!r} in a path for a brace expression. Choose "
+            "another path"
+        )
+
+
 def check_loadable(folder: AnyPath) -> None:
     """Raise `UsageError` if NeMo could not load a data set in `folder`, because it would misread the absolute path."""
-    path = str(folder.absolute())
-    if found := _BRACES.search(path):
-        why = f"NeMo takes {found.group()!r} in a path for a brace expression"
-    elif found := _NUMBER_IN_FOLDER.search(path):
-        why = f"NeMo would read a shard's number off the folder name {found.group()!r}"
-    else:
-        return
-    raise UsageError(f"NeMo could not load a data set from {folder}: {why}. Choose another directory")
+    check_braces(folder)
+    if found := _NUMBER_IN_FOLDER.search(str(folder.absolute())):
+        raise UsageError(
+            f"NeMo could not read {folder}: NeMo would read a shard's number off the folder name {found.group()!r}. "
+            "Choose another directory"
+        )

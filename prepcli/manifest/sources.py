@@ -5,7 +5,7 @@ import io
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -37,6 +37,25 @@ def expand_paths(spec: str, of_folder: Callable[[str], list[str]] | None = None)
     if not paths:
         raise UsageError("no manifest is named; give a path, several separated by commas, or a form like m_{0..7}.json")
     return paths
+
+
+def refuse_if_nemo_differs(spec: str) -> None:
+    """Raise `UsageError` if NeMo would read other files for `spec` than `expand_paths`.
+
+    NeMo takes no path literally: it expands all braces, brackets and parentheses, and does not split at commas.
+    """
+    if is_address(spec):
+        return
+    try:
+        in_nemo = list(expand_braces(nemo_to_braces(spec)))
+    except ValueError:
+        in_nemo = [nemo_to_braces(spec)]
+    for ours, theirs in zip_longest(expand_paths(spec), in_nemo):
+        if ours != theirs:
+            raise UsageError(
+                f"{ours or 'nothing more'} is read for {spec}, and NeMo would look for {theirs or 'nothing more'}; "
+                "give the files other names, or name them in another way"
+            )
 
 
 def check_file(path: str, what: str = "manifest") -> str:

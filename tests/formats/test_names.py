@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import UsageError
-from prepcli.formats.names import check_loadable, member_stem, normal_path, segment_suffix, tagged
+from prepcli.formats.names import check_braces, check_loadable, member_stem, normal_path, segment_suffix, tagged
 
 # What NeMo's Lhotse adapter takes off a name before it looks the member up (nemo_adapters.py).
 NEMO_SUB = re.compile(r"^(?P<stem>.+)(?P<sub>-sub\d+)(?P<ext>\.\w+)?$")
@@ -74,12 +74,15 @@ def test_suffixes_cannot_be_mistaken_for_the_end_of_another_stem() -> None:
 
 @pytest.mark.parametrize("folder", ["/data/a(1)", "/data/[x]", "/data/<x>", "/data/{x}", "/x_OP_y", "/x_CL_y"])
 def test_folders_that_nemo_takes_for_braces(folder: str) -> None:
-    with pytest.raises(UsageError, match="in a path for a brace expression"):
-        check_loadable(Path(folder))
+    for check in (check_braces, check_loadable):
+        with pytest.raises(UsageError, match="in a path for a brace expression"):
+            check(Path(folder))
 
 
 @pytest.mark.parametrize("folder", ["/data/audio_16.tarred", "/data/audio_x_1.tar.d/set", "/manifest_3.json_out"])
 def test_folders_whose_number_nemo_would_read(folder: str) -> None:
+    """Where NeMo looks for numbers: only of a tarred set."""
+    check_braces(Path(folder))
     with pytest.raises(UsageError, match="a shard's number off the folder name"):
         check_loadable(Path(folder))
 

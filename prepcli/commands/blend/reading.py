@@ -29,6 +29,7 @@ from prepcli.manifest.lines import read_line
 from prepcli.manifest.loader_keys import INHERITED_KEYS
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import lines_of, ranges_of
+from prepcli.manifest.sources import refuse_if_nemo_differs
 from prepcli.storage.addresses import is_absolute
 from prepcli.storage.paths import exists, is_file, path_of, size_of
 
@@ -129,6 +130,7 @@ def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -
         one = open_set(here)
         if isinstance(one, TarredSet) and not one.has_tars and one.parts:
             one.check_parts()
+            check_loadable(here)
             group = Node(name, {"type": "group"})
             sets = [Node(bucket.folder.name, _entry(bucket), is_tarred=True) for bucket in one.parts.values()]
             group.children = [_measured(node, num_workers, keep) for node in sets]
@@ -148,6 +150,7 @@ def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -
         is_cuts = isinstance(data, DataSet) and data.cuts
         kind, key = ("lhotse", "cuts_path") if is_cuts else ("nemo", "manifest_filepath")
         node = Node(name, {"type": kind, key: str(here.absolute())}, is_tarred=False)
+        _refuse_if_nemo_differs(node.entry)
     node.seconds = sum(report.seconds for report in reports)
     node.records = sum(report.records_out for report in reports)
     return node if node.records and node.seconds and not keep else _measured(node, num_workers, keep)
@@ -195,6 +198,7 @@ def _config_entry(
 ) -> Node:
     node = Node(name, entry, given=entry.get("weight"))
     if kind != "group":
+        _refuse_if_nemo_differs(entry)
         node.is_tarred = kind in ("nemo_tarred", "parquet") or entry.get("shar_path") is not None
         return _measured(node, num_workers, keep)
     if entry.get("reweight_temperature") is not None:
@@ -204,6 +208,24 @@ def _config_entry(
         )
     node.children = [_config_entry(*below, num_workers, keep) for below in _entries(entry.get("input_cfg"), seen)]
     return node
+
+
+def _refuse_if_nemo_differs(entry: dict[str, Any]) -> None:
+    """Raise `UsageError` if NeMo would read other files for an entry than `_measured`.
+
+    Of the types that are read here, NeMo expands the manifests of `nemo` and `nemo_tarred`, and each field of a Shar
+    set that is one text.
+    """
+    manifests, fields = entry.get("manifest_filepath"), entry.get("shar_path")
+    specs = manifests if isinstance(manifests, list) else [manifests]
+    if entry["type"] == "parquet":
+        specs = []
+    if isinstance(fields, dict):
+        specs = [fields.get("cuts")]
+    for spec in specs:
+        path = spec[0] if isinstance(spec, list) and spec else spec
+        if isinstance(path, str):
+            refuse_if_nemo_differs(path)
 
 
 def finished_reports(path: Path) -> list[Report]:

@@ -166,7 +166,7 @@ def test_plain_and_tarred_together(sets: Path, tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("gaps", "gaps: its tars are not numbered from audio_0.tar without gaps"),
-        ("set[1]", "NeMo could not load a data set from set[1]"),
+        ("set[1]", "NeMo could not read set[1]"),
     ],
 )
 def test_sets_that_nemo_could_not_load(name: str, message: str, sets: Path) -> None:
@@ -174,6 +174,28 @@ def test_sets_that_nemo_could_not_load(name: str, message: str, sets: Path) -> N
     if name == "gaps":
         (sets / "gaps/audio_0.tar").unlink()
     assert message in blend(f"a={name}", "x.yaml", cwd=sets, code=2).error_line
+
+
+@pytest.mark.parametrize("name", ["x{1..2}.json", "x[1].json", "x,y.json"])
+def test_a_manifest_for_which_nemo_would_read_another(name: str, sets: Path, tmp_path: Path) -> None:
+    """Paths that exist are read as they are, by prepcli alone: NeMo expands each. A comma does no harm to either."""
+    for file in (name, "x1.json", "x2.json"):
+        shutil.copy(sets / "1h.json", tmp_path / file)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump([{"type": "nemo", "manifest_filepath": name}]))
+    for spec in (name, "mine.yaml"):
+        done = prepcli("blend", f"a={spec}", "mix.yaml", "--no-check", "--overwrite", cwd=tmp_path)
+        is_refused = f"{name} is read for " in done.err and "and NeMo would look for " in done.err
+        assert (done.code, is_refused) == ((0, False) if "," in name else (2, True)), done.err
+    shutil.copytree(sets / "buckets", tmp_path / "set(1)")
+    assert "NeMo could not read set(1)" in blend("a=set(1)", "x.yaml", cwd=tmp_path, code=2).error_line
+
+
+def test_a_list_with_commas_in_a_config(sets: Path, tmp_path: Path) -> None:
+    """NeMo takes the text for the name of one file."""
+    names = ",".join(f"{sets}/{hours}h.json" for hours in (1, 2))
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump([{"type": "nemo", "manifest_filepath": names}]))
+    done = blend("a=mine.yaml", "mix.yaml", cwd=tmp_path, code=2)
+    assert f"{sets}/1h.json is read for {names}, and NeMo would look for {names}; " in done.error_line
 
 
 @pytest.mark.nemo

@@ -18,6 +18,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected
+from prepcli.formats.names import check_braces
 from prepcli.formats.parquet import (
     MAX_AUDIO_BYTES,
     OUTPUT_PATTERNS,
@@ -273,6 +274,8 @@ def manifest_to_parquet(options: ManifestToParquet) -> Report:
         ['/.../parquet/data-000000.parquet', '/.../parquet/data-000001.parquet', '/.../parquet/data-000002.parquet']
     """
     check_installed()
-    manifests, workspace, engine = open_run(options)
     kind = OmnilingualJob if options.form == "omnilingual" else ParquetJob
+    if kind is ParquetJob:
+        check_braces(options.out)
+    manifests, workspace, engine = open_run(options)
     return run_job(kind(manifests, options, engine.num_workers), workspace, engine)
