@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from prepcli.engine.state.workspace import is_of_process
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import is_audio_name
 from prepcli.formats.names import check_braces
@@ -28,7 +29,7 @@ def check_manifest_name(out: Path, command: str, example: str = "manifest.json",
         raise UsageError(f"{out}: {command} writes plain JSON lines; leave .gz off the name")
     if is_audio_name(out.name):
         raise UsageError(f"{out}: {command} writes JSON lines, and this is a name of audio; give one such as {example}")
-    if out.exists() and not out.is_file():
+    if (out.exists() and not out.is_file()) or is_of_process(out):
         raise UsageError(f"{out} is a pipe or a device, not a file; name a file, such as {example}")
     if is_for_nemo:
         check_braces(out)

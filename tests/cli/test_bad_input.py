@@ -112,16 +112,27 @@ def test_a_recording_that_is_a_link_to_itself_is_a_reject(folder: Path) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--overwrite"]])
 def test_the_records_of_a_run_are_not_an_output(folder: Path, options: list[str]) -> None:
+    """Neither is a file or folder among them."""
     assert prepcli("manifest-to-wenet", "m.json", "out", cwd=folder).code == 0
     before = everything(folder)
-    done = prepcli("manifest-to-shar", "m.json", "out.prepcli", *options, cwd=folder)
-    assert (done.code, done.out) == (2, "")
-    assert "out.prepcli holds the state of the run of out; choose another output" in done.error_line
+    within = f"is in {folder}/out.prepcli, which holds"
+    for words, where in (
+        (("manifest-to-shar", "m.json", "out.prepcli"), "out.prepcli holds"),
+        (("manifest-to-shar", "m.json", "out.prepcli/done/x"), within),
+        (("filter", "m.json", "out.prepcli/claims/u.json"), within),
+        (("split", "m.json", "out.prepcli/x", "--part", "a=0.5"), within),
+        (("blend", "a=m.json", "out.prepcli/mix.yaml"), within),
+        (("download", "an4", "--data-root", "out.prepcli/x"), within),
+    ):
+        done = prepcli(*words, *options, cwd=folder)
+        assert (done.code, done.out) == (2, "")
+        assert f"{where} the state of the run of out; choose another output" in done.error_line
     assert everything(folder) == before
 
 
 @pytest.mark.parametrize(
-    "command", [("make-manifest", "s01"), ("fix-durations", "m.json"), ("prepare-texts", "m.json")]
+    "command",
+    [("make-manifest", "s01"), ("fix-durations", "m.json"), ("prepare-texts", "m.json"), ("filter", "m.json")],
 )
 @pytest.mark.parametrize(
     ("out", "words"),
@@ -131,6 +142,9 @@ def test_the_records_of_a_run_are_not_an_output(folder: Path, options: list[str]
         ("m.json.gz", "leave .gz off the name"),
         ("s01", "is a folder; name a file, such as s01/"),
         ("/dev/null", "is a pipe or a device"),
+        ("/dev/stdout", "/dev/stdout is a pipe or a device"),
+        ("/dev/fd/1", "/dev/fd/1 is a pipe or a device"),
+        ("/proc/self/fd/1", "/proc/self/fd/1 is a pipe or a device"),
         ("-", "writes no manifest to its standard output; name a file"),
     ],
 )

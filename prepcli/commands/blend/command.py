@@ -16,6 +16,7 @@ from prepcli.audio.probe import probe
 from prepcli.commands.blend.nodes import Node, entries_of, set_weights
 from prepcli.commands.blend.options import Blend
 from prepcli.commands.blend.reading import find, finished_reports, read_set, read_sets, refuse_missing_audio
+from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import replaced_file
 from prepcli.errors import RecordRejected, UsageError, cannot_write, option
 from prepcli.formats.audio_names import WENET_FORMATS
@@ -120,6 +121,7 @@ def blend(options: Blend) -> BlendReport:
         raise UsageError(f"{options.out}: the config must be a file whose name ends in .yaml, or in .list for WeNet")
     if options.out.is_dir():
         raise UsageError(f"{options.out} is a folder; name the config to write")
+    refuse_state(options.out)
     tags = options.tags()
     if is_for_wenet and tags:
         raise UsageError(f"a list for WeNet has no tags: leave out {option('--lang')} and {option('--tag')}")

@@ -213,8 +213,7 @@ def _config_entry(
 def _refuse_if_nemo_differs(entry: dict[str, Any]) -> None:
     """Raise `UsageError` if NeMo would read other files for an entry than `_measured`.
 
-    Of the types that are read here, NeMo expands the manifests of `nemo` and `nemo_tarred`, and each field of a Shar
-    set that is one text.
+    NeMo expands the manifests of the types `nemo` and `nemo_tarred`, and each field of a Shar set that is one text.
     """
     manifests, fields = entry.get("manifest_filepath"), entry.get("shar_path")
     specs = manifests if isinstance(manifests, list) else [manifests]

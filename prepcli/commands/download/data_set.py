@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from prepcli.commands.download.fetch import Archive
+from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import check_braces
@@ -211,7 +212,8 @@ def workspace_of(state_name: str, data_root: Path) -> Workspace:
     Each data set has its own workspace, so that data sets can be added to the data root later.
 
     Raises:
-        UsageError: NeMo could not read manifests in the data root.
+        UsageError: NeMo could not read manifests in the data root, or it is in the state folder of a run.
     """
+    refuse_state(data_root)
     check_braces(data_root)
     return Workspace(data_root, Workspace(data_root).root / "sets" / state_name)

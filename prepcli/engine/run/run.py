@@ -24,6 +24,7 @@ from prepcli.engine.state.clearing import clear_refused
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, Unit, max_over_mean, pack, plan_digest
 from prepcli.engine.state.store_output import OutputFiles
+from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import (
     IncompleteError,
@@ -58,12 +59,12 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
 
     Raises:
         UsageError: the output was made from other inputs, with other settings or by another command; or the
-            output is itself the state folder of a run.
+            output is the state folder of a run, or is in one.
         TooManyRejectsError: more records were rejected than `max_rejects` allows; the error has the report.
         IncompleteError: the run was interrupted, or a worker was killed; the message says how to continue.
         PrepcliError: another fault of the machine, for example a full disk.
     """
-    _refuse_state(workspace)
+    refuse_state(workspace.named)
     if options.dry_run:
         return dry_run_report(job, workspace.named, options.rank, options.budget)
     lifeline = os.environ.get(LIFELINE)
@@ -305,15 +306,6 @@ def _names_in(folder: Path) -> set[str]:
         return set()
 
 
-def _refuse_state(workspace: Workspace) -> None:
-    """Raise `UsageError` if the output is a state folder: tab completion in a shell offers both OUT and OUT.prepcli."""
-    out = workspace.named
-    if out.suffix == ".prepcli" and (out / "plan.json").is_file():
-        raise UsageError(
-            f"{out} holds the state of the run of {str(out).removesuffix('.prepcli')}; choose another output"
-        )
-
-
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:
     """Add the command that continues the run to the message and the document of `error`, unless it has one already."""
     if error.continue_with is not None:
@@ -374,7 +366,11 @@ def temporary_workspace(out: AnyPath) -> Iterator[Workspace]:
     """A workspace for planning only: nothing is written next to `out`, and compressed manifests are not unpacked.
 
     If an earlier run has left an index in OUT.prepcli, planning uses it.
+
+    Raises:
+        UsageError: `out` is the state folder of a run, or is in one.
     """
+    refuse_state(out)
     with tempfile.TemporaryDirectory(prefix="prepcli-") as root:
         workspace = Workspace(out, Path(root), spools=False)
         workspace.index = Workspace(out).index

@@ -17,6 +17,12 @@ from prepcli.storage.paths import AnyPath, StorePath
 MAX_NAME_BYTES = 255
 """Maximum bytes of a file name on Linux, which limits the name of OUT.prepcli."""
 _UNDONE = "undone_"
+_SUFFIX = ".prepcli"
+_IN_STATE = (
+    *("plan.json", "report.json", "clearing.json", "claim.json", "claims", "launches", "owned"),
+    *("*/plan.json", "sets/*/*.json*"),
+)
+"""Patterns by which a state folder is recognized; runs that add to a set, and corpora, have folders of their own."""
 
 
 def work_folder(out: AnyPath, work_dir: Path | None = None) -> Path:
@@ -36,6 +42,25 @@ def work_folder_or_none(out: AnyPath, work_dir: Path | None = None) -> Path | No
         return work_folder(out, work_dir)
     except UsageError:
         return None
+
+
+def refuse_state(out: AnyPath) -> None:
+    """Raise `UsageError` if `out`, the output of a command, is a folder with the state of a run, or is in one.
+
+    Tab completion in a shell offers both OUT and OUT.prepcli, and `--overwrite` removes folders in the latter.
+    """
+    if isinstance(out, StorePath):
+        return
+    for path in (out.absolute(), Path(os.path.realpath(out))):
+        for folder in (path, *path.parents):
+            if _holds_state(folder):
+                where = f"{out} holds" if folder == path else f"{out} is in {folder}, which holds"
+                of_run = folder.name.removesuffix(_SUFFIX)
+                raise UsageError(f"{where} the state of the run of {of_run}; choose another output")
+
+
+def _holds_state(folder: Path) -> bool:
+    return folder.name.endswith(_SUFFIX) and any(next(folder.glob(pattern), None) for pattern in _IN_STATE)
 
 
 def note_unused(work_dir: Path | None, *paths: AnyPath) -> None:
@@ -63,9 +88,9 @@ def _beside(out: Path) -> Path:
     named = Path(os.path.realpath(out)) if out.name in ("", "..") or out.is_symlink() else out
     if not named.name:
         raise UsageError(f"{out} cannot be an output directory; give one of its own")
-    if len(os.fsencode(named.name + ".prepcli")) > MAX_NAME_BYTES:
+    if len(os.fsencode(named.name + _SUFFIX)) > MAX_NAME_BYTES:
         raise UsageError(f"the name of the output directory is too long for a file system: {named.name}")
-    return named.with_name(named.name + ".prepcli")
+    return named.with_name(named.name + _SUFFIX)
 
 
 def _of_store(out: StorePath, work_dir: Path | None) -> Path:
@@ -80,7 +105,7 @@ def _of_store(out: StorePath, work_dir: Path | None) -> Path:
     if not address.key:
         raise UsageError(f"{out} is a whole bucket; give an output of its own in it, such as {out}/name")
     parts = [address.bucket, *address.key.split("/")]
-    folder = (work_dir or Path.cwd()) / f"{'_'.join(parts)}.prepcli"
+    folder = (work_dir or Path.cwd()) / f"{'_'.join(parts)}{_SUFFIX}"
     if address.scheme != "s3" or any("_" in part for part in parts):
         digest = hashlib.sha256(str(address).encode(errors="surrogateescape")).hexdigest()
         folder = folder.with_name(f"{folder.stem}-{digest[:8]}{folder.suffix}")

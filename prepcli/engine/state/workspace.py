@@ -34,6 +34,8 @@ EDITABLE_FILES = ("train_ds.yaml",)
 """The files that users may change (`prepcli.engine.publishing.owned.write_editable`)."""
 CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", UNITS_FOLDER)
 """The folders that `--overwrite` removes in OUT.prepcli (`prepcli.engine.state.clearing`)."""
+_MAX_LINKS = 40
+"""Number of links after which Linux refuses a path."""
 
 
 class Workspace:
@@ -222,7 +224,21 @@ class FileWorkspace(Workspace):
 
 def real_file(out: Path) -> Path:
     """The file to write for `out`: for a symbolic link, its target, so that the link stays."""
-    return Path(os.path.realpath(out)) if out.is_symlink() else out
+    return Path(os.path.realpath(out)) if out.is_symlink() and not is_of_process(out) else out
+
+
+def is_of_process(path: Path) -> bool:
+    """Whether a path, or a link that it leads through, is in /proc, which has the open files of each process.
+
+    Such a path, `/dev/stdout` for example, is another file for each process, and its file may have no other name.
+    """
+    for _ in range(_MAX_LINKS):
+        if os.path.realpath(path.parent).startswith("/proc/"):
+            return True
+        if not path.is_symlink():
+            break
+        path = path.parent / os.readlink(path)
+    return False
 
 
 def workspace_of(out: AnyPath, work_dir: Path | None = None) -> Workspace:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.storage.paths import StorePath
@@ -38,3 +39,25 @@ def test_a_path_through_a_folder_that_does_not_exist(tmp_path: Path, monkeypatch
     Path("new").mkdir()
     assert Workspace(Path("new/../out")).root == Path("new/../out.prepcli")
     Workspace(Path("../missing/out"))
+
+
+@pytest.mark.parametrize(
+    "name", ["plan.json", "claims/rank", "owned/note.json", "version_1/plan.json", "codes_x/plan.json", "sets/a/x.json"]
+)
+def test_no_output_is_in_the_state_of_another(name: str, tmp_path: Path) -> None:
+    """A folder that only has such a name is a folder like others."""
+    state = tmp_path / "out.prepcli"
+    (state / "mine").mkdir(parents=True)
+    outputs = [state, state / "claims/u.json", state / "new/deep/out", tmp_path / "link/out"]
+    (tmp_path / "link").symlink_to("out.prepcli")
+    for out in outputs:
+        refuse_state(out)
+    (state / name).parent.mkdir(parents=True, exist_ok=True)
+    (state / name).touch()
+    for out in outputs:
+        with pytest.raises(
+            UsageError, match=r"out\.prepcli.* holds the state of the run of out; choose another output"
+        ):
+            refuse_state(out)
+    refuse_state(tmp_path / "out")
+    refuse_state(StorePath("s3://bucket/out.prepcli/claims"))
