@@ -37,6 +37,7 @@ MARKS_FILE = "skipme.json"
 Trainers skip marked records, but the set's reports count them."""
 OWN_CONFIG = "prepcli"
 """The key in `metadata.yaml` whose value holds prepcli's own options (see `own_config`)."""
+METADATA_FILE = re.compile(r"metadata(_version_\d+)?\.yaml")
 _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
 
 

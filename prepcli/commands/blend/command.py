@@ -20,6 +20,7 @@ from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import replaced_file
 from prepcli.errors import RecordRejected, UsageError, cannot_write, option
 from prepcli.formats.audio_names import WENET_FORMATS
+from prepcli.formats.set_files import refuse_file_of_set
 from prepcli.formats.sets import WenetSet, sets_in
 from prepcli.formats.tar import read_members
 from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
@@ -217,6 +218,7 @@ def _write(options: Blend, content: bytes, inputs: Sequence[str]) -> str:
     if out.exists() and out.read_bytes() == content:
         return "nothing_to_do"
     refuse_input_as_output("OUT", out, lambda: inputs)
+    refuse_file_of_set("OUT", out)
     if out.exists() and not options.overwrite:
         raise UsageError(
             f"{out} exists with another content; give another name, or {option('--overwrite')} to replace it"

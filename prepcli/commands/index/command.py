@@ -23,6 +23,7 @@ from prepcli.engine.state.workspace import atomic_file, flush_folders
 from prepcli.errors import InputChangedError, UsageError, option, same_command
 from prepcli.formats.indexes import MIRROR, DamagedError, index_problem, is_current, make_index, tar_offsets
 from prepcli.formats.names import absolute_folder
+from prepcli.formats.set_files import refuse_file_of_set
 from prepcli.formats.tar_walk import walk_tar
 from prepcli.formats.training_config import indexed_config
 from prepcli.interface.bars import with_bar
@@ -225,6 +226,7 @@ def index(options: Index) -> IndexReport:
             )
         if any(isinstance(file.path, StorePath) for one in found for file in one.files):
             raise UsageError(f"{option('--pack')} takes sets in local folders, not in an object store")
+        refuse_file_of_set("--pack", options.pack.with_suffix(".yaml"))
         check_lhotse()
     files = _own_files(found, rank)
     report.files = len(files)
