@@ -76,9 +76,12 @@ class UsageError(PrepcliError):
 
 def wrong_path(error: OSError) -> UsageError | None:
     """Return a `UsageError` for an error that a wrong path or missing permissions cause; None for all other errors."""
-    if error.errno not in _WRONG_PATH or error.filename is None:
+    if error.filename is None or error.errno not in (*_WRONG_PATH, errno.EROFS):
         return None
-    return UsageError(f"{os.fsdecode(error.filename)}: {error.strerror}; check the path and its permissions")
+    path = os.fsdecode(error.filename)
+    if error.errno == errno.EROFS:
+        return UsageError(f"cannot write to {path}: {error.strerror}; choose another output directory")
+    return UsageError(f"{path}: {error.strerror}; check the path and its permissions")
 
 
 def cannot_write(error: OSError, message: str) -> PrepcliError:

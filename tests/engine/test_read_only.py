@@ -70,3 +70,39 @@ def test_a_set_can_be_looked_at(is_finished: bool, tmp_path: Path, make_read_onl
         assert done.code == 2
         assert "Read-only file system; choose another output directory" in done.error_line
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["make-manifest", "fix-durations", "filter", "split", "convert-audio"])
+def test_every_command_refuses_in_the_same_way(
+    command: str, tmp_path: Path, make_read_only: Callable[[Path], None]
+) -> None:
+    """Before the work, also if it writes while it plans."""
+    (tmp_path / "disk").mkdir()
+    make_read_only(tmp_path / "disk")
+    source = SHORT_CORPUS if command == "make-manifest" else MANIFEST
+    out = tmp_path / "disk/out.json"
+    done = prepcli(command, source, out, *(["--part", "a=0.5"] if command == "split" else []))
+    assert (done.code, list((tmp_path / "disk").iterdir())) == (2, [])
+    assert f"cannot write to {tmp_path}/disk" in done.error_line
+    assert "Read-only file system; choose another output directory" in done.error_line
+
+
+def test_indexes_of_a_set_are_written_elsewhere(tmp_path: Path, make_read_only: Callable[[Path], None]) -> None:
+    out = tmp_path / "disk/out"
+    assert prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 1, "--no-index").code == 0
+    make_read_only(tmp_path / "disk")
+    done = prepcli("index", out)
+    assert done.code == 2
+    assert "Read-only file system; --indexes-root DIR writes all indexes below another folder" in done.error_line
+    assert f"cannot write to {out}" in done.error_line
+    assert ".idx" not in done.error_line
+    assert prepcli("index", out, "--indexes-root", tmp_path / "indexes").code == 0
+
+
+def test_marks_of_a_set_name_no_draft(tmp_path: Path, make_read_only: Callable[[Path], None]) -> None:
+    out = tmp_path / "disk/out"
+    assert prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 1).code == 0
+    make_read_only(tmp_path / "disk")
+    done = prepcli("filter", out, "--skipme", "--drop", "duration > 0.2")
+    assert (done.code, "~" in done.err) == (2, False), done.err
+    assert f"cannot write to {out}.prepcli/skipme.json: Read-only file system" in done.err

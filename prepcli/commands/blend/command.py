@@ -227,7 +227,7 @@ def _write(options: Blend, content: bytes, inputs: Sequence[str]) -> str:
         out.parent.mkdir(parents=True, exist_ok=True)
         with replaced_file(out) as file:
             file.write(content)
-    except OSError as error:  # the error names the draft
+    except OSError as error:
         raise cannot_write(error, f"cannot write {out}: {error.strerror or error}") from error
     return "done"
 

@@ -20,7 +20,7 @@ from prepcli.commands.index.rebase import old_places, rebase
 from prepcli.commands.index.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.workspace import atomic_file, flush_folders
-from prepcli.errors import InputChangedError, UsageError, option, same_command
+from prepcli.errors import InputChangedError, UsageError, cannot_write, option, same_command
 from prepcli.formats.indexes import MIRROR, DamagedError, index_problem, is_current, make_index, tar_offsets
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.set_files import refuse_file_of_set
@@ -142,17 +142,24 @@ def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
 
     Without this rule, an index could look older than its data: the clocks of the file system and of the machine that
     wrote the data may differ.
+
+    Raises:
+        PrepcliError: the index cannot be written; it is a `UsageError` if the folder or its permissions are the cause.
     """
     if isinstance(index, StorePath):
         call(client.put_object, str(index), content)  # the store sets the time of the object
         return
     new = [one for one in (index.parent, *index.parent.parents) if not one.exists()]
-    index.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(index) as file:
-        file.write(content)
-        file.flush()
-        if os.fstat(file.fileno()).st_mtime_ns < data_mtime_ns:
-            os.utime(file.fileno(), ns=(data_mtime_ns, data_mtime_ns))
+    try:
+        index.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(index) as file:
+            file.write(content)
+            file.flush()
+            if os.fstat(file.fileno()).st_mtime_ns < data_mtime_ns:
+                os.utime(file.fileno(), ns=(data_mtime_ns, data_mtime_ns))
+    except OSError as error:
+        elsewhere = f"{option('--indexes-root', 'DIR')} writes all indexes below another folder"
+        raise cannot_write(error, f"cannot write to {index.parent}: {error.strerror or error}; {elsewhere}") from None
     flush_folders(one.parent for one in new)
 
 

@@ -325,8 +325,11 @@ def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) ->
             os.replace(draft, path)
             if durable:
                 flush_folders([path.parent])
-    except BaseException:
-        draft.unlink(missing_ok=True)
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == str(draft) and error.filename2 is None:
+            error.filename = str(path)  # users do not know the draft
+        with contextlib.suppress(OSError):  # of a read-only file system
+            draft.unlink(missing_ok=True)
         raise
 
 

@@ -178,6 +178,15 @@ def test_refused(options: tuple[str, ...], message: str, tmp_path: Path) -> None
     assert not (tmp_path / "out.json").exists()
 
 
+def test_the_file_in_the_way_is_named(tmp_path: Path) -> None:
+    """It may be one that is written beside the file that the command names."""
+    (tmp_path / "texts.txt").write_text("a\n")
+    for name in ("out_speakers.txt", "out.json"):
+        (tmp_path / name).write_text("mine")
+        done = prepcli("prepare-texts", "texts.txt", "out.json", "--is-normalized", cwd=tmp_path)
+        assert (done.code, f"prepcli: {name} exists, and may be yours" in done.error_line) == (2, True)
+
+
 @pytest.mark.nemo
 @pytest.mark.slow
 def test_nemo_reads_them(tmp_path: Path) -> None:
