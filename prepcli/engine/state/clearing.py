@@ -107,7 +107,7 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
         why = f"and {workspace.root}, which would tell how they were made, is not there"
     if workspace.named != workspace.out:
         unknown = "is not there" if command is None else "does not tell so"
-        # The job may write files beside the one that users name.
+        # The job may write more files than the one that users name.
         first = out if workspace.named.name in stock.mistakable else workspace.out / stock.mistakable[0]
         raise UsageError(
             f"{first} exists, and may be yours: {workspace.root}, which would tell how it was made, {unknown}. Nothing "
