@@ -23,6 +23,7 @@ from prepcli.engine.publishing.output_files import HashedFile
 from prepcli.engine.publishing.owned import Owned, mark, note
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.run.status import workspaces_of
+from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.engine.state.work_folder import is_changing
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document, write_json
 from prepcli.errors import UsageError, naming
@@ -46,11 +47,13 @@ def set_to_mark(path: Path) -> TarredSet:
     """The finished tarred set in a folder.
 
     Raises:
-        UsageError: the folder holds no complete tarred set with manifests, or shards are being added to it.
+        UsageError: the folder holds no complete tarred set with manifests, its run has not finished, or shards are
+            being added to it.
     """
     one = open_set(path) if path.is_dir() else None
     if not isinstance(one, TarredSet):
         raise UsageError(f"{path} is not a folder with a tarred set; without one, give OUT.json, the manifest to write")
+    refuse_unfinished(path)  # the shards that come later would have no marks
     one.check_parts()
     if any(is_changing(folder) for folder in (path, *(Path(str(part.folder)) for part in one.sets))):
         raise UsageError(f"{path} is being changed by manifest-to-tarred; complete that first: prepcli status {path}")

@@ -134,6 +134,16 @@ def test_a_file_that_others_have_changed_is_not_recorded_as_ours(tmp_path: Path)
     assert "manifest_0.json" in done.out
 
 
+def test_a_set_that_is_not_finished_is_refused(tmp_path: Path) -> None:
+    """The shards that come later would have no marks."""
+    one = tmp_path / "set"
+    half = ("--num-shards", 2, "--rank", 0, "--world-size", 2, "--no-steal")
+    assert prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", one, *half).code == 0
+    before = tree(tmp_path)
+    assert f"{one} is not finished: 1 of 2 units are done; continue with: " in str(mark(one, *LONG, code=2)["error"])
+    assert tree(tmp_path) == before
+
+
 def test_what_cannot_be_marked_is_refused(tmp_path: Path) -> None:
     one = set_of(tmp_path)
     assert "not a folder with a tarred set" in str(mark(SHORT_CORPUS / "manifest.json", *LONG, code=2)["error"])
