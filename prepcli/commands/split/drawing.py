@@ -69,7 +69,7 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
             part_of[_fill(size, free, target, may_exceed=False)] = number
         target = targets[number] - float(size[part_of == number].sum())
         part_of[_fill(size, order[part_of[order] == NO_PART], target, may_exceed=True)] = number
-        _check(groups, parts[number], float(size[part_of == number].sum()), targets[number], size)
+        _check(groups, number, parts[number], float(size[part_of == number].sum()), targets[number], size)
     if last is not None:
         part_of[part_of == NO_PART] = last
         if not (part_of == last).any():
@@ -130,7 +130,7 @@ def _check_total(groups: Groups, parts: Sequence[Asked]) -> None:
         raise UsageError(f"the parts ask for {counted:,.0f} records, and there are {records:,}; ask for less")
 
 
-def _check(groups: Groups, part: Asked, found: float, target: float, size: NDArray[np.float64]) -> None:
+def _check(groups: Groups, number: int, part: Asked, found: float, target: float, size: NDArray[np.float64]) -> None:
     """Raise `UsageError` if a part is empty, or if its size `found` is too far from its target (`_MAX_OFF`)."""
     if abs(found - target) <= _MAX_OFF * target and found:
         return
@@ -141,13 +141,25 @@ def _check(groups: Groups, part: Asked, found: float, target: float, size: NDArr
     divide = (
         f"divide by another field ({option('--by')} FIELD), or draw each record for itself ({option('--by', 'none')})"
     )
+    has_groups = groups.name != "record"  # else each record is drawn for itself already
     if len(size) == 1:
-        raise UsageError(f"there is only one {groups.name}, which cannot be in two parts; {divide}")
-    raise UsageError(
-        f"part {part.name} asks for {text(target)}, and whole {groups.name}s give {text(found)}: the smallest of "
-        f"{len(size):,} has {text(float(size.min()))}, the largest {text(float(size.max()))}; ask for another "
-        f"amount, or {divide}"
-    )
+        only = f"there is only one {groups.name}, which cannot be in two parts"
+        raise UsageError(f"{only}; {divide}" if has_groups else only)
+    is_kept = groups.kept != NO_PART
+    if is_kept.any():
+        here = groups.kept == number
+        why = (
+            f"it gets {text(found)}: {option('--keep-parts')} keeps {text(float(size[here].sum()))} in it, and "
+            f"{text(float(size[is_kept & ~here].sum()))} in other parts"
+        )
+    else:
+        why = (
+            f"whole {groups.name}s give {text(found)}: the smallest of {len(size):,} has {text(float(size.min()))}, "
+            f"the largest {text(float(size.max()))}"
+        )
+    others = [f"leave {option('--keep-parts')} out"] if is_kept.any() else []
+    advice = ", or ".join(["ask for another amount", *others, *([divide] if has_groups else [])])
+    raise UsageError(f"part {part.name} asks for {text(target)}, and {why}; {advice}")
 
 
 def _hours(seconds: float) -> str:

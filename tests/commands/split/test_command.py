@@ -206,6 +206,31 @@ def test_what_cannot_be_kept_is_refused(manifest: Path, tmp_path: Path) -> None:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("by", "advice"),
+    [
+        ("none", ""),
+        ("speaker", ", or divide by another field (--by FIELD), or draw each record for itself (--by none)"),
+    ],
+)
+def test_a_part_of_which_too_much_is_kept_names_the_cause(by: str, advice: str, manifest: Path, tmp_path: Path) -> None:
+    one = ("split", manifest, tmp_path / "one", "--by", by, "--part", "train=rest")
+    assert prepcli(*one, "--part", "test=0.5").code == 0
+    kept = [len(read_lines(tmp_path / "one" / name)) for name in ("test.json", "train.json")]
+    two = (*one[:2], tmp_path / "two", *one[3:])
+    done = prepcli(*two, "--part", "test=1", "--keep-parts", tmp_path / "one")
+    assert done.code == 2
+    assert done.error_line.endswith(
+        f"part test asks for 1 records, and it gets {kept[0]} records: --keep-parts keeps {kept[0]} records in it, and "
+        f"{kept[1]} records in other parts; ask for another amount, or leave --keep-parts out{advice}"
+    )
+
+
+def test_what_is_done_already_is_not_advised(manifest: Path, tmp_path: Path) -> None:
+    done = prepcli("split", manifest, tmp_path / "out", "--part", "a=rest", "--part", "b=0.001s", "--by", "none")
+    assert (done.code, done.error_line.endswith(" s; ask for another amount")) == (2, True)
+
+
 @pytest.mark.parametrize("renamed", ["", "new "])
 def test_records_without_a_kept_speaker_stay_in_the_part_of_their_segment(renamed: str, tmp_path: Path) -> None:
     lines: Lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0} for n in range(120)]
