@@ -21,6 +21,7 @@ from prepcli.audio.resample import resample
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_names import WENET_FORMATS
 from prepcli.processes.in_hand import take_in_hand
+from prepcli.processes.notes import note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -403,6 +404,8 @@ def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:
     if format not in WRITABLE:
         format = FALLBACK_FORMAT
     rate = encodable_rate(format, target.sampling_rate or info.sampling_rate)
+    if target.sampling_rate not in (None, rate):
+        note(f"{format} has no rate of {target.sampling_rate} Hz: the audio is stored at {rate} Hz")
     samples = decode(segment)
     if rate != info.sampling_rate:
         samples = resample(samples, info.sampling_rate, rate)

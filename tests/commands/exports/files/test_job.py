@@ -224,3 +224,13 @@ def test_lossy_formats(format: str, tmp_path: Path) -> None:
     (line,) = convert(tmp_path, [record("a.wav")], "--force-codec", format)
     assert line["audio_filepath"] == f"a.{format}"
     assert soundfile.info(tmp_path / "out" / line["audio_filepath"]).samplerate == 8000
+
+
+def test_a_rate_that_the_format_does_not_have_is_noted(tmp_path: Path) -> None:
+    write_audio(tmp_path / "a.wav", 1.0)
+    manifest = write_lines(tmp_path / "m.json", [record("a.wav")])
+    options = ("--force-codec", "opus", "--target-sample-rate")
+    done = prepcli("convert-audio", manifest, tmp_path / "out", *options, 22050, "--json")
+    assert done.json["notes"] == ["opus has no rate of 22050 Hz: the audio is stored at 24000 Hz"]
+    assert soundfile.info(tmp_path / "out/a.opus").samplerate == 24000
+    assert prepcli("convert-audio", manifest, tmp_path / "out2", *options, 24000, "--json").json["notes"] == []
