@@ -2314,7 +2314,8 @@ def manifest_to_tarred(
             Default: 30.
         shard_manifests: Write a manifest for each shard, in addition to the one over all shards.
         index: Write indexes (.idx), with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
-        only_manifests: Write only the manifests, without the tars, to check them first.
+        only_manifests: Write only the manifests, without the tars, to check them first. The same command without
+            it, and with overwrite, makes the whole set.
         check_audio: Decode copied files as well, to find damage.
         concat_to: Add the shards to the tarred set in this directory. The options that it was made with are the
             defaults.

@@ -40,6 +40,7 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI --concat-to OUT --num-shards 1": "is not a directory with a tarred",
         "MINI OUT --num-shards 1 --target-sample-rate 16": "is not a sampling rate in Hz",
         "MINI OUT --num-shards 1 --channel left": "--channel left must be mix, or the number of a channel",
+        "MINI OUT --num-shards 1 --shuffle-seed 2": "--shuffle-seed has no effect without --shuffle: give both",
         "MINI OUT --num-shards 1 --only-manifests --channel 0": "--channel has no effect with --only-manifests",
         "MINI OUT --num-shards 1 --max-rejects 1.5": "a count, not 1.5",
         "MINI OUT --num-shards 1 --max-rejects -1": "--max-rejects takes",

@@ -65,10 +65,9 @@ def merge_set(
         writer.add_after(tar_set.folder + manifest_name(version) + INDEX_SUFFIX, index.array().data.cast("B"))
     bins = bucketing(durations, options) if options.buckets_num == 1 else {}
     config = _dataset_config(replace(options, min_duration=tar_set.min_duration, max_duration=tar_set.max_duration))
-    own = own_config(options)
+    own = own_config(options, base)
     if base is not None:
         config |= base.dataset_config
-        own |= base.own_config
     config |= {"num_shards": num_shards} | bins
     per_shard = base.num_samples_per_shard if base else None
     metadata = writer.open(tar_set.folder + metadata_name(version))
@@ -85,11 +84,11 @@ def merge_set(
     )
     folder = out / tar_set.folder
     tars, manifests = names_in_config(version, num_shards, options.shard_manifests)
-    details: dict[str, Any] = {
-        f"{tar_set.folder}{TARS}": folder / tars,
-        f"{tar_set.folder}{MANIFESTS}": folder / manifests,
-    }
-    if options.index and not options.only_manifests:
+    details: dict[str, Any] = {f"{tar_set.folder}{MANIFESTS}": folder / manifests}
+    if options.only_manifests:
+        return details, bins
+    details = {f"{tar_set.folder}{TARS}": folder / tars} | details
+    if options.index:
         top = absolute_folder(str(folder))
         details[f"{tar_set.folder}{INDEXED_CONFIG}"] = indexed_config(
             [tarred_entry(f"{top}/{manifests}", f"{top}/{tars}")]

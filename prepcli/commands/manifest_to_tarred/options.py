@@ -49,7 +49,7 @@ class TarredOptions(SetInput):
     shuffle: Annotated[bool | None, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",))] = (
         None
     )
-    shuffle_seed: Annotated[int | None, Option("Seed of --shuffle.", shown_default="0", needs="shuffle")] = None
+    shuffle_seed: Annotated[int | None, Option("Seed of --shuffle.", shown_default="0")] = None
     sort_in_shards: Annotated[bool, Option("Sort the records of each shard by duration, shortest first.")] = False
     keep_files_together: Annotated[bool, Option("Put all segments of an audio file into one shard.")] = False
     slice_with_offset: Annotated[bool, Option("Store each segment as a file of its own.")] = False
@@ -94,7 +94,8 @@ class TarredOptions(SetInput):
     only_manifests: Annotated[
         bool,
         Option(
-            "Write only the manifests, without the tars, to check them first.",
+            "Write only the manifests, without the tars, to check them first. The same command without it, and with "
+            "--overwrite, makes the whole set.",
             disables=("check_audio", "target_sample_rate", "channel"),
         ),
     ] = False
@@ -160,6 +161,9 @@ class TarredOptions(SetInput):
                 f"{option('--buckets-num')} needs {option('--max-duration')}, and {option('--num-shards')} or "
                 f"{option('--shard-size')} for each bucket"
             )
+        if self.shuffle_seed is not None and not self.shuffle:  # not `needs`: `--shuffle` may come from the set
+            seed = option("--shuffle-seed")
+            raise UsageError(f"{seed} has no effect without {option('--shuffle')}: give both, or leave {seed} out")
         if self.only_manifests and self.slice_with_offset and self.force_codec:
             raise UsageError(f"{option('--only-manifests')} reads no audio: leave out {option('--force-codec')}")
 

@@ -12,29 +12,38 @@ from prepcli.interface.options import declared
 
 _ALIKE = (
     *("min_duration", "max_duration", "force_codec", "target_sample_rate", "channel", "slice_with_offset"),
-    *("shard_manifests", "index", "only_manifests"),
+    *("shard_manifests", "index", "only_manifests", "shuffle_seed"),
 )
 """Options that shape the audio, the lines and the files of all shards of a set; an addition may not change them."""
-_OF_ADDITION = ("shuffle", "shuffle_seed", "sort_in_shards", "keep_files_together", "remainder", "dynamic_buckets_num")
-"""Options that shape the order of the added records, and may differ from addition to addition."""
+_ORDER = {"shuffle": False, "sort_in_shards": False, "keep_files_together": False, "remainder": "spread"}
+"""Options that shape the order of the records, and their defaults.
+
+An addition may only change a default: the metadata say that all shards are shuffled, for instance, or not all.
+"""
+_OF_VERSION = "dynamic_buckets_num"
+"""An addition may change this option: each version has new bins, for all of its records."""
 
 
-def own_config(options: TarredOptions) -> dict[str, Any]:
-    """The options that NeMo's script does not know; the metadata of a set have them in a section of their own."""
-    return {
-        name: getattr(options, name) for name in ("target_sample_rate", "channel", "remainder", "dynamic_buckets_num")
-    }
+def own_config(options: TarredOptions, base: ExistingSet | None) -> dict[str, Any]:
+    """The options that NeMo's script does not know; the metadata of a set have them in a section of their own.
+
+    `base`: the set to which records are added, if any; its options stay those of the set.
+    """
+    names = ("target_sample_rate", "channel", "remainder", _OF_VERSION)
+    own = {name: getattr(options, name) for name in names}
+    return own if base is None else own | base.own_config | {_OF_VERSION: own[_OF_VERSION]}
 
 
 def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions:
     """The options of an addition: given options, and for all others the options with which the set was made.
 
     An option with its default value counts as not given. An option that the set was made without may be given: it
-    limits or converts only the added records.
+    limits, converts or orders only the added records.
 
     Raises:
-        UsageError: a given option that shapes all shards (`_ALIKE`) has another value than for the set (the message has
-            both); the metadata of the set cannot be used; or the size of the new shards is neither given nor known.
+        UsageError: a given option that shapes all shards (`_ALIKE`, `_ORDER`) has another value than for the set (the
+            message has both); the metadata of the set cannot be used; or the size of the new shards is neither given
+            nor known.
     """
     own = _own_options(base)
     folder = base.manifest.parent
@@ -45,7 +54,7 @@ def with_own_options(options: TarredOptions, base: ExistingSet) -> TarredOptions
             continue
         if value is None or value == one.default:
             taken[one.name] = theirs
-        elif one.name in _ALIKE:
+        elif one.name in _ALIKE or theirs != _ORDER.get(one.name, theirs):
             made = f"with {option(*one.words(theirs))}" if one.words(theirs) else f"without {option(one.long_name)}"
             raise UsageError(
                 f"{folder} was made {made}, and now {option(*one.words(value))} is given: leave it out, so that all "
@@ -71,10 +80,12 @@ def _own_options(base: ExistingSet) -> dict[str, Any]:
     known |= {"shard_manifests": base.has_shard_manifests, "index": base.has_indexes, "only_manifests": False}
     found: dict[str, Any] = {}
     for one in declared(TarredOptions):
-        if one.name in (*_ALIKE, *_OF_ADDITION):
+        if one.name in (*_ALIKE, *_ORDER, _OF_VERSION):
             try:
                 found[one.name] = msgspec.convert(known.get(one.name), one.type | None)
             except msgspec.ValidationError as error:
                 file = base.manifest.with_name(metadata_name(base.version))
                 raise UsageError(f"{file} has an option that prepcli cannot follow, {one.name}: {error}") from None
+    if not found["shuffle"]:
+        found["shuffle_seed"] = None  # the seed of other programs may be there all the same
     return found

@@ -147,6 +147,9 @@ def test_the_options_of_the_set_are_the_defaults(tmp_path: Path, records: bool) 
         ([], ["--no-index"], "without --no-index, and now --no-index"),
         ([], ["--slice-with-offset"], "without --slice-with-offset, and now --slice-with-offset"),
         ([], ["--only-manifests"], "without --only-manifests, and now --only-manifests"),
+        (["--shuffle"], ["--no-shuffle"], "with --shuffle, and now --no-shuffle"),
+        (["--shuffle", "--shuffle-seed", 1], ["--shuffle-seed", 9], "with --shuffle-seed 1, and now --shuffle-seed 9"),
+        (["--remainder", "drop"], ["--remainder", "spread"], "with --remainder drop, and now --remainder spread"),
     ],
 )
 def test_an_option_that_contradicts_the_set_is_refused_with_both(
@@ -167,6 +170,24 @@ def test_what_the_set_was_made_without_may_be_given(tmp_path: Path) -> None:
     found = metadata(out, 1)["dataset_config"]
     assert (found["force_codec"], found["max_duration"], found["sort_in_shards"]) == (None, None, False)
     assert {name for name, _ in formats(out, 3)} == {"FLAC"}
+
+
+def test_the_seed_of_the_set_may_be_given(tmp_path: Path) -> None:
+    out, second = make(tmp_path, "--shuffle", "--shuffle-seed", 1)
+    add(out, second, "--shuffle-seed", 1)
+    (tmp_path / "other").mkdir()
+    other, third = make(tmp_path / "other")
+    done = tarred(third, "--concat-to", other, *BASE, "--shuffle-seed", 1)
+    assert (done.code, "--shuffle-seed has no effect without --shuffle" in done.error_line) == (2, True)
+
+
+def test_each_version_has_its_own_number_of_bins(tmp_path: Path) -> None:
+    out, second = make(tmp_path, "--dynamic-buckets-num", 5)
+    add(out, second, "--dynamic-buckets-num", 7)
+    found = metadata(out, 1)
+    assert (found["prepcli"]["dynamic_buckets_num"], found["dataset_config"]["num_buckets"]) == (7, 7)
+    assert found["history"][0]["prepcli"]["dynamic_buckets_num"] == 5
+    assert section(out)["num_buckets"] == 7
 
 
 def test_a_set_that_another_program_has_made(tmp_path: Path) -> None:
