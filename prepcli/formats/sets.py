@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from prepcli.engine.state.work_folder import is_changing
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.formats import omnivoice
 from prepcli.formats.codes import CODES_FILE, CODES_OF
 from prepcli.formats.folders import Listing, listing, numbered, two_of_a_shard
@@ -117,6 +117,14 @@ class TarredSet(StoredSet):
     def has_tars(self) -> bool:
         """Whether the folder itself holds tars."""
         return any(map(TAR_FILE.match, self.listed.files))
+
+    def check_tars(self) -> None:
+        """Raise `UsageError` if the set has no tars: they are gone, or it was made with `--only-manifests`."""
+        if not self.shards:
+            raise UsageError(
+                f"{self.folder} holds manifests of a tarred set without its tars; bring them back, or make them: run "
+                f"its command with {option('--overwrite')}, without {option('--only-manifests')}"
+            )
 
     @cached_property
     def is_empty(self) -> bool:

@@ -155,12 +155,6 @@ def test_static_buckets_are_read_with_bucketing(tmp_path: Path) -> None:
     assert padding(found) < 0.05 < 0.3 < padding(without)
 
 
-def test_manifests_alone(tmp_path: Path) -> None:
-    make(tmp_path, "manifest-to-tarred", MANIFEST, "--num-shards", 1, "--only-manifests", "--dynamic-buckets-num", 2)
-    found = section(tmp_path / "out")
-    assert list(found) == ["manifest_filepath", "use_bucketing", "num_buckets", "bucket_duration_bins"]
-
-
 @pytest.mark.parametrize("shard_size", [24, 48])
 def test_a_shar_set(shard_size: int, tmp_path: Path) -> None:
     """A mapping of fields, as NeMo wants it; and lhotse's own call in a comment."""

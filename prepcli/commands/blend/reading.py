@@ -160,12 +160,14 @@ def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
     """The `input_cfg` entry of a set; it names no codes if the set has codes of several codecs.
 
     Raises:
-        UsageError: the numbers of the shards have gaps, so that NeMo cannot load the set.
+        UsageError: the numbers of the shards have gaps, so that NeMo cannot load the set, or a tarred set has no tars.
     """
-    if isinstance(one, TarredSet) and (not one.shards or list(one.shards) != list(range(len(one.shards)))):
-        raise UsageError(
-            f"{one.folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {one.folder}"
-        )
+    if isinstance(one, TarredSet):
+        one.check_tars()
+        if list(one.shards) != list(range(len(one.shards))):
+            raise UsageError(
+                f"{one.folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {one.folder}"
+            )
     entry = one.entry()
     if isinstance(one, SharSet) and any(isinstance(names, list) for names in entry["shar_path"].values()):
         raise UsageError(f"{one.folder}: the numbers of its shards have gaps; prepcli verify {one.folder}")

@@ -124,8 +124,7 @@ def _indexed(one: TarredSet | SharSet | CodesSet, mirror: AnyPath | None, places
     if isinstance(one, TarredSet):
         if not one.record_files():
             raise UsageError(f"{one.folder} holds tars without their manifests; bring these back, or name the tars")
-        if not one.shards:
-            raise UsageError(f"{one.folder} holds manifests without their tars; bring back audio_0.tar, ...")
+        one.check_tars()
     found = IndexedSet(str(one.folder), mirror=None if places.root or places.beside else mirror)
     for path in one.files():
         if path.suffix == ".gz":

@@ -325,9 +325,10 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             bins = bucketing(durations, self.options)
         if details:
             details |= uneven_after_rejects(plan.contents.layout, self.base, markers)
-            workspace, with_tars = writer.workspace, not self.options.only_manifests
-            layout = plan.contents.layout
-            details["train_ds"] = write_sections(workspace, self.command, layout, self.base, details, bins, with_tars)
+            if not self.options.only_manifests:  # no loader can read a set without tars
+                details["train_ds"] = write_sections(
+                    writer.workspace, self.command, plan.contents.layout, self.base, details, bins
+                )
         if num_without := totals(markers)[_NO_TEXT]:
             details[_NO_TEXT] = f"{num_without:,} records; a model that learns to write text needs one for each"
         return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "files")

@@ -27,7 +27,6 @@ def write_sections(
     base: ExistingSet | None,
     details: Mapping[str, Any],
     bins: Mapping[str, Any],
-    with_tars: bool,
 ) -> str:
     """Write `train_ds.yaml` of a run; returns the path of the main `train_ds.yaml` of the output (`main_file`).
 
@@ -38,12 +37,11 @@ def write_sections(
         base: the set to which records are added, if any.
         details: the summary, with the paths of the tars and manifests.
         bins: the keys of the config for bucketing.
-        with_tars: whether there are tars; the classic loader needs them.
     """
     name = manifest_name(base.version + 1 if base else 0)
     whole = [workspace.out / f"{one.folder}{name}" for one in layout.sets]
-    others = _classic_sections(details, whole) if with_tars else []
-    keys = {name: _value(_paths(details, name)) for name in ((TARS, MANIFESTS) if with_tars else (MANIFESTS,))}
+    others = _classic_sections(details, whole)
+    keys = {name: _value(_paths(details, name)) for name in (TARS, MANIFESTS)}
     keys |= {name: value for name, value in bins.items() if name != "use_lhotse"}
     write_train_ds(workspace, command, keys, others=others)
     return str(main_file(workspace))

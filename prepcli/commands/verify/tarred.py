@@ -251,6 +251,8 @@ def verify_tarred_set(
     totals, digests = lines_by_shard(whole, prefix, report.problems) if has_whole else (Counter(), Counter())
     with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
         found = numbers or shard_manifests or sorted(totals)
+        if found and not with_tars:
+            report.notes.append(f"{folder} has no tars, as with --only-manifests: only its manifests were checked")
         if shard_manifests:
             manifests: Mapping[int, AnyPath] = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
         else:

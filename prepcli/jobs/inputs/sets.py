@@ -154,8 +154,7 @@ def _check_gaps(one: StoredSet) -> None:
 
 
 def _of_tarred(one: TarredSet) -> list[str]:
-    if not one.shards:
-        raise UsageError(f"{one.folder} holds manifests of a tarred set without its tars; bring them back")
+    one.check_tars()
     if one.manifests:
         check_complete(one.manifests, one.shards, one.folder)
         return [_tarred(str(one.manifests[number]), {None: str(tar)}) for number, tar in one.shards.items()]

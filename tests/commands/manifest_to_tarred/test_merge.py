@@ -78,9 +78,9 @@ def test_no_shard_manifests(short_corpus: Path, tmp_path: Path) -> None:
 
 
 def test_only_manifests_tells_where_the_audio_is(short_corpus: Path, tmp_path: Path) -> None:
-    prepcli(
-        "manifest-to-tarred", short_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--only-manifests"
-    )
+    report = make(short_corpus / "manifest.json", tmp_path / "out", "--num-shards", 2, "--only-manifests").json
+    assert list(report["outputs"]) == ["manifest_filepath"]
+    assert not (tmp_path / "out.prepcli/train_ds.yaml").exists()
     lines = read_lines(tmp_path / "out/sharded_manifests/manifest_1.json")
     assert all(Path(line["abs_audio_filepath"]).is_file() for line in lines)
     assert not list((tmp_path / "out").glob("*.tar"))

@@ -275,3 +275,20 @@ def test_a_pipe_or_a_broken_link_in_the_set(whole: Path, name: str, tmp_path: Pa
     (out / name).unlink()
     (out / name).symlink_to("nowhere")
     assert prepcli("verify", out).code == 1
+
+
+@pytest.mark.parametrize("options", [(), ("--no-shard-manifests",)])
+def test_a_set_of_manifests_alone(options: tuple[str, ...], tmp_path: Path) -> None:
+    """It is as it was asked for, and `ok` alone would say that its audio was checked."""
+    out = tmp_path / "out"
+    make = ("manifest-to-tarred", SHORT_CORPUS / "manifest.json", out, "--num-shards", 2, *options)
+    assert prepcli(*make, "--only-manifests").code == 0
+    done = prepcli("verify", out, "--json")
+    assert (done.code, done.json["records"]) == (0, 48)
+    assert done.json["notes"] == [f"{out} has no tars, as with --only-manifests: only its manifests were checked"]
+    for command in (("blend", f"a={out}", tmp_path / "x.yaml"), ("index", out), ("convert-audio", out, tmp_path / "x")):
+        refused = prepcli(*command)
+        assert refused.code == 2
+        assert "without its tars; bring them back, or make them: run its command with --over" in refused.error_line
+    assert prepcli(*make, "--overwrite").code == 0
+    assert prepcli("verify", out, "--json").json["notes"] == []
