@@ -19,6 +19,7 @@ ELSEWHERE = {
     "commands/extend_codec_codes/file_segments.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/extend_codec_codes/shard_index.py": "commands/extend_codec_codes/test_job.py",
     "commands/extend_codec_codes/uses.py": "commands/extend_codec_codes/test_manifest_job.py",
+    "commands/manifest_to_tarred/own_options.py": "commands/manifest_to_tarred/test_command.py",
     "commands/manifest_to_tarred/present.py": "commands/manifest_to_tarred/test_command.py",
     "commands/verify/plain_codes.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/verify/shards.py": "commands/verify/test_tarred.py",
