@@ -29,6 +29,8 @@ class DuplicatesReport(Report):
         lines += [f"  same voice ({one['similarity']:.3f}): {' = '.join(one['speakers'])}" for one in voices]
         if (num_more := self.details.get("num_same_voice", 0) - len(voices)) > 0:
             lines.append(f"  and {num_more:,} more pairs of names")
+        others = self.details.get("other_voice", [])
+        lines += [f"  below the minimum ({one['similarity']:.3f}): {', '.join(one['speakers'])}" for one in others]
         if without := self.details.get("without_voice", 0):
             lines.append(f"  {without:,} speakers have no utterance with a voice")
         return "\n".join([super().__str__(), *([as_text(lines)] if lines else [])])

@@ -119,7 +119,8 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
         voices = np.concatenate([np.empty(0), *parts]).reshape(count, -1 if count else 0)
         pairs, similarities = similar_pairs(voices, self.options.min_voice_similarity)
         sets = Sets(count)
-        for one, other in pairs.tolist():
+        is_same = similarities >= self.options.min_voice_similarity
+        for one, other in pairs[is_same].tolist():
             sets.join(one, other)
         keys = np.zeros((len(contents.speaker_of), 2), np.uint64)
         named = contents.speaker_of >= 0
@@ -129,13 +130,13 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
         value_of = groups.input_of if self.options.between else groups.input_of * (count + 1) + contents.speaker_of + 1
         numbers, group_of = with_several(*equal_keys(keys), value_of)
         groups.write("speaker", numbers, group_of)
-        best = np.argsort(-similarities, kind="stable")[:_PAIRS_SHOWN]
-        shown = [
-            {"speakers": [self._name_of(contents, one) for one in pairs[at].tolist()], "similarity": similarity}
-            for at, similarity in zip(best.tolist(), similarities[best].round(4).tolist(), strict=True)
-        ]
+        shown: dict[str, list[dict[str, Any]]] = {"same_voice": [], "other_voice": []}
+        for at in _most_similar(similarities).tolist():
+            names = [self._name_of(contents, one) for one in pairs[at].tolist()]
+            pair = {"speakers": names, "similarity": round(float(similarities[at]), 4)}
+            shown["same_voice" if is_same[at] else "other_voice"].append(pair)
         without = int(np.isnan(voices).any(axis=1).sum()) if count else 0
-        found = {"found": groups.rows, "same_voice": shown, "num_same_voice": len(pairs), "without_voice": without}
+        found = {"found": groups.rows, **shown, "num_same_voice": int(is_same.sum()), "without_voice": without}
         return {"duplicates": self.options.out, "between": self.options.between, **found}
 
     def _name_of(self, contents: VoiceContents, speaker: int) -> str:
@@ -220,7 +221,7 @@ class _Voices(EmbeddingWork[NDArray[np.float64]]):
 
 
 def similar_pairs(voices: NDArray[np.float64], least: float) -> tuple[Indices, NDArray[np.float64]]:
-    """Find the pairs of voices whose cosine similarity is at least `least`.
+    """Find the pairs of voices whose cosine similarity is at least `least`, and in any case the most similar pairs.
 
     A matrix product in float32 finds candidates. Their similarities are computed again in float64, one by one, because
     the rounding of a matrix product depends on the machine.
@@ -230,19 +231,30 @@ def similar_pairs(voices: NDArray[np.float64], least: float) -> tuple[Indices, N
         least: the minimum similarity, from -1 to 1.
 
     Returns:
-        The row numbers of the pairs, shape (P, 2), ascending, and their similarities, shape (P,).
+        The row numbers of the pairs, shape (P, 2), ascending, and their similarities, shape (P,). They include the
+        `_PAIRS_SHOWN` most similar pairs, also those below `least`.
     """
     voiced = np.flatnonzero(~np.isnan(voices).any(axis=1))
     own = voices[voiced]
     rough = own.astype(np.float32)
     pairs = [np.empty((0, 2), np.int64)]
+    best = np.full(_PAIRS_SHOWN, -np.inf, np.float32)  # the highest values of the product
     rows = max(1, _VALUES_AT_ONCE // max(1, len(own)))
     for start in range(0, len(own), rows):
-        first, second = np.nonzero(rough[start : start + rows] @ rough[start:].T >= least - _ROUNDING)
-        pairs.append(np.stack([first, second], axis=1)[second > first] + start)
+        product = rough[start : start + rows] @ rough[start:].T
+        product[np.tri(*product.shape, dtype=bool)] = -np.inf  # each pair once, and no voice with itself
+        best = np.partition(np.concatenate((best, product[product > best.min()])), -_PAIRS_SHOWN)[-_PAIRS_SHOWN:]
+        first, second = np.nonzero(product >= max(min(least, best.min()) - 2 * _ROUNDING, -2))
+        pairs.append(np.stack([first, second], axis=1) + start)
     found = np.concatenate(pairs)
     similarities = np.concatenate(
         [np.empty(0), *((own[some[:, 0]] * own[some[:, 1]]).sum(axis=1) for some in pairs[1:])]
     )
     kept = similarities >= least
+    kept[_most_similar(similarities)] = True
     return voiced[found[kept]], similarities[kept]
+
+
+def _most_similar(similarities: NDArray[np.float64]) -> Indices:
+    """Return the numbers of the `_PAIRS_SHOWN` most similar pairs, the most similar one first."""
+    return np.argsort(-similarities, kind="stable")[:_PAIRS_SHOWN]
