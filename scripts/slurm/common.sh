@@ -2,14 +2,17 @@
 # shellcheck shell=bash disable=SC2153
 set -euo pipefail
 slurm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
-cluster_env=$(realpath "${CLUSTER_ENV:-$slurm_dir/cluster.env}")
-# shellcheck source=/dev/null
-source "$cluster_env"
+cluster_env=$(realpath -m "${CLUSTER_ENV:-$slurm_dir/cluster.env}")
 
 die() {
     printf '%s: %s\n' "$(basename "$0")" "$*" >&2
     exit 2
 }
+
+[[ -f $cluster_env && -r $cluster_env ]] \
+    || die "cannot read $cluster_env: CLUSTER_ENV names the settings of your site; $slurm_dir/cluster.env is a file to copy"
+# shellcheck source=/dev/null
+source "$cluster_env"
 
 # needs_program VARIABLE PROGRAM: says what to do where cluster.env names a program that is not there.
 needs_program() {
@@ -147,9 +150,10 @@ has_word() {
     return 1
 }
 
-# train.json -> train
+# train.json -> train; an option names no data set
 stem() {
     local name
+    if [[ $1 == -* ]]; then set -- data; fi
     name=$(basename -- "$1")
     file_name "${name%%.*}"
 }

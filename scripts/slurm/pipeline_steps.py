@@ -18,8 +18,9 @@ try:
 except ImportError:
     sys.exit(f"{sys.executable} has no PyYAML: name a Python that has it as SUBMIT_PYTHON in cluster.env")
 
-GPU_COMMANDS = ("extend-context-audio", "extend-codec-codes", "estimate-batch-sizes")
-"""Commands with a model: they run on the GPU partition, unless the step says `on: cpu`."""
+GPU_COMMANDS = ("extend-context-audio", "extend-codec-codes", "manifest-to-mels", "estimate-batch-sizes")
+"""Commands that use GPUs: they run on the GPU partition, unless the step says `on: cpu`; so does `find-duplicates` with
+`--speaker-model`."""
 _FIELDS = {"audio_base_dir": "where relative paths start; give the manifest's folder if they start there"}
 """Fields whose purpose is told where they are missing."""
 _STEP_KEYS = {"name", "command", "on", "sbatch", "if"}
@@ -67,10 +68,16 @@ def _words(step: dict[str, Any], fields: dict[str, Any]) -> list[str]:
     command = _filled(str(step.get("command", "")), name, fields)
     if command[:1] not in (["prepcli"], ["python"]):
         raise ConfigError(f"the command of step {name} must begin with prepcli or python")
-    on = step.get("on", "gpu" if set(command[1:2]) & set(GPU_COMMANDS) else "cpu")
+    on = step.get("on", "gpu" if _uses_gpus(command) else "cpu")
     if on not in ("cpu", "gpu"):
         raise ConfigError(f"step {name} can be on: cpu or on: gpu, not {on}")
     return [name, on, *_filled(str(step.get("sbatch", "")), name, fields), "--", *command]
+
+
+def _uses_gpus(command: list[str]) -> bool:
+    if command[1:2] == ["find-duplicates"]:
+        return any(word.partition("=")[0] == "--speaker-model" for word in command)
+    return not set(command[1:2]).isdisjoint(GPU_COMMANDS)
 
 
 def _filled(template: str, step: str, fields: dict[str, Any]) -> list[str]:

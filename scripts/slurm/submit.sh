@@ -6,8 +6,8 @@
 #   submit.sh manifest-to-shar --array=0-15 -- train.json shar
 #   submit.sh extend-context-audio --dry-run -- train.json context     # prints the sbatch line
 #
-# Without a --, all arguments but --dry-run belong to the command. Commands with a model run on the GPU partition, one rank per GPU; the
-# others on the CPU partition. Settings of the site: cluster.env. See README.md.
+# Without a --, all arguments but --dry-run belong to the command. Commands with a model and manifest-to-mels run on the GPU partition, one
+# rank per GPU; the others on the CPU partition. Settings of the site: cluster.env. See README.md.
 # shellcheck source=scripts/slurm/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -25,7 +25,8 @@ is_command "$command" \
 
 kind=cpu
 case $command in
-    extend-context-audio | extend-codec-codes | estimate-batch-sizes) kind=gpu ;; # as in pipeline_steps.py
+    extend-context-audio | extend-codec-codes | manifest-to-mels | estimate-batch-sizes) kind=gpu ;; # as in pipeline_steps.py
+    find-duplicates) if has_word --speaker-model "$@"; then kind=gpu; fi ;;
 esac
 options=()
 if has_word -- "$@"; then

@@ -1,5 +1,6 @@
 """CONFIG.yaml of a pipeline: which commands it means, and what is said of one that cannot be meant so."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from prepcli.interface.commands import COMMANDS
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
 from tests.support.running import Outcome
 
@@ -46,6 +48,20 @@ def test_steps_of_each_data_set(tmp_path: Path) -> None:
         ["two", "third", "gpu", "--", "python", f"{REPOSITORY}/x.py", "a b"],
     ]
     assert [line.split()[0] for line in steps(tmp_path, CONFIG, "two").out.splitlines()] == ["two"] * 3
+
+
+def test_commands_that_use_gpus_run_there(tmp_path: Path) -> None:
+    """Also those of submit.sh, which has a list of its own; find-duplicates uses them only for a model."""
+    names = [command.name for command in COMMANDS if command.name != "find-duplicates"]
+    compare = "prepcli find-duplicates a.json b.jsonl --by speaker"
+    commands = [*(f"prepcli {name} a b" for name in names), compare, f"{compare} --speaker-model=m.nemo"]
+    config = {"data_sets": [{"name": "one"}], "steps": [{"name": "s", "command": one} for one in commands]}
+    kinds = [line.split()[2] for line in steps(tmp_path, config).out.splitlines()]
+    on_gpus = {command.name for command in COMMANDS if command.runs_models()}
+    assert kinds == [*("gpu" if name in on_gpus else "cpu" for name in names), "cpu", "gpu"]
+    listed = re.search(r"^ *(\S+(?: \| \S+)*)\) kind=gpu", (SCRIPTS / "submit.sh").read_text(), re.MULTILINE)
+    assert listed is not None
+    assert {*listed[1].split(" | "), "find-duplicates"} == on_gpus
 
 
 def test_a_step_for_some_data_sets(tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ COMMANDS = {
     "manifest-to-shar": ("cpu", 4),
     "extend-context-audio": ("gpu", 8),
     "extend-codec-codes": ("gpu", 8),
+    "manifest-to-mels": ("gpu", 8),
+    "estimate-batch-sizes": ("gpu", 1),
+    "find-duplicates": ("cpu", 4),
     "estimate-bins": ("cpu", 1),
     "estimate-token-bins": ("cpu", 1),
     "verify": ("cpu", 1),
@@ -62,6 +65,22 @@ def test_a_command_is_submitted(command: str) -> None:
     assert f"--output=/tmp/slurm_logs/{name}-%j.log" in line
     assert line[-4:] == ["prepcli", command, what, "out dir"]
     assert f"--ntasks={tasks}" in line
+
+
+@pytest.mark.parametrize("words", [["--speaker-model", "m.nemo"], ["--speaker-model=m.nemo"]])
+def test_voices_are_compared_on_gpus(words: list[str]) -> None:
+    assert "--partition=gpu" in sbatch_line("find-duplicates", "--", "a.json", "b.jsonl", "--by", "speaker", *words)
+
+
+def test_an_option_is_no_name_of_a_data_set() -> None:
+    assert "--job-name=data.estimate-batch-sizes" in sbatch_line("estimate-batch-sizes", "--", "-m", "a.nemo")
+
+
+def test_settings_that_are_not_there(tmp_path: Path) -> None:
+    for missing in (tmp_path / "nope.env", tmp_path / "no/folder.env", tmp_path):
+        done = run(SCRIPTS / "submit.sh", "verify", "out", CLUSTER_ENV=str(missing))
+        assert (done.code, done.out) == (2, "")
+        assert f"submit.sh: cannot read {missing}: CLUSTER_ENV names" in done.error_line
 
 
 @pytest.mark.parametrize(
