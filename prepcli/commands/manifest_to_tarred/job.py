@@ -28,7 +28,7 @@ from prepcli.commands.manifest_to_tarred.layout import TarredLayout, TarSet
 from prepcli.commands.manifest_to_tarred.merge import bucketing, merge_set
 from prepcli.commands.manifest_to_tarred.options import TarredOptions
 from prepcli.commands.manifest_to_tarred.present import TEXT, TEXT_KEY, PresentRecords
-from prepcli.commands.manifest_to_tarred.sections import shard_counts, shards_note, uneven_after_rejects, write_sections
+from prepcli.commands.manifest_to_tarred.sections import shard_counts, uneven_after_rejects, uneven_text, write_sections
 from prepcli.commands.manifest_to_tarred.stems import free_stem, with_names
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.state.plan import Plan, Unit
@@ -292,7 +292,8 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             yield from units_of(name, one.bounds.tolist(), one.seconds.tolist(), first=first, make=make)
 
     def _notes(self, records: Records, layout: TarredLayout) -> list[str]:
-        notes = shards_note(shard_counts(layout, self.base))
+        uneven = uneven_text(shard_counts(layout, self.base)) if self.options.remainder == "drop" else ""
+        notes = [f"{uneven}: NeMo's classic loader on several GPUs needs that"] if uneven else []
         notes += notes_on_limit(self.options.max_duration, typical_seconds(records.index.duration))
         if layout.num_same_segment:
             notes.append(f"{layout.num_same_segment:,} records name the same segment as an earlier one; they are kept")
@@ -327,7 +328,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             details |= uneven_after_rejects(plan.contents.layout, self.base, markers)
             if not self.options.only_manifests:  # no loader can read a set without tars
                 details["train_ds"] = write_sections(
-                    writer.workspace, self.command, plan.contents.layout, self.base, details, bins
+                    writer.workspace, self.command, plan.contents.layout, self.base, markers, details, bins
                 )
         if num_without := totals(markers)[_NO_TEXT]:
             details[_NO_TEXT] = f"{num_without:,} records; a model that learns to write text needs one for each"

@@ -25,6 +25,7 @@ def write_sections(
     command: str,
     layout: TarredLayout,
     base: ExistingSet | None,
+    markers: Sequence[Marker],
     details: Mapping[str, Any],
     bins: Mapping[str, Any],
 ) -> str:
@@ -35,19 +36,22 @@ def write_sections(
         command: name of the command.
         layout: the layout with the sets of the run: one, or one per static bucket.
         base: the set to which records are added, if any.
+        markers: the markers of all units, in order.
         details: the summary, with the paths of the tars and manifests.
         bins: the keys of the config for bucketing.
     """
     name = manifest_name(base.version + 1 if base else 0)
     whole = [workspace.out / f"{one.folder}{name}" for one in layout.sets]
-    others = _classic_sections(details, whole)
+    others = _classic_sections(details, whole, uneven_text(shard_counts(layout, base, markers)))
     keys = {name: _value(_paths(details, name)) for name in (TARS, MANIFESTS)}
     keys |= {name: value for name, value in bins.items() if name != "use_lhotse"}
     write_train_ds(workspace, command, keys, others=others)
     return str(main_file(workspace))
 
 
-def _classic_sections(details: Mapping[str, Any], whole: Sequence[AnyPath]) -> list[tuple[str, dict[str, Any]]]:
+def _classic_sections(
+    details: Mapping[str, Any], whole: Sequence[AnyPath], uneven: str
+) -> list[tuple[str, dict[str, Any]]]:
     """The sections for NeMo's classic loader, each with a line that says when it is needed.
 
     The classic loader reads only the whole manifest of a set, unless it runs in `torch.distributed`: then each process
@@ -57,12 +61,14 @@ def _classic_sections(details: Mapping[str, Any], whole: Sequence[AnyPath]) -> l
     Args:
         details: the summary, with the paths of the tars and manifests.
         whole: for each set, the manifest over all its shards.
+        uneven: why several GPUs cannot read equal shares (`uneven_text`); may be empty.
     """
     tars = _paths(details, TARS)
     section = {"use_lhotse": False, "is_tarred": True, "shuffle": True, TARS: _value(tars)}
     found = [
         (
-            "With NeMo's classic loader, paste this section instead, and add sample_rate and batch_size:",
+            "With NeMo's classic loader, paste this section instead, and add sample_rate and batch_size"
+            f"{uneven and f' (not on several GPUs: {uneven})'}:",
             section | {MANIFESTS: _value([absolute(path) for path in whole])},
         )
     ]
@@ -101,10 +107,10 @@ def uneven_after_rejects(layout: TarredLayout, base: ExistingSet | None, markers
     return {"shards": f"without the rejects, {done}"} if done and not uneven_shards(shard_counts(layout, base)) else {}
 
 
-def shards_note(counts: Sequence[Sequence[int]]) -> list[str]:
-    """A note if the shards have unequal numbers of records, or cannot be divided evenly among GPUs (`WORKERS`).
+def uneven_text(counts: Sequence[Sequence[int]]) -> str:
+    """A text if the shards have unequal numbers of records, or cannot be divided evenly among GPUs (`WORKERS`).
 
-    NeMo's classic loader needs both. Empty if there is nothing to note.
+    NeMo's classic loader needs both. Empty if there is nothing to say.
 
     Args:
         counts: for each set, the numbers of records of its shards.
@@ -115,10 +121,7 @@ def shards_note(counts: Sequence[Sequence[int]]) -> list[str]:
     if others and number > 1:
         listed = " or ".join(filter(None, [", ".join(others[:-1]), others[-1]]))
         found.append(f"{number:,} shards cannot be divided evenly among {listed} GPUs")
-    text = "; ".join(filter(None, found))
-    return (
-        [f"{text}. Only NeMo's classic loader on several GPUs needs that, its Lhotse loader does not"] if text else []
-    )
+    return "; ".join(filter(None, found))
 
 
 def uneven_shards(counts: Sequence[Sequence[int]]) -> str:
