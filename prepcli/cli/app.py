@@ -69,7 +69,20 @@ DOWNLOAD = "Fetch, check and convert published corpora"
 
 
 class GroupedHelp(TyperGroup):
-    """A group whose help lists its commands by task."""
+    """A group whose help lists its commands by task. The error for a part of a name names the commands that have it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """See `click.Group.resolve_command`.
+
+        Raises:
+            UsageError: there is no such command, and there is advice on what to write instead.
+        """
+        if args[0] == "help":
+            raise UsageError(f"no such command 'help': write {' '.join(['prepcli', *args[1:], '--help'])}")
+        close = [name for name in self.commands if len(args[0]) > 2 and args[0] in name]
+        if close and args[0] not in close:
+            raise UsageError(f"no such command '{args[0]}': did you mean {' or '.join(close)}? (see prepcli --help)")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands of the group into the help, in one section per task."""

@@ -147,7 +147,7 @@ def _conclude(
         TooManyRejectsError: more records were rejected than allowed; the error has the report.
     """
     budget = options.budget()
-    if report.first_rejected:
+    if report.first_rejected and (options.quiet or options.as_json):  # else the text of the report has it
         tell(f"prepcli: warning: {report.num_rejected:,} lines cannot be used; the first is {report.first_rejected}")
     if options.write_config is not None:
         from prepcli.manifest.loader_config import write_loader_config

@@ -242,7 +242,7 @@ def similar_pairs(voices: NDArray[np.float64], least: float) -> tuple[Indices, N
     rows = max(1, _VALUES_AT_ONCE // max(1, len(own)))
     for start in range(0, len(own), rows):
         product = rough[start : start + rows] @ rough[start:].T
-        product[np.tri(*product.shape, dtype=bool)] = -np.inf  # each pair once, and no voice with itself
+        product[np.tri(*product.shape, dtype=np.bool_)] = -np.inf  # each pair once, and no voice with itself
         best = np.partition(np.concatenate((best, product[product > best.min()])), -_PAIRS_SHOWN)[-_PAIRS_SHOWN:]
         first, second = np.nonzero(product >= max(min(least, best.min()) - 2 * _ROUNDING, -2))
         pairs.append(np.stack([first, second], axis=1) + start)

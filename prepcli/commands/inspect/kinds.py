@@ -225,7 +225,9 @@ def _of_file(path: AnyPath) -> Subject:
     if path.suffix == ".zip":
         return _of_containers(containers_at(name), path.parent)
     kind = line_kind(path)
-    if path.name.startswith("rejects") and path.stat().st_size == 0:
+    if path.stat().st_size == 0:
+        if not path.name.startswith("rejects"):
+            raise UsageError(f"{path} is empty: it has no lines, and no audio")
         kind = "rejects"  # a run that rejected nothing writes an empty list
     if kind is not None:
         titles = {"manifest": "a NeMo manifest", "cuts": "lhotse cuts", "rejects": "records that a run rejected"}

@@ -136,7 +136,7 @@ def test_what_is_not_known_is_one_line(tmp_path: Path, tarred: Path) -> None:
     unknown(tmp_path / "table.csv", "a CSV with header 'path,text'.*prepcli make-manifest .*table.csv OUT.json")
     unknown(tmp_path / "text.txt", "cannot tell what .*text.txt is: .* as audio it is not audio")
     unknown(tmp_path / "other.json", "cannot tell what")
-    unknown(tmp_path / "empty", "as audio it is empty")
+    unknown(tmp_path / "empty", "empty is empty: it has no lines, and no audio")
     unknown(tmp_path / "cut.json.gz", "cut short|damaged")
     unknown(tmp_path / "nothing", "holds nothing that inspect knows")
     unknown(MINI_CORPUS, "3 manifests .*name one, or several with commas")
