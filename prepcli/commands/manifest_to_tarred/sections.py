@@ -68,7 +68,7 @@ def _classic_sections(
     found = [
         (
             "With NeMo's classic loader, paste this section instead, and add sample_rate and batch_size"
-            f"{uneven and f' (not on several GPUs: {uneven})'}:",
+            f"{uneven and f'. On several GPUs, mind that {uneven}'}:",
             section | {MANIFESTS: _value([absolute(path) for path in whole])},
         )
     ]

@@ -33,8 +33,8 @@ def test_shards_that_the_classic_loader_cannot_divide_are_named_above_its_sectio
     """The summary says nothing of a loader that few use."""
     assert make(short_corpus / "manifest.json", tmp_path / "out", *options).json["notes"] == []
     text = (tmp_path / "out.prepcli/train_ds.yaml").read_text()
-    assert (f"and batch_size (not on several GPUs: {uneven}):\n" in text) == bool(uneven)
-    assert ("not on several GPUs" in text) == bool(uneven)
+    assert (f"and batch_size. On several GPUs, mind that {uneven}:\n" in text) == bool(uneven)
+    assert ("On several GPUs" in text) == bool(uneven)
 
 
 def test_who_wants_equal_shards_learns_of_the_gpus_in_the_plan(short_corpus: Path, tmp_path: Path) -> None:
