@@ -72,7 +72,7 @@ def test_voices_are_compared_on_gpus(words: list[str]) -> None:
     assert "--partition=gpu" in sbatch_line("find-duplicates", "--", "a.json", "b.jsonl", "--by", "speaker", *words)
 
 
-def test_an_option_is_no_name_of_a_data_set() -> None:
+def test_an_option_does_not_name_the_data_set() -> None:
     assert "--job-name=data.estimate-batch-sizes" in sbatch_line("estimate-batch-sizes", "--", "-m", "a.nemo")
 
 
