@@ -33,15 +33,15 @@ _SEVERAL = {
 """Advice for messages on how to give several values to the first argument of a command, by the name of the argument."""
 
 
-def run_app(app: typer.Typer) -> int:
-    """Run a program of commands, and return its exit code.
+def run_app(app: typer.Typer, name: str = "prepcli") -> int:
+    """Run a program of commands, and return its exit code; `name` is its name in help and messages.
 
     Raises:
         UsageError: the command line is wrong.
         BrokenPipeError: the process at the other end of a pipe has ended, such as the reader of the output.
     """
     try:
-        return int(app(prog_name="prepcli", standalone_mode=False) or 0)
+        return int(app(prog_name=name, standalone_mode=False) or 0)
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # typer makes code 1 of it, without a message
             raise ended.__context__ from None

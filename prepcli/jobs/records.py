@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from prepcli.audio.opening import in_store
 from prepcli.engine.publishing.rejects import Origin, reject_line
-from prepcli.engine.state.plan import Contents, InputFile, Plan, UnitT
+from prepcli.engine.state.plan import AUDIO_BASE_DIRS, Contents, InputFile, Plan, UnitT
 from prepcli.engine.state.work_folder import MAX_NAME_BYTES
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
@@ -41,8 +41,6 @@ _CONTEXT = "context_audio_filepath"
 LeftOut = Sequence[tuple[RejectReason, Indices]]
 """The records that a plan leaves out: pairs of a reason and the numbers of the records to which it applies."""
 
-AUDIO_BASE_DIRS = "audio folders"
-"""The name of the setting that holds the folders from which relative audio paths start."""
 OWN_AUDIO = "audio in OUT"
 """The name of a setting. It is true if the run writes audio to OUT, and its manifest has paths relative to OUT."""
 

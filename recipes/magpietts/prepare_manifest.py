@@ -35,7 +35,7 @@ from prepcli.engine.publishing.rejects import merge_rejects
 from prepcli.engine.run.options import JobOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.state.plan import Plan
+from prepcli.engine.state.plan import AUDIO_BASE_DIRS, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
@@ -44,7 +44,7 @@ from prepcli.interface.options import Option
 from prepcli.interface.printing import printable
 from prepcli.interface.shared_options import AudioBaseDir, Manifest
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
-from prepcli.jobs.records import AUDIO_BASE_DIRS, file_identity
+from prepcli.jobs.records import file_identity
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import language_of, speaker_of
@@ -278,7 +278,9 @@ class PrepareManifest(JobOptions):
     """
 
     manifest: Manifest
-    out: Annotated[Path, Option("Directory for manifest.json, rejects/ and stats.txt.", is_argument=True)]
+    out: Annotated[
+        Path, Option("Directory for manifest.json, rejects/ and stats.txt.", metavar="OUT", is_argument=True)
+    ]
     audio_base_dir: AudioBaseDir = None
     language: Annotated[
         str | None, Option("With --dataset: makes the speaker string from plain speaker names or numbers.")
@@ -308,7 +310,7 @@ if __name__ == "__main__":
     try:
         app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
         app.command(cls=ExplainingCommand)(build_command([], PrepareManifest, lambda: prepare_manifest))
-        sys.exit(run_app(app))
+        sys.exit(run_app(app, f"python {Path(__file__).name}"))
     except PrepcliError as error:
         print(f"prepare_manifest: {printable(str(error))}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -198,6 +198,8 @@ def test_other_settings_are_refused_in_the_words_of_the_caller(tmp_path: Path) -
     library.manifest_to_tarred(MANIFEST, tmp_path / "t", num_shards=2)
     with pytest.raises(library.UsageError, match=r"num_shards was 2, now 3.* give overwrite=True to start again"):
         library.manifest_to_tarred(MANIFEST, tmp_path / "t", num_shards=3)
+    with pytest.raises(library.UsageError, match=r"differently: shuffle was False, now True\."):
+        library.manifest_to_tarred(MANIFEST, tmp_path / "t", num_shards=2, shuffle=True)
     done = prepcli("manifest-to-tarred", MANIFEST, tmp_path / "t", "--num-shards", 3)
     assert "--num-shards was 2, now 3" in done.error_line
     assert "give --overwrite" in done.error_line

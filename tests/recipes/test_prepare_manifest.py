@@ -129,6 +129,10 @@ def test_a_forgotten_base_folder_is_found_before_the_work(corpus: Path, options:
     assert prepare(manifest, corpus.parent / "out", "--audio-base-dir", corpus).code == 0
 
 
+def test_help_names_the_script() -> None:
+    assert "Usage: python prepare_manifest.py [OPTIONS] MANIFEST OUT" in prepare("--help").out
+
+
 def test_ranks_resuming_and_status(corpus: Path) -> None:
     """Three units: the first of two ranks, then one rank does the rest; the bytes are those of one run."""
     records = read_lines(MINI_CORPUS / "manifest.json")

@@ -97,7 +97,7 @@ def set_weights(
     if are_given and None in given:
         missing = joined(path, members[given.index(None)].name)
         raise UsageError(
-            f"{missing} has no weight, but others{where} have one; give it one ({missing}=:WEIGHT), or leave out all"
+            f"'{missing}' has no weight, but others{where} have one; give it one ({missing}=:WEIGHT), or leave out all"
         )
     if len(members) == 1 and members[0].by_user and not owned:
         name = joined(path, members[0].name)

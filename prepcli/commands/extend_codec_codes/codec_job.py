@@ -11,13 +11,13 @@ from prepcli.commands.extend_codec_codes.file_segments import UsedSegmentDecoder
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.unusual_segments import notes_of
 from prepcli.engine.publishing.publish import Marker, totals
-from prepcli.engine.state.plan import Contents, Plan, UnitT
+from prepcli.engine.state.plan import AUDIO_BASE_DIRS, Contents, Plan, UnitT
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import absolute_folder
 from prepcli.interface.options import settings_of
 from prepcli.jobs.model_job import WAITED, WALL, ModelJob
 from prepcli.jobs.record_job import ContentsT, OverRecords, RecordUnit
-from prepcli.jobs.records import AUDIO_BASE_DIRS, base_directories
+from prepcli.jobs.records import base_directories
 from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
 from prepcli.models.protocols import Codec
 from prepcli.storage.paths import AnyPath

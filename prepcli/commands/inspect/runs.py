@@ -7,11 +7,11 @@ import msgspec
 
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import read_status, workspaces_of
-from prepcli.engine.state.plan import StoredPlan
+from prepcli.engine.state.plan import AUDIO_BASE_DIRS, StoredPlan
 from prepcli.engine.state.stored_units import find_plan
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError
-from prepcli.jobs.records import AUDIO_BASE_DIRS, OWN_AUDIO
+from prepcli.jobs.records import OWN_AUDIO
 from prepcli.storage.paths import AnyPath
 
 

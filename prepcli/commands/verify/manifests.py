@@ -13,11 +13,11 @@ from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.commands.verify.plain_codes import CodesFiles
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.engine.run.crashes import map_refusing_crashes
-from prepcli.engine.state.plan import StoredPlan
+from prepcli.engine.state.plan import AUDIO_BASE_DIRS, StoredPlan
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
-from prepcli.jobs.records import AUDIO_BASE_DIRS, OWN_AUDIO, base_directories
+from prepcli.jobs.records import OWN_AUDIO, base_directories
 from prepcli.manifest.context import context_of, in_context
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines

@@ -1,5 +1,6 @@
 """The figures of a finished run: `report.json`, the summary on screen, and the commands that continue and retry."""
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -8,7 +9,7 @@ import msgspec
 
 from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
 from prepcli.engine.publishing.rejects import Budget, first_if_all_alike, is_asked_for, num_retryable
-from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan
+from prepcli.engine.state.plan import AUDIO_BASE_DIRS, FINISH_UNIT, AnyPlan
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, option
@@ -29,7 +30,7 @@ class Report(msgspec.Struct):
 
     `left_out` is the number of rejects that the user's options ask for, such as a duration filter. `max_rejects` is the
     limit for the other rejects, in words. `retry_with` is the command that tries rejects again, None if none can be
-    retried. `rejects_alike` is the result of `first_if_all_alike`.
+    retried; `repair_with` that of `repair_command`. `rejects_alike` is the result of `first_if_all_alike`.
     """
 
     command: str
@@ -54,6 +55,7 @@ class Report(msgspec.Struct):
     left_out: int = 0
     max_rejects: str = ""
     retry_with: str | None = None
+    repair_with: str | None = None
     rejects_alike: str = ""
     telemetry: list[str] = []
 
@@ -150,10 +152,10 @@ def finished_report(workspace: Workspace, digest: str, found: OutputFiles | None
     return report if report is not None and report.digest == digest and merged is not None else None
 
 
-def set_verdict(report: Report, budget: Budget) -> None:
+def set_verdict(report: Report, budget: Budget, settings: Mapping[str, Any]) -> None:
     """Set the status `too_many_rejects` in `report` if its rejects exceed `budget`, and set the fields with advice.
 
-    For an incomplete run, only `max_rejects` and `continue_with` are set.
+    `settings`: those of the run. For an incomplete run, only `max_rejects` and `continue_with` are set.
     """
     report.max_rejects = str(budget)
     if report.status == "incomplete":
@@ -164,6 +166,7 @@ def set_verdict(report: Report, budget: Budget) -> None:
     report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath)
     if num_retryable(report.rejects_by_reason):
         report.retry_with = f"{command_line(of_rank=False)} --retry-rejects"  # a launch id is valid for one launch
+    report.repair_with = repair_command(report.command, report.rejects_by_reason, report.rejects_filepath, settings)
 
 
 def too_many(report: Report, budget: Budget) -> str:
@@ -213,9 +216,8 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
         lines += [f"  {name}", *(f"    {line}" for line in text.splitlines())]
     if report.retry_with:
         lines.append(retry_line(report.retry_with, report.rejects_by_reason))
-    has_wrong_durations = any(reason in report.rejects_by_reason for reason in _WRONG_DURATIONS)
-    if has_wrong_durations and not report.command.startswith(_MEASURING):
-        lines.append("  if durations are wrong, measure them: prepcli fix-durations MANIFEST FIXED.json")
+    if report.repair_with:
+        lines.append(repair_line(report.repair_with))
     if report.continue_with:
         lines.append(f"  continue with: {printable_command(report.continue_with)}")
     return lines
@@ -239,6 +241,28 @@ def retry_line(command: str, rejects: Mapping[str, int]) -> str:
         what, done = "audio or the transcript", "repaired or there"
     of_some = "" if again == total else f" of {again:,} of the {total:,} rejects"
     return f"  when the {what}{of_some} is {done}, retry with: {printable_command(command)}"
+
+
+def repair_line(command: str) -> str:
+    """The line of the summary, and of `status`, on wrong durations."""
+    return f"  if durations are wrong, measure them: {printable_command(command)}"
+
+
+def repair_command(command: str, rejects: Mapping[str, int], listed_in: str, settings: Mapping[str, Any]) -> str | None:
+    """The command that measures the durations of rejects; None if no duration is wrong, or `command` measures itself.
+
+    Args:
+        command: the command of the run.
+        rejects: counts by reason.
+        listed_in: the path of the file with the rejects.
+        settings: the settings of the run, with the folders from which relative audio paths start.
+    """
+    if command.startswith(_MEASURING) or not any(reason in rejects for reason in _WRONG_DURATIONS):
+        return None
+    folders = settings.get(AUDIO_BASE_DIRS) or []
+    if len(folders) != 1:  # rejects.jsonl mixes paths that start from several folders
+        return "prepcli fix-durations MANIFEST FIXED.json"
+    return shlex.join(["prepcli", "fix-durations", listed_in, "fixed.json", "--audio-base-dir", folders[0]])
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:

@@ -262,7 +262,7 @@ class Run:
                 raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
             final = writer.publish()
             report.num_bytes += sum(file.num_bytes for file in final.files.values())
-            set_verdict(report, self.options.budget)
+            set_verdict(report, self.options.budget, self.settings)
             self.workspace.check_claim()
             self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # this flushes all other markers too
             write_json(self.workspace.report_file, report, folder=writer.folder)
@@ -290,7 +290,7 @@ class Run:
             report.status = finished
             report.details, report.outputs = stored.details, stored.outputs
             report.num_bytes = stored.num_bytes
-        set_verdict(report, self.options.budget)
+        set_verdict(report, self.options.budget, self.settings)
         if stored is not None and report.max_rejects != stored.max_rejects:  # `status` shows the value of the last run
             stored.max_rejects = report.max_rejects
             stored.status = "done" if report.status == finished else report.status

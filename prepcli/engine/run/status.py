@@ -14,7 +14,7 @@ from prepcli.engine.publishing.rejects import commonest, is_asked_for, num_retry
 from prepcli.engine.ranks.claims import CLAIMS, STAGE_FILE, Stage, owners
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
 from prepcli.engine.ranks.stealing import units_in_hand
-from prepcli.engine.run.report import finished_report, retry_line
+from prepcli.engine.run.report import finished_report, repair_command, repair_line, retry_line
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.work_folder import version_roots, work_folder
@@ -23,7 +23,7 @@ from prepcli.errors import UsageError, option
 from prepcli.interface.printing import aligned, as_text, printable_command
 from prepcli.processes.owner import REPEAT_SECONDS, last_change
 from prepcli.storage.addresses import is_address
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, absolute
 
 
 class RankStatus(msgspec.Struct):
@@ -53,7 +53,8 @@ class Status(msgspec.Struct):
     merged) or not_started (no trace of a run was found). `part` names a run that added to `out` (`version_1`,
     `codes_<name>`); it is empty for the run that made `out`. `missing`: the ids of units that are not done.
     `eta_seconds`: the seconds until the slowest rank will end; None if no rank is running, infinite if unknown.
-    `retry_with` is the command that tries rejects again; None if none can be retried. `max_rejects` is the limit from
+    `retry_with` is the command that tries rejects again; None if none can be retried. `repair_with` is
+    the command that measures wrong durations, as in `Report`. `max_rejects` is the limit from
     `--max-rejects`, in words; `too_many_rejects`: whether the run has more rejects; both are set when the run has
     finished. `left_out` counts the `rejects` that the user's options ask for.
     """
@@ -77,6 +78,7 @@ class Status(msgspec.Struct):
     slowest_rank: int | None = None
     continue_with: str | None = None
     retry_with: str | None = None
+    repair_with: str | None = None
     left_out: int = 0
     max_rejects: str = ""
     too_many_rejects: bool = False
@@ -137,6 +139,7 @@ def read_status(workspace: Workspace) -> Status:
     else:
         state = "stopped"
     run_again = plan.run_again(workspace.named)
+    rejects_file = absolute(workspace.rejects_file)
     retryable = num_retryable(rejects)  # including the rejects of the plan, for audio that was missing during indexing
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
@@ -163,6 +166,7 @@ def read_status(workspace: Workspace) -> Status:
         slowest_rank=slowest.rank if slowest else None,
         continue_with=run_again if report is None else None,
         retry_with=f"{run_again} --retry-rejects" if report is not None and retryable else None,
+        repair_with=None if report is None else repair_command(plan.command, rejects, rejects_file, plan.settings),
         left_out=sum(count for reason, count in rejects.items() if is_asked_for(reason)),
         max_rejects=report.max_rejects if report is not None else "",
         too_many_rejects=report is not None and report.status == "too_many_rejects",
@@ -263,7 +267,7 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
     return [*own, *(Workspace(out, path, work_dir=work_dir) for path in later)]
 
 
-HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "records/s", "to go")
+HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "left out", "records/s", "to go")
 NUM_WORDS = 3
 """The number of columns of `HEAD`, from the left, that hold text; the columns after them hold numbers."""
 
@@ -291,7 +295,7 @@ def row(one: Status) -> list[str]:
     running = one.state == "running"
     if one.stage:
         done = f"{one.stage_done:,}/{one.stage_total:,}"
-        return [_where(one), one.command, f"{one.state}: {one.stage}", f"{_share_done(one):.0%}", done, *"----"]
+        return [_where(one), one.command, f"{one.state}: {one.stage}", f"{_share_done(one):.0%}", done, *"-----"]
     return [
         _where(one),
         one.command,
@@ -299,7 +303,8 @@ def row(one: Status) -> list[str]:
         f"{_share_done(one):.0%}",
         f"{one.units_done:,}/{one.units:,}",
         f"{one.records_out:,}/{one.records_in:,}",
-        f"{sum(one.rejects.values()):,}",
+        f"{sum(one.rejects.values()) - one.left_out:,}",
+        f"{one.left_out:,}",
         f"{one.records_per_second:,.0f}" if running else "-",
         _to_go(one) if running else "-",
     ]
@@ -355,6 +360,8 @@ def lines_of(status: Status) -> list[str]:
         ]
     if status.retry_with:
         lines.append(retry_line(status.retry_with, status.rejects))
+    if status.repair_with:
+        lines.append(repair_line(status.repair_with))
     if status.continue_with:
         lines.append(f"  continue with: {printable_command(status.continue_with)}")
     return lines

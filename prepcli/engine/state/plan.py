@@ -20,6 +20,8 @@ PLAN_FORMAT = 2
 """Version of the format of `plan.json` and of the plan's digest; runs with another version are not continued."""
 UNITS_FOLDER = "units"
 """The folder in OUT.prepcli with the units of its plan (`prepcli.engine.state.stored_units`)."""
+AUDIO_BASE_DIRS = "audio folders"
+"""The name of the setting that holds the folders from which relative audio paths start."""
 _CHUNK = 1 << 14
 
 
@@ -177,7 +179,8 @@ def differences(
         if before.get(name) != settings.get(name):
             found = True
             was, now = (_shown(given.get(name), defaults.get(name)) for given in (before, settings))
-            yield f"{option(name)} was {was}, now {now}"
+            named = option(name).partition("=")[0]  # in Python, a flag has a value in its name
+            yield f"{named}{' was' if name.startswith('--') else ':'} {was}, now {now}"
     digests = [file.get("sha256") for file in earlier.inputs]
     paths = [absolute(file.get("path", "")) for file in earlier.inputs]
     for file in plan.inputs:

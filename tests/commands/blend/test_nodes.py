@@ -48,7 +48,7 @@ def test_given_weights(sets: Path, tmp_path: Path) -> None:
     blend("again=mix.yaml", f"c={sets}/1h.json", "more.yaml", cwd=tmp_path)
     assert weights(entries(tmp_path / "more.yaml")[0]["input_cfg"]) == [0.75, 0.25]
     done = blend(f"a={sets}/1h.json:3", f"b={sets}/8h.json", "x.yaml", cwd=tmp_path, code=2)
-    assert "b has no weight, but others have one" in done.error_line
+    assert "'b' has no weight, but others have one" in done.error_line
 
 
 def test_weights_of_groups(sets: Path, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_weights_that_a_user_might_expect_to_count(sets: Path, tmp_path: Path) -
         "--temperature does not change the weights that are given",
     ]
     done = blend(*some, "it=:0.5", "x.yaml", cwd=tmp_path, code=2)
-    assert "en has no weight, but others have one; give it one (en=:WEIGHT), or leave out all" in done.err
+    assert "'en' has no weight, but others have one; give it one (en=:WEIGHT), or leave out all" in done.err
     assert shares(blend(*some, "it=:0.5", "en=:0.5", "z.yaml", "--json", cwd=tmp_path))["en/a"] == 0.375
 
 

@@ -294,7 +294,7 @@ def test_a_moved_output_is_not_continued_with_other_paths(corpus: Path, extend: 
     shutil.move(tmp_path / "out.prepcli", tmp_path / "moved.prepcli")
     done = extend(corpus / "manifest.json", tmp_path / "moved")
     assert done.code == 2
-    assert f"folder of codes was {tmp_path}/out, now {tmp_path}/moved" in done.err
+    assert f"folder of codes: {tmp_path}/out, now {tmp_path}/moved" in done.err
 
 
 def test_a_note_about_many_files(corpus: Path, extend: Extend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,13 @@ def test_a_manifest_that_is_not_ours_is_not_replaced(audio: Path, tmp_path: Path
     assert (tmp_path / "m.json").read_text() == "mine"
 
 
+def test_audio_that_was_moved(audio: Path, tmp_path: Path) -> None:
+    make(audio, tmp_path / "m.json")
+    audio.rename(tmp_path / "new")
+    refused = make(tmp_path / "new", tmp_path / "m.json", code=2).error_line
+    assert "made differently: audio is named: audio/..., now new/..." in refused
+
+
 def test_two_manifests_in_one_folder(audio: Path) -> None:
     make(audio, audio / "a.json")
     make(audio, audio / "b.json", "--lang", "en")

@@ -1,5 +1,6 @@
 """What a run says at its end, and what `status` says: results first, rejects by share, filters apart from rejects."""
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -81,6 +82,9 @@ def test_filters_end_a_run_with_0(tmp_path: Path) -> None:
     status = prepcli("status", tmp_path / "out").out
     assert f"  left out {done.json['left_out']} by the settings ({done.json['left_out']} above_max_duration)" in status
     assert "  rejects  none" in status
+    head, row, _ = prepcli("status", tmp_path / "out", "absent").out.splitlines()
+    assert re.split("  +", head)[-4:] == ["rejects", "left out", "records/s", "to go"]
+    assert row.split()[-4:] == ["0", str(done.json["left_out"]), "-", "-"]
     text = " ".join(prepcli("manifest-to-tarred", "--help").out.split())
     assert "records that your settings leave out do not count" in text
 
