@@ -36,6 +36,12 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
     tried = {path_in(base, path): (base, path) for base, path in sample if path}
     if not tried or any(map(_is_there, tried)):
         return None
+    closed = next(filter(None, map(_closed_folder, tried)), None)
+    if closed is not None:
+        return (
+            f"none of the {len(tried)} audio files looked for can be read: the permissions of {closed} do not "
+            "allow it; change them, or run as another user"
+        )
     addresses = [other_scheme(path) for _, path in tried.values()]
     if all(addresses):
         return (
@@ -70,15 +76,31 @@ def _folder_with(path: str, near: str) -> Path | None:
     return next((folder for folder in folders if os.path.exists(folder / path)), None)
 
 
-def _is_there(path: str) -> bool:
-    """Whether a file exists. Also True if it cannot be reached: a run then rejects its record, with the reason."""
+def _closed_folder(path: str) -> Path | None:
+    """The folder that keeps this user from reaching the local file `path`; None if permissions are not the cause."""
+    try:
+        os.stat(_file_of(path))
+    except PermissionError:
+        return next(one for one in Path(os.path.realpath(_file_of(path))).parents if os.path.exists(one))
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _file_of(path: str) -> str:
+    """The file that holds the audio `path`: `path` itself, or the container of which it is a member."""
     place = place_of(path)
-    path = path if place is None else place.path
+    return path if place is None else place.path
+
+
+def _is_there(path: str) -> bool:
+    """Whether a file exists. Also True if its address is wrong: a run then rejects its record, with the reason."""
+    path = _file_of(path)
     try:
         if is_address(path):
             return path_of(path).exists()
         os.stat(path)
-    except (PermissionError, AddressError):
+    except AddressError:
         return True
     except (OSError, ValueError):
         return False

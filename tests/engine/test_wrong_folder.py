@@ -1,8 +1,11 @@
 """A wrong or forgotten `--audio-base-dir`: found before the work, and refused in a run that is continued."""
 
+import errno
 import gzip
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +121,36 @@ def test_absolute_paths_ask_for_the_mount(manifest: Path) -> None:
     done = tarred(manifest)
     assert (done.code, "is the folder mounted?" in done.error_line) == (2, True)
     assert "--audio-base-dir" not in done.error_line
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")
+def test_a_folder_that_may_not_be_entered(manifest: Path) -> None:
+    audio = Path(shutil.copytree(SHORT_CORPUS / "s01", manifest.parent / "s01"))
+    write_lines(manifest, [line for line in read_lines(manifest) if line["audio_filepath"].startswith("s01/")])
+    audio.chmod(0)
+    try:
+        done = tarred(manifest)
+    finally:
+        audio.chmod(0o700)
+    assert (done.code, f"the permissions of {audio} do not allow it" in done.error_line) == (2, True)
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_folder_that_refuses_this_user(manifest: Path, options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `test_a_folder_that_may_not_be_entered`, also for root."""
+    closed, find = manifest.parent / "s01", os.stat
+    closed.mkdir()
+    write_lines(manifest, [line for line in read_lines(manifest) if line["audio_filepath"].startswith("s01/")])
+
+    def refusing(path: Any, *rest: Any, **more: Any) -> os.stat_result:
+        if str(path).startswith(f"{closed}{os.sep}"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return find(path, *rest, **more)
+
+    monkeypatch.setattr(os, "stat", refusing)
+    done = tarred(manifest, *options)
+    assert (done.code, f"the permissions of {closed} do not allow it" in done.error_line) == (2, True)
+    assert sorted(path.name for path in manifest.parent.iterdir()) == ["m.json", "s01"]
 
 
 def test_one_file_of_the_sample_is_enough(manifest: Path) -> None:
