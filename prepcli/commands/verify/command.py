@@ -17,7 +17,14 @@ from prepcli.commands.verify.manifests import (
 from prepcli.commands.verify.options import Verify
 from prepcli.commands.verify.plain_codes import frame_shift_of
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import PublishedRun, compare_with_audio, judge_runs, plan_of, runs_of
+from prepcli.commands.verify.runs import (
+    PublishedRun,
+    compare_with_audio,
+    judge_runs,
+    plan_of,
+    refuse_unfinished_runs,
+    runs_of,
+)
 from prepcli.commands.verify.shar import text_context_problems, verify_shar_set
 from prepcli.commands.verify.shards import OTHER_BYTES
 from prepcli.commands.verify.tarred import verify_tarred_set
@@ -261,10 +268,11 @@ def check_set(
         if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out), of_rows=True)):
             return verify_containers(out, containers, num_workers)
         return _verify_file(out, audio_base_dir, num_workers)
+    runs = runs_of(out, work_dir)
     if not out.is_dir():
+        refuse_unfinished_runs(runs)
         raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
     report = VerifyReport(str(out))
-    runs = runs_of(out, work_dir)
     published = _published(runs, report)
     sets = _sets_to_check(out, published)
     kinds = {one.kind for one in sets}
@@ -274,6 +282,7 @@ def check_set(
             raise UsageError(f"{out} holds the state of the run that made {state.out}; give {state.out}")
         if containers := containers_at(str(out)):
             return verify_containers(out, containers, num_workers)
+        refuse_unfinished_runs(runs)
         raise UsageError(
             f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "

@@ -36,15 +36,15 @@ def refuse_unfinished_run(workspace: Workspace) -> None:
     """As `refuse_unfinished`, for the run in `workspace`, such as one that adds shards to a set."""
     plan, report = read_document(workspace.plan_file, StoredPlan), read_document(workspace.report_file, Report)
     if plan is None:
-        raise UsageError(f"{workspace.out} is not finished")
+        raise UsageError(f"{workspace.named} is not finished")
     if plan.format != PLAN_FORMAT or not has_units(workspace, plan):
         return  # nothing shows which files there should be
     units = published_units(workspace, plan)
     if units.num_marked < units.num_units or report is None or report.digest != plan.digest:
-        raise UsageError(f"{workspace.out} is not finished{_progress(read_status(workspace), units)}")
+        raise UsageError(f"{workspace.named} is not finished{_progress(read_status(workspace), units)}")
     if units.missing is not None:
-        command = printable_command(plan.run_again(workspace.out))
-        raise UsageError(f"{workspace.out} lacks {units.missing}; copy it again, or make it again: {command}")
+        command = printable_command(plan.run_again(workspace.named))
+        raise UsageError(f"{workspace.named} lacks {units.missing}; copy it again, or make it again: {command}")
 
 
 class PublishedUnits(NamedTuple):

@@ -67,6 +67,17 @@ def test_a_later_version_that_is_unfinished(whole: Path, tmp_path: Path) -> None
     assert problem.startswith("the run is not finished: 1 of 2 units are done")
 
 
+@pytest.mark.parametrize("words", [("manifest-to-tarred", "out", "--num-shards", 2), ("prepare-texts", "out.json")])
+def test_a_stopped_run_without_any_output(words: tuple[object, ...], tmp_path: Path) -> None:
+    """The command that continues it is named. The third rank of two units has nothing to do."""
+    command, out, *more = words
+    make = [command, MINI_CORPUS / "manifest.json", tmp_path / str(out), *more]
+    assert prepcli(*make, "--rank", 2, "--world-size", 3).code == 0
+    done = prepcli("verify", tmp_path / str(out))
+    assert done.code == 2
+    assert f"{tmp_path / str(out)} is not finished: 0 of 2 units are done; continue with: " in done.error_line
+
+
 def test_static_buckets(tmp_path: Path) -> None:
     out = tmp_path / "out"
     manifest = MINI_CORPUS / "manifest.json"
