@@ -262,6 +262,12 @@ def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | Non
     return other
 
 
+def running_here(workspace: Workspace) -> RankProgress | None:
+    """The progress of a rank whose process, another one, is known to run on this machine; None if there is none."""
+    seen = (one for one in read_progress(workspace) if one.process.is_gone is False and one.pid != os.getpid())
+    return next((one for one in seen if is_running(workspace, one)), None)
+
+
 def is_running(workspace: Workspace, progress: RankProgress, silence: float = REPEAT_SECONDS) -> bool:
     """Whether a rank is running: its progress file says so, and its process has not ended since.
 

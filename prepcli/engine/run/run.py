@@ -216,11 +216,13 @@ class Run:
         return is_done and finished_report(self.workspace, self.digest, found) is not None
 
     def _warn_if_running(self) -> None:
-        other = is_running_elsewhere(self.workspace, self.options.rank)
+        rank = self.options.rank
+        other = is_running_elsewhere(self.workspace, rank)
         if other is not None:
             tell(
                 f"note: rank {other.rank} seems to be running already (process {other.pid} on {other.host}); "
-                "both do the same work, and the output stays correct"
+                f"both do the same work, and the output stays correct. Stop one of them, or share the work: give each "
+                f"its own {option('--rank')}, and both {option('--world-size', max(rank.world_size, 2))}"
             )
 
     def _finish_once(self, crew: Crew | None) -> Report:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.launch import clear_once, has_begun_to_clear, has_done
+from prepcli.engine.ranks.progress import running_here
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.clearing import MAX_LISTED, Stock, check_stock, clear, is_being_cleared, take_stock
@@ -76,6 +77,8 @@ def _clear_if_asked(run: "Run") -> bool:
         raise UsageError(
             f"{option('--overwrite')} with several ranks needs {option('--launch-id')}, the same for all of them"
         )
+    if is_asked and rank.world_size == 1:  # of a launch, the rank that has cleared may be at work already
+        _refuse_running(run)
     _check_restart(run)
     if is_asked:
         run.job.prepare()
@@ -86,6 +89,16 @@ def _clear_if_asked(run: "Run") -> bool:
     else:
         clear(workspace, run.job, run.plan, is_asked=False)
     return True
+
+
+def _refuse_running(run: "Run") -> None:
+    """Raise `UsageError` if a process that is known to run on this machine does units of the output."""
+    other = running_here(run.workspace)
+    if other is not None:
+        raise UsageError(
+            f"rank {other.rank} is at work on {run.workspace.named} (process {other.pid}), and {option('--overwrite')} "
+            f"would take its files away; stop it first, or choose {_elsewhere(run.job, run.workspace)}"
+        )
 
 
 def _note_additions(workspace: Workspace) -> None:
@@ -224,6 +237,7 @@ def _plan_document(run: "Run") -> StoredPlan:
         out=absolute(workspace.named),
         format=PLAN_FORMAT,
         revisions=revisions(),
+        rank_id=workspace.rank_id,
     )
 
 

@@ -114,7 +114,8 @@ class StoredPlan(msgspec.Struct):
     a rank; `run_in` is the folder in which it was typed, and `out` the absolute path of OUT at that time. `seconds` and
     `knows_seconds` are copies from the `Plan`. `writes_file`: whether OUT is a file (`prepcli.engine.state.workspace`).
     `units_bytes` is the size of the file with the units (`prepcli.engine.state.stored_units`). `revisions`: the commits
-    of data sets on the hub, by their addresses.
+    of data sets on the hub, by their addresses. `rank_id`: the id of the rank that wrote the file; a run that starts
+    again with the same settings has another one.
     """
 
     command: str
@@ -134,6 +135,7 @@ class StoredPlan(msgspec.Struct):
     format: int = 1
     knows_seconds: bool = True
     revisions: dict[str, str] = {}
+    rank_id: str = ""
 
     def run_again(self, out: str | AnyPath) -> str:
         """The shell command that continues the run; `out` is the current path of OUT, which may have been moved."""

@@ -74,8 +74,8 @@ class Workspace:
         self.found = OutputFiles(out)  # for a store: listed before anything is written, and again after `prepare`
         self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
         self._was_there = os.path.exists(self.root)
-        # the digest of our plan, and the state of the plan's file when it was read
-        self._claimed: tuple[str, FileState] | None = None
+        # the digest of our plan, the rank that wrote it, and the state of the plan's file when it was read
+        self._claimed: tuple[str, str | None, FileState] | None = None
 
     def prepare(self) -> None:
         """Make the directories, check that files can be published, and claim an output that is in a store.
@@ -180,8 +180,8 @@ class Workspace:
         return publish_json_once(self.plan_file, plan, StoredPlan)
 
     def hold(self, digest: str) -> None:
-        """Call `check_claim`. From now on it also compares the digest of the stored plan with `digest`."""
-        self._claimed = (digest, FileState(0, 0))  # no file has this state, so the plan is read
+        """Call `check_claim`. From now on it also checks that the stored plan has the digest `digest`, and stays."""
+        self._claimed = (digest, None, FileState(0, 0))  # no file has this state, so the plan is read
         self.check_claim()
 
     def check_claim(self) -> None:
@@ -194,15 +194,15 @@ class Workspace:
             self._store_claim.check()
         if self._claimed is None:
             return
-        digest, before = self._claimed
+        digest, rank_id, before = self._claimed
         with contextlib.suppress(FileNotFoundError):
             if state_of(self.plan_file) == before:
                 return
             # While another command clears, a late rank of this run may have written the plan again.
             is_cleared = read_document(self.clearing_file, dict[str, Any]) is not None
             now, plan = state_of(self.plan_file), read_document(self.plan_file, StoredPlan)
-            if not is_cleared and plan is not None and plan.digest == digest:
-                self._claimed = (digest, now)
+            if not is_cleared and plan is not None and plan.digest == digest and rank_id in (None, plan.rank_id):
+                self._claimed = (digest, plan.rank_id, now)
                 return
         raise PrepcliError(
             f"another command has started again in {self.out} ({option('--overwrite')}) during this run, which has "

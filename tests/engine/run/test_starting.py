@@ -2,14 +2,19 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from prepcli.engine.ranks.progress import new_progress, progress_file
+from prepcli.engine.state.workspace import Workspace, write_json
+from prepcli.processes.owner import Owner, start_time, this_place
+from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.recipes.test_prepare_manifest import prepare
-from tests.support.running import prepcli
+from tests.support.running import HANG_SECONDS, prepcli
 from tests.support.tools import need_package
 
 MINI = SHORT_CORPUS / "manifest.json"
@@ -124,3 +129,30 @@ def test_an_empty_output_directory_is_not_reported(folder: Path) -> None:
     (folder / "out").mkdir()
     done = prepcli("manifest-to-tarred", MINI, folder / "out", "--num-shards", 2)
     assert (done.code, done.err) == (0, "")
+
+
+def test_a_rank_that_is_at_work_on_this_machine(tmp_path: Path) -> None:
+    """`--overwrite` is refused as long as its process exists; a second run is told how to share the work."""
+    out = tmp_path / "out"
+    arguments = ["manifest-to-tarred", MINI, out, "--num-shards", 2]
+    assert prepcli(*arguments, "--rank", 1, "--world-size", 2).code == 0
+    file = progress_file(Workspace(out), 0)
+    other = subprocess.Popen(["sleep", str(HANG_SECONDS)])
+    running = new_progress(Rank(), Owner("other", this_place(), other.pid, start_time(other.pid) or 0))
+    try:
+        write_json(file, running)
+        sign = Workspace(out).root / f"claims/rank-{running.process}"
+        sign.parent.mkdir(exist_ok=True)
+        sign.write_text("1")
+        before = tree(out)
+        refused = prepcli(*arguments, "--overwrite")
+        assert (refused.code, tree(out)) == (2, before)
+        assert f"rank 0 is at work on {out} (process {other.pid})" in refused.error_line
+        noted = prepcli(*arguments)
+        assert noted.code == 0
+        assert "Stop one of them, or share the work: give each its own --rank, and both --world-size 2" in noted.err
+    finally:
+        other.kill()
+        other.wait()
+    write_json(file, running)
+    assert prepcli(*arguments, "--overwrite").code == 0
