@@ -68,7 +68,7 @@ def _offsets(path: AnyPath, kind: IndexKind, subject: Subject) -> Offsets:
     """The byte offset of each record of a file, then the size of the file; from a current index, else computed."""
     if path.suffix == ".gz":
         raise UsageError(
-            f"{path} is compressed: {option('--record')} needs files in which it can seek; unpack it (gunzip) first"
+            f"{path} is compressed: {option('--record')} needs files in which it can seek; unpack a copy of it (gunzip)"
         )
     folder = subject.folder or path.parent
     for index in (index_beside(path), folder / MIRROR / mirrored(path)):

@@ -21,12 +21,13 @@ from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, option
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option, same_command
 from prepcli.formats.indexes import MIRROR, indexes_of, mirrored
 from prepcli.formats.names import brace_text, check_loadable
 from prepcli.formats.shar import (
     AUDIO_NAME,
     CONTEXT,
+    CUTS_FILE,
     CUTS_NAME,
     OUTPUT_PATTERNS,
     PLAIN_CUTS_NAME,
@@ -291,6 +292,21 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
         units, order, values = self.shards(records, self.options.shard_size, self.options.seed, make)
         notes = notes_on_speakers(record for _, record in records.sample())
         return records.plan(units, SharContents(records, **values, order=order), notes=notes)
+
+    def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
+        """Raise `UsageError` if cuts are there in the form that this set does not have: readers refuse both together.
+
+        This is so after `gunzip` of the cuts, which removes what it unpacks.
+        """
+        folder, _, own = self.cuts_name.partition("/")
+        for name in workspace.found.in_folder(folder):
+            shard = CUTS_FILE.match(name.rpartition("/")[2])
+            if shard and name != (expected := f"{folder}/{own.format(shard[1])}"):
+                raise UsageError(
+                    f"{workspace.out / name} and {expected.rpartition('/')[2]}, which this command writes, would be "
+                    "two files of the same shard, which readers refuse; move the former away, and run "
+                    f"{same_command()} again"
+                )
 
     def process(self, plan: SharPlan, unit: RecordUnit, writer: UnitWriter, advance: Advance) -> None:
         """Write one shard in two passes: first find all audio, so that repeated segments are known, then encode it."""

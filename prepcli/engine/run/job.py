@@ -133,12 +133,13 @@ class Job(ABC, Generic[UnitT, Contents]):
         """
 
     def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
-        """Check that the finished units were made from the current input.
+        """Check that the missing units can be added to the finished ones; called before they are done.
 
-        Only a job whose input can change without a new plan digest checks this; by default, nothing is checked.
+        By default, nothing is checked. A job whose input can change without a new plan digest checks that the finished
+        units were made from the current input.
 
         Raises:
-            UsageError: a unit was made from other input.
+            UsageError: a unit was made from other input, or a file is in the way of the whole output.
         """
 
     @abstractmethod

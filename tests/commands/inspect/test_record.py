@@ -131,3 +131,10 @@ def test_a_stale_index_is_said_to_be_one(sets: Path, tmp_path: Path) -> None:
     done = prepcli("inspect", out, "--record", 3)
     assert done.code == 2
     assert "its index is stale: prepcli index --check" in done.error_line
+
+
+def test_a_copy_of_compressed_cuts_is_to_be_unpacked(shar: Path) -> None:
+    """Unpacking in place takes them away from the set."""
+    done = prepcli("inspect", shar, "--record", 3)
+    assert (done.code, "cuts.000000.jsonl.gz is compressed" in done.error_line) == (2, True)
+    assert done.error_line.endswith("unpack a copy of it (gunzip)")

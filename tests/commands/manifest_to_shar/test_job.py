@@ -345,6 +345,30 @@ def test_again_is_nothing_and_other_settings_are_refused(with_context: Path, tmp
     assert "lhotse stores Opus at 48000 Hz" in done.error_line
 
 
+@pytest.mark.parametrize("keeps_packed", [True, False])
+@pytest.mark.parametrize("indexed", [False, True])
+def test_cuts_in_the_other_form_stop_a_run(keeps_packed: bool, indexed: bool, tmp_path: Path) -> None:
+    """Readers take both for shards, and stop."""
+    arguments = ["manifest-to-shar", SHORT_CORPUS / "manifest.json", tmp_path / "out", "--shard-size", 24]
+    arguments += ["--indexed"] if indexed else []
+    assert prepcli(*arguments).code == 0
+    own, other = "cuts.000001.jsonl.gz", "cuts.000001.jsonl"
+    if indexed:
+        own, other = other, own
+    cuts = tmp_path / "out/cuts"
+    data = (cuts / own).read_bytes()
+    (cuts / other).write_bytes(gzip.compress(data) if indexed else gzip.decompress(data))
+    if not keeps_packed:
+        (cuts / own).unlink()
+    before = tree(tmp_path / "out")
+    done = prepcli(*arguments)
+    assert (done.code, tree(tmp_path / "out")) == (2, before)
+    assert f"{cuts}/{other} and {own}, which this command writes, would be two files of the same" in done.error_line
+    (cuts / other).unlink()
+    assert prepcli(*arguments).code == 0
+    assert (cuts / own).read_bytes() == data
+
+
 def test_awkward_directories(awkward: Path) -> None:
     """Names with everything in them, dots and no extension too."""
     names = ["a b.wav", 'it\'s "odd"/naïve\n目录.x.wav', "v1.0/no extension", "../up.wav"]
