@@ -202,7 +202,7 @@ def digest(*parts: str | int) -> str:
 def check_braces(path: AnyPath) -> None:
     """Raise `UsageError` if NeMo would read other files for this path, because it expands a part of the absolute path.
 
-    Every command calls this for the paths that it writes for NeMo.
+    Commands that write sets call this. A manifest may have such a name: not only NeMo reads manifests.
     """
     if found := _BRACES.search(str(path.absolute())):
         where = path if found.group() in str(path) else path.absolute()

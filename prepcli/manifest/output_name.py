@@ -5,21 +5,18 @@ from pathlib import Path
 from prepcli.engine.state.workspace import is_of_process
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import is_audio_name
-from prepcli.formats.names import check_braces
 
 
-def check_manifest_name(out: Path, command: str, example: str = "manifest.json", *, is_for_nemo: bool = True) -> None:
+def check_manifest_name(out: Path, command: str, example: str = "manifest.json") -> None:
     """Refuse an output name that does not suit a manifest. Else `--overwrite` could replace a recording by a manifest.
 
     Args:
         out: the file to write.
         command: the command that writes it.
         example: a suitable file name, for the message.
-        is_for_nemo: whether NeMo reads the file.
 
     Raises:
-        UsageError: the name is that of a folder, of a compressed file, of audio, or of a pipe or a device; it is `-`;
-            or NeMo would read other files for it.
+        UsageError: the name is that of a folder, of a compressed file, of audio, or of a pipe or a device; or is `-`.
     """
     if out.name == "-":
         raise UsageError(f"{command} writes no manifest to its standard output; name a file, such as {example}")
@@ -31,5 +28,3 @@ def check_manifest_name(out: Path, command: str, example: str = "manifest.json",
         raise UsageError(f"{out}: {command} writes JSON lines, and this is a name of audio; give one such as {example}")
     if (out.exists() and not out.is_file()) or is_of_process(out):
         raise UsageError(f"{out} is a pipe or a device, not a file; name a file, such as {example}")
-    if is_for_nemo:
-        check_braces(out)

@@ -67,7 +67,6 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI OUT --speaker-model resemblyzer --batch-duration 0": "--batch-duration must be above 0, not 0.0",
         "MINI OUT --speaker-model resemblyzer --devices 99": "GPUs that can be used",
         "MINI OUT --speaker-model resemblyzer --devices tpu": "auto, cpu or a number of GPUs, not tpu",
-        "MINI 'OUT<1>' --speaker-model resemblyzer": "NeMo takes '<' in a path for a brace expression",
     },
     "estimate-batch-sizes": {
         "-b [1.0]": "give --model",
@@ -107,7 +106,6 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI --codec-model x --output-form omnivoice": "a set is written: give --output-dir OUT",
         "MINI --codec-model x --output-form omnivoice --output-dir s3://sets/x": "omnivoice reads the codes only from",
         "MINI --codec-model snack:x --output-dir OUT": "no installed package has the codec snack (an entry point of",
-        "MINI --output-dir 'OUT(1)' --codec-model some_name --devices cpu": "NeMo takes '(' in a path for",
     },
     "manifest-to-mels": {
         "MINI OUT --win-length 2048": "--win-length 2048 must not exceed --filter-length 1024",
@@ -142,7 +140,6 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI OUT --channel 1.5": "--channel 1.5 must be mix, or the number of a channel",
         "MINI OUT --target-sample-rate 10": "--target-sample-rate 10 is not a sampling rate",
         "MINI s3://bucket/x": "OUT does not take an address in an object store",
-        "MINI 'OUT[1]'": "NeMo takes '[' in a path for a brace expression",
     },
     "estimate-bins": {
         "nothing.json": "manifest not found: nothing.json",
@@ -208,7 +205,6 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI out.json --html ./out.json": "OUT.json out.json and --html out.json are one file: give one of",
         "few.json few.json": "would replace it",
         "empty.json out.json": "no records in empty.json: it has no lines",
-        "MINI 'x{1..2}.json'": "NeMo takes '{' in a path for a brace expression",
     },
     "inspect": {
         "MINI --html x.html --csv x.html": "--html x.html and --csv x.html are one file: give one of them another",
@@ -236,8 +232,6 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI OUT --part a=0.5 --part b=0.5 --keep-parts nothing": "nothing has none of a.json, b.json",
         "few.json OUT --part a=0.5 --part b=0.5 --by text": "there is only one text, which cannot be in two parts",
         "empty.json OUT --part a=0.5": "no records in empty.json: it has no lines",
-        "MINI 'sp{1,2}' --part a=0.5": "NeMo takes '{' in a path for a brace expression",
-        "MINI OUT --part a_OP_b=0.5": "NeMo takes '_OP_' in a path for a brace expression",
     },
     "score": {
         "nowhere.json out.json": "manifest not found: nowhere.json",
@@ -250,7 +244,6 @@ CALLS: dict[str, dict[str, str]] = {
         "few.json new/../few.json --fields basic": "leads through new, which does not exist; write the path without it",
         "empty.json out.json": "no records in empty.json: it has no lines",
         "CORPUS out.json": "is not a data set",
-        "MINI 'out(1).json' --fields basic": "NeMo takes '(' in a path for a brace expression",
     },
     "find-duplicates": {
         "nowhere.json out.jsonl": "manifest not found: nowhere.json",
@@ -284,13 +277,6 @@ CALLS: dict[str, dict[str, str]] = {
         "list.txt m.json --speaker-pattern '^(.)' --set speaker=x": "a record has one speaker",
         "list.txt m.json --text-suffix .txt --set text=x": "give --text-suffix or --set text=..., not both",
         "list.txt m.json --transcripts list.txt --set text=x": "give --transcripts or --set text=..., not both",
-        "list.txt 'm_CL_.json'": "NeMo takes '_CL_' in a path for a brace expression",
-    },
-    "fix-durations": {
-        "MINI 'out]1[.json'": "NeMo takes ']' in a path for a brace expression",
-    },
-    "prepare-texts": {
-        "list.txt 'o{1}.json' --is-normalized": "NeMo takes '{' in a path for a brace expression",
     },
 }
 """Command -> arguments -> words of the line; the files are those of the fixture `folder`."""

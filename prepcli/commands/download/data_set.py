@@ -12,7 +12,6 @@ from prepcli.commands.download.fetch import Archive
 from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
-from prepcli.formats.names import check_braces
 
 INDEX_NAME = "index.jsonl"
 """The name of the index of utterances, a file in the workspace of each data set."""
@@ -212,8 +211,7 @@ def workspace_of(state_name: str, data_root: Path) -> Workspace:
     Each data set has its own workspace, so that data sets can be added to the data root later.
 
     Raises:
-        UsageError: NeMo could not read manifests in the data root, or it is in the state folder of a run.
+        UsageError: the data root is in the state folder of a run.
     """
     refuse_state(data_root)
-    check_braces(data_root)
     return Workspace(data_root, Workspace(data_root).root / "sets" / state_name)

@@ -67,7 +67,6 @@ from prepcli.engine.run.run import dry_run_report, run_job, with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected, TooManyRejectsError, UsageError, option, same_command
-from prepcli.formats.names import check_braces
 from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
 from prepcli.processes.signals import stop_on_signals
 
@@ -399,5 +398,4 @@ def download_hub5(options: DownloadHub5) -> Report:
 
 def _slice(corpus: Fisher | Hub5, options: DownloadFisher | DownloadHub5) -> Report:
     engine = options.engine()
-    check_braces(options.dest_root)
     return run_job(SlicingJob(corpus, options, engine.num_workers), Workspace(options.dest_root), engine)

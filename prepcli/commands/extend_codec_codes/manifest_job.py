@@ -28,7 +28,6 @@ from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, option
-from prepcli.formats.names import check_braces
 from prepcli.formats.npy import npy_bytes
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT, MANIFEST_NAME, codes_bytes
 from prepcli.formats.shar import CONTEXT, TARGET
@@ -42,7 +41,6 @@ from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.running import ModelRunner
 from prepcli.planning.hashing import Hashes
 from prepcli.processes.workers import wait_for
-from prepcli.storage.paths import path_of
 
 LOST_NAME, RELIED_NAME = "parts/{}.lost.npy", "parts/{}.relied.npy"
 """The names of two files of a unit, which hold keys of segments (`Use.key`).
@@ -241,7 +239,6 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
 
     def plan(self, workspace: Workspace) -> ManifestPlan:
         """Index the manifests, find the segments that their records use, and group consecutive records."""
-        check_braces(path_of(self.folder) / self.file_name)
         records = self.read(workspace)
         table = read_uses(records)
         notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(self.options.codec_model)]

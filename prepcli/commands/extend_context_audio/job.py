@@ -25,7 +25,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, option, same_command
-from prepcli.formats.names import check_braces, normal_path
+from prepcli.formats.names import normal_path
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import new_figure
 from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED, SpeakerJob
@@ -85,7 +85,6 @@ class ContextJob(SpeakerJob[ContextContents]):
         )
         suffix = f"_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json"
         self._file_name = extended_name(manifests, suffix)  # a name that is too long is refused here
-        check_braces(options.out / self._file_name)
         self._planned: ContextPlan | None = None
 
     @property

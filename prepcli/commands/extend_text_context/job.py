@@ -22,7 +22,6 @@ from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.indexes import index_name, indexes_of
-from prepcli.formats.names import check_loadable
 from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import (
     AUDIO_NAME,
@@ -297,7 +296,6 @@ def extend_text_context(options: ExtendTextContext) -> Report:
         '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
     engine = options.engine()
-    check_loadable(options.shar_dir)
     job = TextContextJob(options.shar_dir, options, num_workers=engine.num_workers)
     note_unused(options.work_dir, options.shar_dir)
     # This workspace is inside that of the run that made the set, whose own state stays unchanged.

@@ -50,7 +50,7 @@ class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
 
     def __init__(self, inputs: Sequence[Sequence[str]], options: FindDuplicates, num_workers: int) -> None:
         """`inputs`: the manifests of each input."""
-        check_manifest_name(options.out, self.command, "duplicates.jsonl", is_for_nemo=False)
+        check_manifest_name(options.out, self.command, "duplicates.jsonl")
         self.kinds = options.kinds()
         self.manifests = [path for paths in inputs for path in paths]
         self._input_of = [number for number, paths in enumerate(inputs) for _ in paths]

@@ -82,7 +82,7 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
         Raises:
             UsageError: the output is not named like a manifest, or the speaker model cannot be used.
         """
-        check_manifest_name(options.out, self.command, "duplicates.jsonl", is_for_nemo=False)
+        check_manifest_name(options.out, self.command, "duplicates.jsonl")
         manifests = [path for paths in inputs for path in paths]
         super().__init__(manifests, options, str(options.speaker_model), device, num_workers)
         self._input_of = [number for number, paths in enumerate(inputs) for _ in paths]

@@ -19,7 +19,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import Plan, input_file
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
-from prepcli.formats.names import brace_text
+from prepcli.formats.names import brace_text, check_loadable
 from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob, SliceWriter
 from prepcli.manifest.fields import decode_line, decode_value, parse_fields
@@ -119,10 +119,12 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         if self.options.tts_text_field is not None and not all(are_records):
             text = self.paths[are_records.index(False)]
             raise UsageError(f"{option('--tts-text-field')} is for manifests, and {text} is a file of texts")
-        if self.options.num_shards is not None and self.options.num_shards > slices.num_records:
-            raise UsageError(
-                f"{option('--num-shards', self.options.num_shards)} for {slices.num_records} texts: give fewer"
-            )
+        if self.options.num_shards is not None:
+            check_loadable(self.options.out)
+            if self.options.num_shards > slices.num_records:
+                raise UsageError(
+                    f"{option('--num-shards', self.options.num_shards)} for {slices.num_records} texts: give fewer"
+                )
         tables = [input_file(str(path)) for path in (self.options.whitelist,) if path is not None]
         contents = TextsContents(slices, are_records)
         return Plan(slices.units, slices.num_records, contents, [*slices.inputs, *tables], knows_seconds=False)

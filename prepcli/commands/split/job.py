@@ -17,7 +17,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError, option
-from prepcli.formats.names import check_braces, normal_path
+from prepcli.formats.names import normal_path
 from prepcli.jobs.duplicate_lines import KeyPairs, pairs_of, read_duplicate_lines, segment_forms
 from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
@@ -343,8 +343,6 @@ def split(options: Split) -> SplitReport:
     """
     engine = options.engine()
     refuse_swapped(options.manifest, options.out)
-    for part in options.parts():
-        check_braces(options.out / f"{part.name}.json")
     job = SplitJob(expand_paths(options.manifest), options, engine.num_workers)
     report = job.dry_run(options.out) if engine.dry_run else run_job(job, Workspace(options.out), engine)
     return msgspec.convert(report, SplitReport, from_attributes=True)

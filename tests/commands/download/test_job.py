@@ -53,13 +53,6 @@ def test_too_many_rejects_do_not_keep_the_next_data_set_from_being_prepared(tmp_
     assert len(read_lines(tmp_path / "data/train_clean_5.json")) == 6
 
 
-def test_a_data_root_whose_manifests_nemo_could_not_read(tmp_path: Path) -> None:
-    for words in (("an4", "--data-root", "data(1)"), ("hub5", "--data-root", ".", "--dest-root", "data(1)")):
-        done = prepcli("download", *words, cwd=tmp_path)
-        assert (done.code, "NeMo takes '(' in a path for a brace expression" in done.error_line) == (2, True)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_dry_run_asks_for_an_archive_that_nobody_publishes(tmp_path: Path) -> None:
     part = CorpusPart("toy", "toy", Archive("toy.tar.gz", ()), ("toy",), ("toy.json",), lambda _: iter(()))
     with pytest.raises(UsageError, match="nobody publishes toy"):

@@ -43,13 +43,6 @@ def without_custom(cut: dict[str, Any]) -> dict[str, Any]:
     return cut | {"supervisions": [one | {"custom": None} for one in cut["supervisions"]]}
 
 
-def test_a_folder_from_which_nemo_could_not_load(records: Lines, tmp_path: Path) -> None:
-    shar = shar_of(records, tmp_path).rename(tmp_path / "shar(1)")
-    done = prepcli("extend-text-context", shar)
-    assert (done.code, "NeMo takes '(' in a path for a brace expression" in done.error_line) == (2, True)
-    assert not (shar / FOLDER).exists()
-
-
 def test_the_same_cuts_with_texts(records: Lines, tmp_path: Path) -> None:
     shar = shar_of(records, tmp_path)
     done = prepcli("extend-text-context", shar, "--suffix", "field:emotion", "--json")

@@ -16,7 +16,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.formats.names import check_braces, digest, normal_path, plain_stem, segment_suffix
+from prepcli.formats.names import digest, normal_path, plain_stem, segment_suffix
 from prepcli.jobs.merging import PartWriter, write_merged
 from prepcli.jobs.record_job import RecordJob, RecordUnit, RecordWriter, even_bounds, open_run, units_of
 from prepcli.jobs.records import OWN_AUDIO, file_identity, segment_identity
@@ -207,6 +207,5 @@ def convert_audio(options: ConvertAudio) -> Report:
         >>> report.outputs["manifest"]
         '/.../converted/manifest.json'
     """
-    check_braces(options.out)
     manifests, workspace, engine = open_run(options)
     return run_job(ConvertJob(manifests, options, num_workers=engine.num_workers), workspace, engine)
