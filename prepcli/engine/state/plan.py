@@ -182,7 +182,7 @@ def differences(
             found = True
             was, now = (_shown(given.get(name), defaults.get(name)) for given in (before, settings))
             named = option(name).partition("=")[0]  # in Python, a flag has a value in its name
-            yield f"{named}{' was' if name.startswith('--') else ':'} {was}, now {now}"
+            yield f"{named}{':' if ' ' in name else ' was'} {was}, now {now}"  # a phrase, such as `audio is named`
     digests = [file.get("sha256") for file in earlier.inputs]
     paths = [absolute(file.get("path", "")) for file in earlier.inputs]
     for file in plan.inputs:
