@@ -20,7 +20,6 @@ from prepcli.formats.folders import advice_on_audio
 from prepcli.formats.names import check_loadable, path_in
 from prepcli.formats.sets import ParquetSet, SharSet, TarredSet, open_set
 from prepcli.formats.tarred import MARKS_FILE
-from prepcli.formats.training_config import parquet_entry
 from prepcli.interface.calls import tell
 from prepcli.manifest.datasets import DataSet, EntrySettings, Mix, parse_paths
 from prepcli.manifest.durations import read_input
@@ -144,7 +143,7 @@ def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -
         node = Node(name, _entry(one), is_tarred=True)
         check_loadable(here)
     elif path.endswith(".parquet"):
-        node = Node(name, parquet_entry([here]), is_tarred=True)
+        node = Node(name, {"type": "parquet", "manifest_filepath": str(here.absolute())}, is_tarred=True)
     else:
         data = parse_paths({"manifest_filepath": path})
         is_cuts = isinstance(data, DataSet) and data.cuts
