@@ -31,6 +31,7 @@ LAYERS = (
     ("interface",),
     ("storage",),
     ("processes",),
+    ("gate",),
     ("errors", "version"),
 )
 """Packages, and modules directly in `prepcli/`, from top to bottom. Each may import only those of lower rows.
