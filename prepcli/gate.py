@@ -1,8 +1,8 @@
 """The gate: decides once, for all readers, all commands and `verify`, what the values of a source mean.
 
-A reader knows where its files lie and how a line is split. What makes a record of it is decided here: which values are
-missing (`is_missing`), what a field may hold (`checked_fields`), where a segment may lie (`fit`), and that an explicit
-id occurs once (`SeenIds`, `FirstPlaces`). A record that cannot be used is a reject that says why; nothing is guessed.
+A reader knows where its files lie and how a line is split. The rest is decided here: which values are missing
+(`is_missing`), what a field may hold (`checked_fields`), where a segment may lie (`fit`), and that an explicit id
+occurs once (`SeenIds`, `FirstPlaces`). A record that cannot be used is a reject that says why; nothing is guessed.
 """
 
 import math
