@@ -5,9 +5,10 @@ A reader knows where its files lie and how a line is split. The rest is decided 
 occurs once (`SeenIds`, `FirstPlaces`). A record that cannot be used is a reject that says why; nothing is guessed.
 """
 
+import json
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from prepcli.errors import RecordRejected, RejectReason
@@ -19,6 +20,9 @@ NAME_FIELDS = ("speaker", "lang", "id")
 Name: TypeAlias = str | int | None
 FIELD_TYPES: Mapping[str, Any] = dict.fromkeys(TEXT_FIELDS, str | None) | dict.fromkeys(NAME_FIELDS, Name)
 """The type of each field that the gate checks, as msgspec decodes it. A value of another type is a reject."""
+RATE_FIELDS = ("sampling_rate", "sample_rate")
+"""Fields with the sampling rate (Hz) of the audio. NeMo's loader obeys the first that a plain line has, without looking
+at the audio (nemo_adapters.py, `LazyNeMoIterator`): a wrong one fails in training."""
 ROUNDING = 0.01
 """Maximum seconds by which a segment may lie outside of its container because its times are rounded: Kaldi's two
 decimals, Common Voice's milliseconds, and the one sample by which lhotse's sums differ are all below it."""
@@ -56,8 +60,23 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     return present
 
 
+def rate_changes(fields: Collection[str], rate: int) -> dict[str, int]:
+    """The `RATE_FIELDS` that a record has, with the sampling rate (Hz) of its audio."""
+    return {name: rate for name in RATE_FIELDS if name in fields}
+
+
+def check_rate(name: str, value: object, rate: int) -> None:
+    """Check the value of one of `RATE_FIELDS`, for audio with the sampling rate `rate` (Hz).
+
+    Raises:
+        RecordRejected: BAD_FIELD if a reader that obeys the field would take the audio for other audio.
+    """
+    if not is_missing(value) and value != rate:
+        raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {_shown(value)}, but the audio has {rate} Hz")
+
+
 def _shown(value: object) -> str:
-    text = str(value)
+    text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

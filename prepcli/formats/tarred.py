@@ -38,7 +38,17 @@ Trainers skip marked records, but the set's reports count them."""
 OWN_CONFIG = "prepcli"
 """The key in `metadata.yaml` whose value holds prepcli's own options (see `own_config`)."""
 METADATA_FILE = re.compile(r"metadata(_version_\d+)?\.yaml")
+_SEGMENT = re.compile(r"(.+)-sub\d+(\.\w+)?$")
 _VERSIONED = re.compile(r"metadata_version_(\d+)\.yaml$")
+
+
+def member_of_line(audio_filepath: str) -> str:
+    """The member of the tar that holds the audio of a line.
+
+    `x-sub1.wav`, `x-sub2.wav` and so on are segments of the member `x.wav` (nemo_adapters.py, LazyNeMoTarredIterator).
+    """
+    match = _SEGMENT.match(audio_filepath)
+    return f"{match[1]}{match[2] or ''}" if match else audio_filepath
 
 
 def manifest_name(version: int) -> str:

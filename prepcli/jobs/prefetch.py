@@ -101,7 +101,7 @@ class SegmentDecoder:
         Raises:
             RecordRejected: the audio is missing, broken, shorter than the record says, or too short for the model.
         """
-        entry = Record.parse(self._records.line(record))
+        entry = Record.of_checked(self._records.line(record))
         path = self._records.audio_path(record, entry.audio_filepath)
         info = self._probe(path)
         mono = decode_mono(locate(path, info, entry.offset, entry.duration, entry.get("channel"), CONTEXT))

@@ -109,8 +109,8 @@ class Records:
         return self._lines.line(record)
 
     def record(self, number: int) -> Record:
-        """A record; raises `RecordRejected` if its line cannot be used."""
-        return Record.parse(self.line(number))
+        """A record; the index has found its line usable."""
+        return Record.of_checked(self.line(number))
 
     def origin(self, record: int) -> Origin:
         """Manifest and line of a record."""

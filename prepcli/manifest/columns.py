@@ -1,6 +1,6 @@
 """Converts lines to NumPy columns: the inner loop of every reader of manifests."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
@@ -11,13 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.gate import FIELD_TYPES, TEXT_FIELDS
 from prepcli.interface.printing import encodable
 from prepcli.manifest.fields import decode_value, shown
 from prepcli.manifest.lines import Chars, CutDurationLine, NemoLine, check_usable, decode_lines, line_ends, read_line
 from prepcli.manifest.parts import Collector, Columns, FieldKey, Floats, Ints, Part, Problem
 from prepcli.manifest.record import Record
 
-_OWN_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(NemoLine))
+_ATTRIBUTES = {field.encode_name: field.name for field in msgspec.structs.fields(NemoLine)}
+"""The attributes of a `NemoLine`, by the names of the fields that they hold."""
+_CONVERTED = _ATTRIBUTES.keys() - FIELD_TYPES
+"""The fields that a `NemoLine` holds as another type than that of their JSON."""
 
 
 class _Values(NamedTuple):
@@ -57,19 +61,14 @@ class LineBlocks:
         fields = tuple(dict.fromkeys(key.field for _, key in columns.field_keys))
         of_numbers = columns.numbers.fields if columns.numbers else ()
         # If a field is wanted as text that is decoded as another type, every line takes the slow path.
-        self._never_fast = bool(_OWN_FIELDS.intersection(of_numbers))
-        wanted = () if self._never_fast else of_numbers
+        self._never_fast = bool(_CONVERTED.intersection(of_numbers))
+        texts = () if self._never_fast else of_numbers
         self._collector = columns.collector() if columns.collector else None
-        collected = self._collector.fields if self._collector else ()
+        values = tuple(self._collector.fields) if self._collector else ()
         optional = tuple(key.field for _, key in columns.field_keys if key.is_optional)
-        values = tuple(name for name in collected if name not in _OWN_FIELDS)
-        self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(fields, wanted, optional, values)
-        self._getters = {name: attrgetter(f"field_{number}") for number, name in enumerate(fields)}
-        self._getters["audio_filepath"] = attrgetter("audio_filepath")
-        self._text_getters = [attrgetter(f"text_{number}") for number in range(len(of_numbers))]
-        self._value_getters = [
-            attrgetter(name if name in _OWN_FIELDS else f"value_{values.index(name)}") for name in collected
-        ]
+        names = tuple(dict.fromkeys((*fields, *texts, *values)))
+        self._getters = {name: attrgetter(_attribute(name, names)) for name in (*names, "audio_filepath")}
+        self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(names, fields, texts, optional)
 
     def add(self, data: bytes, at: int) -> None:
         """Add whole lines; the first begins at byte `at` of the (uncompressed) manifest."""
@@ -122,12 +121,10 @@ class LineBlocks:
                     return None
                 paths = [record.audio_filepath for record in records]
                 offset = [record.offset or 0.0 for record in records] if self.columns.spans else []
-                texts = [
-                    list(map(key.of, map(self._getters[key.field], records))) for _, key in self.columns.field_keys
-                ]
+                texts = [list(map(key.of, self._field(key.field, records))) for _, key in self.columns.field_keys]
             number = self._numbers_of(data, records)
             if self._collector:  # last, because a collector cannot give records back
-                self._collector.add([list(map(getter, records)) for getter in self._value_getters])
+                self._collector.add([list(self._field(name, records)) for name in self._collector.fields])
         except (RecordRejected, msgspec.DecodeError):
             return None
         return _Values(duration, offset, paths, texts, number)
@@ -135,9 +132,15 @@ class LineBlocks:
     def _numbers_of(self, data: bytes, records: list[Any]) -> list[int]:
         if self.columns.numbers is None:
             return []
-        if not self._text_getters:
+        if not self.columns.numbers.fields:
             return self.columns.numbers.function(data)
-        return self.columns.numbers.function(*(list(map(getter, records)) for getter in self._text_getters))
+        return self.columns.numbers.function(
+            *(list(self._field(name, records)) for name in self.columns.numbers.fields)
+        )
+
+    def _field(self, name: str, records: list[Any]) -> Iterator[Any]:
+        """The decoded values of a field of some records."""
+        return map(self._getters[name], records)
 
     def _add_odd_line(self, line: bytes, at: int) -> None:
         values = None
@@ -171,35 +174,38 @@ class LineBlocks:
             self._hashes[name].append(b"".join(map(key_bytes, texts)))
 
 
+def _attribute(name: str, names: Sequence[str]) -> str:
+    """The attribute that holds the field `name`, one of the wanted `names`, in the results of `_nemo_decoder_with`."""
+    return _ATTRIBUTES.get(name) or f"field_{names.index(name)}"
+
+
 @lru_cache
 def _nemo_decoder_with(
-    fields: tuple[str, ...], texts: tuple[str, ...], optional: tuple[str, ...], values: tuple[str, ...]
+    names: tuple[str, ...], fields: tuple[str, ...], texts: tuple[str, ...], optional: tuple[str, ...]
 ) -> msgspec.json.Decoder[Any]:
-    """A decoder of lines, whose results are a `NemoLine` with further attributes.
+    """A decoder of lines, whose results are a `NemoLine` with further attributes (`_attribute`).
 
-    The attributes are `field_0`, `field_1`, ... for the fields named in `fields`, `text_0`, ... for `texts`, and
-    `value_0`, ... for `values`. A line with a value that is not allowed for its field cannot be decoded.
+    A line with a value that is not allowed for its field cannot be decoded.
 
     Args:
+        names: names of all wanted fields. A field that is only here may have any value that the gate lets in; None if
+            it is missing.
         fields: names of fields that the line must have, with text that is not empty, or an integer.
         texts: names of fields with text; None if the field is missing or null.
-        optional: those names in `fields` whose field may have any value; None if the field is missing.
-        values: names of fields with any value; None if the field is missing.
+        optional: those names in `fields` whose field may be missing, or have any value that the gate lets in.
     """
-    if set(fields) <= {"audio_filepath"} and not texts and not values:
+    more: list[tuple[str, Any, Any]] = []
+    for name in names:
+        attribute = _attribute(name, names)
+        if name in texts:
+            more.append((attribute, str | None, msgspec.field(name=name, default=None)))
+        elif name in fields and name not in optional and name not in _CONVERTED:
+            text: Any = Annotated[str, msgspec.Meta(min_length=1)]
+            more.append((attribute, text if name in TEXT_FIELDS else text | int, msgspec.field(name=name)))
+        elif name not in _ATTRIBUTES:
+            more.append((attribute, Any, msgspec.field(name=name, default=None)))
+    if not more:
         return msgspec.json.Decoder(NemoLine)
-    text_or_number: Any = Annotated[str, msgspec.Meta(min_length=1)] | int
-    more: list[tuple[str, Any, Any]] = [
-        (f"field_{number}", Any, msgspec.field(name=name, default=None))
-        if name in optional
-        else (f"field_{number}", text_or_number, msgspec.field(name=name))
-        for number, name in enumerate(fields)
-        if name != "audio_filepath"
-    ]
-    for number, name in enumerate(texts):
-        more.append((f"text_{number}", str | None, msgspec.field(name=name, default=None)))
-    for number, name in enumerate(values):
-        more.append((f"value_{number}", Any, msgspec.field(name=name, default=None)))
     return msgspec.json.Decoder(msgspec.defstruct("_KeyedLine", more, bases=(NemoLine,), kw_only=True, gc=False))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.gate import FIELD_TYPES, check_field, is_missing
 from prepcli.storage.containers import BEGINNING, UNUSABLE, place_of
 
 # The fields that `rejects.jsonl` adds to a record. They are removed, so that a retried record is the original one.
@@ -19,6 +20,7 @@ OLD_AUDIO_KEYS = ("audio_filename", "audio_file")
 _BOM = b"\xef\xbb\xbf"
 _OLD_AUDIO_KEY = re.compile(rb'"(?:audio_filename|audio_file)"(?=\s*:)')
 _WHITESPACE = " \t\n\r"
+_NULL = msgspec.Raw(b"null")
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 MAX_DIGITS = 4300
 """Maximum digits of an integer: Python, and so NeMo and lhotse, refuses longer ones (sys.set_int_max_str_digits)."""
@@ -104,6 +106,18 @@ def is_skipped(fields: Mapping[str, msgspec.Raw]) -> bool:
     return raw is not None and bool(decode_value(raw))
 
 
+def check_fields(fields: Mapping[str, msgspec.Raw]) -> None:
+    """Check the fields of a NeMo record that the gate knows, such as `text`.
+
+    Raises:
+        RecordRejected: BAD_FIELD if a field may not hold its value.
+    """
+    for name in FIELD_TYPES:
+        raw = fields.get(name)
+        if raw is not None and bytes(raw)[:1] != b'"' and not is_missing(value := decode_value(raw)):
+            check_field(name, value)
+
+
 def decode_value(raw: msgspec.Raw) -> Any:
     """The Python value of a field's JSON text."""
     try:
@@ -121,9 +135,10 @@ def shown(raw: msgspec.Raw) -> str:
 def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
     """Fields of a line that is not strict JSON but that Python's `json`, and so NeMo, accepts.
 
-    These are lines with `NaN` and `Infinity`, which `json.dump` writes. Other lines are rejected with BROKEN_JSON;
-    `why`, the error message of msgspec, is the detail. A line with a lone surrogate is rejected too, although Python
-    reads it: a lone surrogate is not text, so it cannot be written as UTF-8, and other readers refuse the line.
+    These are lines with `NaN` and `Infinity`, which `json.dump` writes. A field that is NaN is missing, and becomes
+    null. Other lines are rejected with BROKEN_JSON; `why`, the error message of msgspec, is the detail. A line with a
+    lone surrogate is rejected too, although Python reads it: a lone surrogate is not text, so it cannot be written as
+    UTF-8, and other readers refuse the line.
     """
     text = line.decode("utf-8")
     decoder = json.JSONDecoder()
@@ -137,8 +152,8 @@ def _fields_python_reads(line: bytes, why: str) -> dict[str, msgspec.Raw]:
     while text[at] != "}":
         name, at = decoder.raw_decode(text, at)
         start = _next(text, text.index(":", at) + 1)
-        _, at = decoder.raw_decode(text, start)
-        fields[name] = msgspec.Raw(text[start:at].encode())
+        value, at = decoder.raw_decode(text, start)
+        fields[name] = _NULL if is_missing(value) else msgspec.Raw(text[start:at].encode())
         _refuse_surrogates(name, fields[name])
         at = _next(text, at)
         if text[at] == ",":

@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.gate import Name
 from prepcli.manifest.fields import (
     MAX_DIGITS,
+    check_fields,
     decode_value,
     is_skipped,
     may_hold_long_number,
@@ -55,12 +57,20 @@ _skipme = attrgetter("skipme")
 
 
 class NemoLine(msgspec.Struct, gc=False):
-    """The fields that determine whether a line is usable; msgspec checks the syntax of other fields and drops them."""
+    """The fields that determine whether a line is usable; msgspec checks the syntax of other fields and drops them.
+
+    The types of `text` to `id` are `prepcli.gate.FIELD_TYPES`.
+    """
 
     audio_filepath: Annotated[str, msgspec.Meta(min_length=1)]
     duration: Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
     offset: Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)] | None = 0.0
     skipme: Any = msgspec.field(default=None, name="_skipme")
+    text: str | None = None
+    normalized_text: str | None = None
+    speaker: Name = None
+    lang: Name = None
+    id: Name = None
 
 
 class CutDurationLine(msgspec.Struct, gc=False):
@@ -95,6 +105,7 @@ def read_line(line: bytes, cuts: bool) -> UsableLine | None:
     if is_skipped(fields):
         return None
     record = Record(fields)
+    check_fields(fields)
     return UsableLine(fields, record.duration, record)
 
 

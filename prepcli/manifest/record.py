@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.manifest.fields import decode_value, parse_fields, shown
+from prepcli.manifest.fields import check_fields, decode_value, parse_fields, shown
 from prepcli.storage.containers import UNUSABLE
 
 MAX_SECONDS = 1e9
@@ -49,6 +49,13 @@ class Record:
         MISSING_FIELD, BAD_FIELD, BAD_DURATION or BAD_OFFSET. `_skipme` is ignored here: see
         `prepcli.manifest.fields.is_skipped`.
         """
+        record = cls(parse_fields(line))
+        check_fields(record.fields)
+        return record
+
+    @classmethod
+    def of_checked(cls, line: bytes) -> "Record":
+        """Read a line that an index has found usable: a third faster than `parse`, which looks at more fields."""
         return cls(parse_fields(line))
 
     def get(self, name: str, default: Any = None) -> Any:

@@ -24,12 +24,13 @@ GOOD = [
     b'\xef\xbb\xbf{"audio_filepath": "c.wav", "duration": 999999999.5}',
     b'{"\\u0061udio_filepath": "c.wav", "duration": 2, "offset": -0.0, "_skipme": ""}',
     b'{"audio_filepath": "c.wav", "duration": 2, "_skipme": []}\r',
+    b'{"audio_filepath": "a.wav", "duration": 1.5, "_skipme": NaN, "text": NaN, "speaker": NaN, "lang": NaN}',
+    b'{"audio_filepath": "a.wav", "duration": 1.5, "text": null, "speaker": 3, "lang": "", "id": -1, "offset": NaN}',
 ]
 SKIPPED = [
     b'{"audio_filepath": "a.wav", "duration": 1.5, "_skipme": true}',
     b'{"_skipme": 1}',
     b'{"audio_filepath": 3, "_skipme": "yes"}',
-    b'{"audio_filepath": "a.wav", "duration": 1.5, "_skipme": NaN}',
 ]
 BLANK = [b"", b" ", b"\t\r"]
 BAD = [
@@ -53,6 +54,15 @@ BAD = [
     b'{"audio_filepath": "a.wav", "duration": 1, "offset": "0"}',
     b'{"audio_filepath": "a.wav", "duration": 1, "text": "caf\xe9"}',
     b'{"audio_filepath": "a.wav", "duration": 1, "caf\xe9": 0}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "text": 12}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "text": ["a", "b"]}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "text": true}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "text": Infinity}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "normalized_text": 3}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "speaker": ["a"], "wer": NaN}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "speaker": 12.0}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "lang": {"a": 1}}',
+    b'{"audio_filepath": "a.wav", "duration": 1, "id": false}',
     b'{"audio_filepath": "a.wav", "duration": 1} {}',
     b'{"audio_filepath": "a.wav", "duration": 1}{"audio_filepath": "a.wav", "duration": 1}',
     b'{"audio_filepath": "a.wav", "duration": 1',
@@ -201,9 +211,9 @@ SPEAKERS: list[tuple[object, str | tuple[RejectReason, str]]] = [
     ("absent", (RejectReason.MISSING_FIELD, "there is no speaker")),
     (None, (RejectReason.MISSING_FIELD, "there is no speaker")),
     ("", (RejectReason.MISSING_FIELD, "there is no speaker")),
-    (1.0, (RejectReason.BAD_FIELD, "speaker is 1.0; it must be text")),
-    (True, (RejectReason.BAD_FIELD, "speaker is true; it must be text")),
-    (["a"], (RejectReason.BAD_FIELD, 'speaker is ["a"]; it must be text')),
+    (1.0, (RejectReason.BAD_FIELD, "speaker is 1.0; it must be a string or an integer")),
+    (True, (RejectReason.BAD_FIELD, "speaker is true; it must be a string or an integer")),
+    (["a"], (RejectReason.BAD_FIELD, 'speaker is ["a"]; it must be a string or an integer')),
     ("nobody", (RejectReason.BAD_FIELD, "nobody speaks")),
 ]
 

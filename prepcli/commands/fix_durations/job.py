@@ -22,9 +22,10 @@ from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.names import path_in
+from prepcli.gate import RATE_FIELDS, rate_changes
 from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob, SliceWriter
 from prepcli.jobs.records import base_directories, settings_over
-from prepcli.manifest.fields import parse_fields, with_audio_filepath
+from prepcli.manifest.fields import check_fields, parse_fields, with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.line_slices import LineSlice, slice_lines
 from prepcli.manifest.missing import explain_missing
@@ -147,15 +148,23 @@ class _Corrected(SliceWriter):
     def make(self, item: tuple[int, bytes]) -> tuple[bytes, float]:
         line = item[1]
         fields = parse_fields(line)
+        check_fields(fields)
         before, duration = self._durations(fields)
         if before is None:
             self._writer.extra[_WITHOUT] += 1
         elif abs(before - duration) > SAME_SECONDS:
             self._differences.append(abs(before - duration))
         self._writer.extra[_CHANGED] += before != duration
-        if before == duration and b'"reject_reason"' not in line and b'"audio_filepath"' in line:
-            return line, duration  # no field is renamed or removed either
-        return fields_to_json(fields, {"duration": duration}), duration
+        rates = self._rates(fields)
+        is_same = before == duration and not rates and b'"reject_reason"' not in line and b'"audio_filepath"' in line
+        # If it is, no field is renamed or removed either.
+        return line if is_same else fields_to_json(fields, {"duration": duration, **rates}), duration
+
+    def _rates(self, fields: Mapping[str, msgspec.Raw]) -> dict[str, int]:
+        """The fields with the sampling rate, if a record has them, as measured."""
+        if not any(name in fields for name in RATE_FIELDS):
+            return {}
+        return rate_changes(fields, self._probe(path_in(self._base_dir, audio_filepath_of(fields))).sampling_rate)
 
     def close(self) -> None:
         name = _DIFFERENCES_NAME.format(self._unit.id)

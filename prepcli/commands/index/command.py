@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from prepcli.formats.indexes import MIRROR, DamagedError, index_problem, is_curr
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.set_files import refuse_file_of_set
 from prepcli.formats.tar_walk import walk_tar
+from prepcli.formats.tarred import member_of_line
 from prepcli.formats.training_config import indexed_config
 from prepcli.interface.bars import with_bar
 from prepcli.interface.printing import as_text
@@ -350,7 +350,6 @@ def _rebase(found: Sequence[IndexedSet], options: Index, report: IndexReport) ->
 
 
 _SKIPPED = 0xFFFFFFFF
-_SUB = re.compile(r"-sub\d+(?=\.[^.]*$|$)")
 
 
 class _Row(msgspec.Struct):
@@ -469,7 +468,7 @@ def _route(line: bytes, ordinal: dict[str, int], manifest: str, tar: str) -> int
     if row.skipme:
         return _SKIPPED
     name = row.audio_filepath
-    found = ordinal.get(name, ordinal.get(_SUB.sub("", name)))
+    found = ordinal.get(name, ordinal.get(member_of_line(name)))
     if found is None:
         raise UsageError(f"{manifest} names {name}, which is not in {tar}; see prepcli verify")
     return found

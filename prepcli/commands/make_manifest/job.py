@@ -33,6 +33,7 @@ from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.names import absolute_folder
+from prepcli.gate import RATE_FIELDS, rate_changes
 from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
 from prepcli.manifest.line_slices import LineSlice
@@ -102,9 +103,7 @@ class Recordings:
             seconds = plain_wav_seconds(path)
             if seconds is not None and _is_whole(entry, seconds):
                 return {"audio_filepath": self._names.name(path), "duration": seconds}, seconds
-        if self._last is None or self._last[0] != entry.path:
-            self._last = (entry.path, *self._probe(entry))
-        _, info, name = self._last
+        info, name = self._info_and_name(entry)
         if entry.offset is None and _is_whole(entry, info.duration):
             return {"audio_filepath": name, "duration": info.duration}, info.duration
         offset = entry.offset or 0.0
@@ -113,6 +112,15 @@ class Recordings:
         if not duration or start + length == info.num_samples:
             duration = min(duration or info.duration, info.num_samples / info.sampling_rate - offset)
         return {"audio_filepath": name, "duration": duration, "offset": offset}, duration
+
+    def sampling_rate(self, entry: SourceEntry) -> int:
+        """The sampling rate (Hz) of the audio of an entry; raises as `measure`."""
+        return self._info_and_name(entry)[0].sampling_rate
+
+    def _info_and_name(self, entry: SourceEntry) -> tuple[AudioInfo, str]:
+        if self._last is None or self._last[0] != entry.path:
+            self._last = (entry.path, *self._probe(entry))
+        return self._last[1:]
 
     def path(self, entry: SourceEntry) -> str:
         """The absolute path of the audio.
@@ -409,6 +417,8 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         if self._pattern is not None:
             fields["speaker"] = self._speaker(entry)
         fields |= self._constants
+        if any(name in fields for name in RATE_FIELDS):
+            fields |= rate_changes(fields, self._recordings.sampling_rate(entry))
         for name in NAMED_FIELDS:
             if name in fields:
                 record[name] = fields.pop(name)

@@ -51,6 +51,7 @@ from prepcli.formats.tarred import (
     ExistingSet,
     names_of_version,
 )
+from prepcli.gate import rate_changes
 from prepcli.interface.options import shown_defaults
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
 from prepcli.jobs.records import Records, file_identity
@@ -435,10 +436,7 @@ class _Shard(RecordWriter):
 
         With the rate in the line, NeMo makes a cut without opening the audio.
         """
-        changes = {"sampling_rate": member.sampling_rate}
-        if member.sampling_rate != member.info.sampling_rate and "sample_rate" in record.fields:
-            changes["sample_rate"] = member.sampling_rate
-        return changes
+        return {"sampling_rate": member.sampling_rate} | rate_changes(record.fields, member.sampling_rate)
 
     def _load(self, path: str, record: Record) -> tuple[Segment, EncodedAudio]:
         """Read and check the record's audio, and cut and encode it if requested; returns its segment, and the bytes."""

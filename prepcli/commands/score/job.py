@@ -19,6 +19,7 @@ from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import UsageError
 from prepcli.formats.names import absolute_folder
+from prepcli.gate import rate_changes
 from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
@@ -118,8 +119,8 @@ class _Scored(RecordWriter):
             place = record.offset, record.duration, record.get("channel")
             segment = locate(path, self._probes(path), *place, self._job.policy, path)
             changes, seconds = audio_measures(segment, groups), segment.duration
-        text = record.get("text")
-        text = text if isinstance(text, str) else None
+            changes |= rate_changes(record.fields, segment.info.sampling_rate)
+        text = record.text("text")
         if "basic" in groups:
             changes |= text_measures(text, record.duration)
         if "text" in groups:

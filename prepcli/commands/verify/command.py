@@ -37,7 +37,7 @@ from prepcli.engine.state.workspace import read_document
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio, irregular_files
 from prepcli.formats.indexes import INDEX_SUFFIX, index_names
-from prepcli.formats.sets import CodesSet, ParquetSet, SharSet, StoredSet, TarredSet, open_set, sets_in
+from prepcli.formats.sets import WHOLE_MANIFEST, CodesSet, ParquetSet, SharSet, StoredSet, TarredSet, open_set, sets_in
 from prepcli.interface.printing import printable_command
 from prepcli.jobs.inputs.data import containers_at
 from prepcli.manifest.fields import decode_value, parse_fields
@@ -256,8 +256,8 @@ def check_set(
     """Check all that `out` holds: a tarred set or its static buckets, a Shar set, an export, or manifests.
 
     All audio of sets and exports is decoded. Codes are compared with the cuts, even if `out` holds only codes and the
-    Shar set is elsewhere. If `out` is a manifest, or a folder with manifests of a run, each line is checked, and the
-    header of its audio.
+    Shar set is elsewhere. If `out` is the manifest of a tarred set, the set is checked. If it is another manifest, or a
+    folder with manifests of a run, each line is checked, and the header of its audio.
 
     Raises:
         UsageError: `out` holds no data set.
@@ -265,6 +265,8 @@ def check_set(
     if on_hub(str(out)) and (containers := containers_at(str(out))):
         return verify_containers(out, containers, num_workers)
     if out.is_file():
+        if WHOLE_MANIFEST.match(out.name) and TarredSet(out.parent).has_tars:
+            return check_set(out.parent, num_workers, audio_base_dir, work_dir)
         if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out), of_rows=True)):
             return verify_containers(out, containers, num_workers)
         return _verify_file(out, audio_base_dir, num_workers)

@@ -12,6 +12,7 @@ from prepcli.commands.extend_context_audio.bundle_lines import FIELDS, PATH, SIM
 from prepcli.commands.extend_context_audio.voices import group_key
 from prepcli.commands.verify.plain_codes import CodesFiles
 from prepcli.commands.verify.report import VerifyReport
+from prepcli.commands.verify.shards import check_rates
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS, StoredPlan
 from prepcli.errors import RecordRejected, UsageError
@@ -19,9 +20,10 @@ from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
 from prepcli.jobs.records import OWN_AUDIO, base_directories
 from prepcli.manifest.context import context_of, in_context
-from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
+from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.index import index_manifests
+from prepcli.manifest.lines import read_line
 from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record
@@ -317,10 +319,10 @@ def check_part(part: ManifestPart) -> PartReport:
             report.problems.append((number, "a blank line, which ends NeMo's reading"))
             continue
         try:
-            fields = parse_fields(line)
-            if is_skipped(fields):
+            usable = read_line(line, cuts=False)
+            if usable is None or usable.record is None:
                 continue
-            record = Record(fields)
+            record = usable.record
             report.num_records += 1
             report.seconds += record.duration
             _look_for(record, part.base_dir, probe)
@@ -342,7 +344,9 @@ def check_part(part: ManifestPart) -> PartReport:
 def _look_for(segment: Record, base_dir: str, probe: Probes) -> None:
     path = path_in(base_dir, segment.audio_filepath)
     try:
-        segment_samples(probe(path), segment.offset, segment.duration)
+        info = probe(path)
+        segment_samples(info, segment.offset, segment.duration)
+        check_rates(segment, info.sampling_rate)
     except RecordRejected as rejected:
         if path in rejected.detail:
             raise

@@ -12,6 +12,8 @@ from prepcli.audio.probe import probe_bytes
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.errors import RecordRejected
 from prepcli.formats.pairs import Pair, read_pairs
+from prepcli.gate import RATE_FIELDS, check_rate
+from prepcli.manifest.record import Record
 from prepcli.planning.hashing import Hashes
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.paths import AnyPath
@@ -71,6 +73,17 @@ def check_audio(data: bytes, name: str, file: AnyPath, where: str, report: Shard
         report.problems.append(f"{where}: {rejected.detail}")
         return None
     return info
+
+
+def check_rates(record: Record, rate: int) -> None:
+    """Check the fields of a record with the sampling rate of its audio, which is `rate` (Hz).
+
+    Raises:
+        RecordRejected: a field has another value.
+    """
+    for name in RATE_FIELDS:
+        if name in record.fields:
+            check_rate(name, record.get(name), rate)
 
 
 def aligned_pairs(

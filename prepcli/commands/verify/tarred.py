@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.commands.verify.indexes import index_problems
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, check_audio, line_hash
+from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, check_audio, check_rates, line_hash
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.work_folder import undone_versions
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import numbered
 from prepcli.formats.sets import TarredSet
 from prepcli.formats.tar import open_regular, read_members
@@ -26,16 +27,21 @@ from prepcli.formats.tarred import (
     SHARD_MANIFEST_FOLDER,
     SHARD_MANIFEST_NAME,
     TAR_NAME,
+    member_of_line,
     metadata_name,
     read_metadata,
     tar_numbers,
 )
 from prepcli.interface.bars import with_bar
+from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.record import Record
 from prepcli.storage.paths import AnyPath, relative
 
 _ONE_DOT = re.compile(r"[^./]+\.[^./]+$")
-_SUB = re.compile(r"-sub\d+\.\w+$")
+
+
+Members = dict[str, AudioInfo | None]
+"""The audio in a tar by the names of its members; None for a member that cannot be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +74,9 @@ class ShardFiles:
 def check_shard(files: ShardFiles) -> ShardReport:
     """Read the whole shard and decode every member."""
     report = ShardReport()
-    lengths = _check_tar(files, report) if files.tar is not None else None
+    members = _check_tar(files, report) if files.tar is not None else None
     if files.manifest is not None:
-        _check_manifest(files.manifest, files, lengths, report)
+        _check_manifest(files.manifest, files, members, report)
     if not report.problems:
         if files.tar is not None:
             report.problems += index_problems(files.tar, "nemo_tar", files.tar.name)
@@ -80,43 +86,39 @@ def check_shard(files: ShardFiles) -> ShardReport:
     return report
 
 
-def _check_tar(files: ShardFiles, report: ShardReport) -> dict[str, float] | None:
-    """Check the members of a tar; returns their seconds by name (NaN: undecodable), or None if there is no tar."""
+def _check_tar(files: ShardFiles, report: ShardReport) -> Members | None:
+    """Check the members of a tar; returns them by name, or None if there is no tar."""
     assert files.tar is not None
-    lengths: dict[str, float] = {}
+    members: Members = {}
     name = files.tar.name
     for member, data in read_members(files.tar, name, files.tar_sha256, report.problems):
-        _check_member(files.tar, member, data, lengths, report)
-    report.num_members = len(lengths)
-    return lengths if files.tar.is_file() else None
+        _check_member(files.tar, member, data, members, report)
+    report.num_members = len(members)
+    return members if files.tar.is_file() else None
 
 
-def _check_member(
-    tar: AnyPath, member: tarfile.TarInfo, data: bytes, lengths: dict[str, float], report: ShardReport
-) -> None:
+def _check_member(tar: AnyPath, member: tarfile.TarInfo, data: bytes, members: Members, report: ShardReport) -> None:
     where = f"{tar.name}: member {member.name}"
     if not member.isreg():
         report.problems.append(f"{where} is not a regular file")
         return
     if not _ONE_DOT.match(member.name):
         report.problems.append(f"{where}: NeMo requires one dot and no folder in a name")
-    if _SUB.search(member.name):
+    if member_of_line(member.name) != member.name:
         report.problems.append(f"{where}: NeMo would remove -sub<n> from the name and not find it")
-    if member.name in lengths:
+    if member.name in members:
         report.problems.append(f"{where} occurs twice")
-    lengths[member.name] = float("nan")
+    members[member.name] = None
     info = check_audio(data, member.name, tar, tar.name, report)
     if info is None:
         return
     extension = member.name.rpartition(".")[2]
-    if extension != info.format:
+    if extension.lower() != info.format:
         report.problems.append(f"{where} holds {info.format}; NeMo's classic loader goes by the extension")
-    lengths[member.name] = info.duration
+    members[member.name] = info
 
 
-def _check_manifest(
-    manifest: AnyPath, files: ShardFiles, lengths: dict[str, float] | None, report: ShardReport
-) -> None:
+def _check_manifest(manifest: AnyPath, files: ShardFiles, members: Members | None, report: ShardReport) -> None:
     name = files.whole or manifest.name
     digest = hashlib.sha256()
     seen: set[str] = set()
@@ -137,24 +139,33 @@ def _check_manifest(
                 report.problems.append(f"{where}: {rejected.detail}")
                 continue
             report.seconds += record.duration
-            seen.add(record.audio_filepath)
+            seen.add(member_of_line(record.audio_filepath))
             if record.get("shard_id") != files.number:
                 report.problems.append(f"{where}: shard_id is {record.get('shard_id')}, not {files.number}")
-            if lengths is not None:
-                _check_line(where, record, lengths, report)
+            if members is not None:
+                _check_line(where, record, members, report)
     except OSError as error:
         report.problems.append(f"{name}: cannot be read: {error.strerror or error}")
         return
     report.compare(name, files.manifest_sha256, digest.hexdigest())
-    for member in [member for member in lengths or {} if member not in seen]:
+    for member in [member for member in members or {} if member not in seen]:
         report.problems.append(f"{TAR_NAME.format(files.number)}: member {member} has no line in {name}")
 
 
-def _check_line(where: str, record: Record, lengths: dict[str, float], report: ShardReport) -> None:
-    length = lengths.get(record.audio_filepath)
-    if length is None:
+def _check_line(where: str, record: Record, members: Members, report: ShardReport) -> None:
+    member = member_of_line(record.audio_filepath)
+    if member not in members:
         report.problems.append(f"{where}: {record.audio_filepath} is not in the tar")
-    elif record.offset + record.duration > length + SAME_SECONDS:
+        return
+    info = members[member]
+    if info is None:
+        return  # the problem of the member is reported
+    length = info.duration
+    try:
+        check_rates(record, info.sampling_rate)
+    except RecordRejected as rejected:
+        report.problems.append(f"{where}: {rejected.detail}")
+    if record.offset + record.duration > length + SAME_SECONDS:
         report.problems.append(
             f"{where}: ends at {record.offset + record.duration:.3f} s, but {record.audio_filepath} has {length:.3f} s"
         )
@@ -192,10 +203,11 @@ def lines_by_shard(whole: AnyPath, prefix: str, problems: list[str]) -> tuple[Co
 def _with_shard(whole: AnyPath) -> Iterator[tuple[bytes, int | None]]:
     for line in _lines_of(whole):
         try:
-            shard = Record.parse(line).get("shard_id")
-        except RecordRejected:
+            fields = parse_fields(line)
+            shard = decode_value(fields["shard_id"]) if "audio_filepath" in fields else None
+        except (RecordRejected, KeyError):
             shard = None
-        yield line, shard if isinstance(shard, int) else None
+        yield line, shard if type(shard) is int else None
 
 
 def split_manifest(whole: AnyPath, scratch: Path, shards: Iterable[int]) -> dict[int, Path]:
@@ -284,8 +296,12 @@ def verify_tarred_set(
 
 
 def _dataset_config(folder: AnyPath, version: int, prefix: str, report: VerifyReport) -> dict[str, int]:
+    path = folder / metadata_name(version)
+    if not path.is_file() and not report.hashes_known:
+        report.notes.append(f"{prefix}{path.name} is missing: trainers do without it, {option('--concat-to')} does not")
+        return {}
     try:
-        return read_metadata(folder / metadata_name(version)).get("dataset_config") or {}
+        return read_metadata(path).get("dataset_config") or {}
     except (UsageError, OSError) as error:
         report.problems.append(f"{prefix}{metadata_name(version)}: {error}")
         return {}

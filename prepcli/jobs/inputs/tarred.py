@@ -3,7 +3,6 @@
 The rules are those of LazyNeMoTarredIterator (nemo/collections/common/data/lhotse/nemo_adapters.py).
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,13 +12,13 @@ from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import TarMembers, checksum
 from prepcli.formats.members import container
+from prepcli.formats.tarred import member_of_line
 from prepcli.jobs.inputs.catalogue import unusable
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.record import fields_to_json, number_of
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.storage.containers import BEGINNING, name_in
 
-_SUB = re.compile(r"^(.+)(-sub\d+)(\.\w+)?$")
 _WHOLE_SECONDS = 0.2
 """If the durations of a member and of its line differ by fewer seconds, NeMo's loader reads the whole member and
 ignores the offset in the line."""
@@ -90,15 +89,8 @@ def _shard_of(fields: Mapping[str, msgspec.Raw]) -> int | None:
 
 
 def _member_of(path: str, tar: TarMembers) -> str | None:
-    """The member of a tar that the path in a line names; None if the tar does not have it.
-
-    In a manifest, `x-sub1.wav`, `x-sub2.wav` and so on are further segments of the member `x.wav`.
-    """
-    if path in tar.members:
-        return path
-    found = _SUB.match(path)
-    plain = f"{found[1]}{found[3] or ''}" if found else path
-    return plain if plain in tar.members else None
+    """The member of a tar that the path in a line names; None if the tar does not have it."""
+    return next((name for name in (path, member_of_line(path)) if name in tar.members), None)
 
 
 def _line(fields: Mapping[str, msgspec.Raw], tar: str, member: str, members: TarMembers) -> bytes:

@@ -30,12 +30,12 @@ def test_a_line_is_usable_where_the_index_says_so(line: bytes) -> None:
 
 def test_odd_types_do_no_harm(tmp_path: Path) -> None:
     odd = [
-        {"audio_filepath": "a", "duration": 1, "text": 5, "speaker": 17, "lang": None, "offset": None},
+        {"audio_filepath": "a", "duration": 1, "text": "5", "speaker": 17, "lang": None, "offset": None},
         {
             "audio_filepath": "b.c/d",
             "duration": 2,
             "text": ["x"],
-            "speaker": {"a": 1},
+            "speaker": "s",
             "context_speaker_similarity": "1",
         },
         {"audio_filepath": "é.WAV", "duration": 2.5, "text": "\x07 bell", "speaker": "\x07"},
@@ -43,9 +43,9 @@ def test_odd_types_do_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     path.write_text("".join(json.dumps(one) + "\n" for one in odd))
     found = look(path)
-    assert (found.records, found.without_text) == (3, 0)
-    assert found.extensions == {"none": 2, "wav": 1}
-    assert found.speakers == 3
+    assert (found.records, found.without_text, found.unusable) == (2, 0, {"bad_field": 1})
+    assert found.extensions == {"none": 1, "wav": 1}
+    assert found.speakers == 2
     assert json.loads(json.dumps(found.document(), default=str))["top_speakers"][0]["name"] == "\x07"
 
 

@@ -128,19 +128,20 @@ def test_too_short_silent_and_without_text(tmp_path: Path) -> None:
         {"audio_filepath": "silent.wav", "duration": 1.0},
         {"audio_filepath": "silent.wav", "duration": 1.0, "text": ""},
         {"audio_filepath": "short.wav", "duration": 0.005, "text": "Ja ja"},
+        {"audio_filepath": "short.wav", "duration": 0.005, "text": None},
         {"audio_filepath": "short.wav", "duration": 0.005, "text": 7},
         {"audio_filepath": "none.wav", "duration": 1.0, "text": "x"},
     ]
     manifest = write_lines(tmp_path / "m.json", lines)
-    done = prepcli("score", manifest, tmp_path / "out.json", "--fields", ",".join(GROUPS), "--max-rejects", 1, "--json")
-    assert (done.code, done.json["rejects_by_reason"]) == (0, {"missing_audio": 1})
-    silent, empty, short, number = read_lines(tmp_path / "out.json")
+    done = prepcli("score", manifest, tmp_path / "out.json", "--fields", ",".join(GROUPS), "--max-rejects", 2, "--json")
+    assert (done.code, done.json["rejects_by_reason"]) == (0, {"bad_field": 1, "missing_audio": 1})
+    silent, empty, short, null = read_lines(tmp_path / "out.json")
     for name in ("bandwidth", "bandwidth_sdp", "loudness", "peak_db", "snr", "silence_start", "speech_start"):
         assert silent[name] is None
     assert (silent["silence_share"], silent["clipped"], silent["dc"]) == (1.0, 0.0, 0.0)
     assert (silent["speech_share"], silent["speech_segments"], silent["equal_channels"]) == (0.0, 0, None)
     nothing = dict.fromkeys((*WORDS, *TEXT))
-    assert {name: silent[name] for name in nothing} == {name: number[name] for name in nothing} == nothing
+    assert {name: silent[name] for name in nothing} == {name: null[name] for name in nothing} == nothing
     assert {name: empty[name] for name in nothing} == nothing | {"char_rate": 0.0, "word_rate": 0.0}
     assert [short[name] for name in ("loudness", "snr", "silence_share", "silence_end")] == [None] * 4
     assert (short["char_rate"], short["unique_words"]) == (1000.0, 1.0)

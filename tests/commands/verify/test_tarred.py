@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from tests.conftest import SHORT_CORPUS, copy_set, read_lines, write_lines
+from tests.conftest import SHORT_CORPUS, Lines, copy_set, read_lines, write_lines
 from tests.support.audio_files import samples, write_short_corpus
 from tests.support.running import prepcli
 
@@ -194,6 +194,10 @@ def test_damage_is_found(whole: Path, tmp_path: Path, damage: Callable[[Path], N
     out = copy_set(whole, tmp_path, records=records == "with records")
     damage(out)
     done = prepcli("verify", out, "--json")
+    if damage is lose_the_metadata and records == "without records":  # a set of others may have none
+        assert (done.code, done.json["problems"]) == (0, [])
+        assert done.json["notes"] == ["metadata.yaml is missing: trainers do without it, --concat-to does not"]
+        return
     assert done.code == 1, done.err
     assert any(DAMAGE[damage] in problem for problem in done.json["problems"]), done.json["problems"]
     assert done.json["status"] == "broken"
@@ -292,3 +296,49 @@ def test_a_set_of_manifests_alone(options: tuple[str, ...], tmp_path: Path) -> N
         assert "without its tars; bring them back, or make them: run its command with --over" in refused.error_line
     assert prepcli(*make, "--overwrite").code == 0
     assert prepcli("verify", out, "--json").json["notes"] == []
+
+
+def set_of_others(folder: Path, lines: Lines, suffix: str = ".wav", rate: int = 16000) -> Path:
+    """A tarred set that another program has made: one tar, with the member `x`, and the manifest of the whole set."""
+    folder.mkdir()
+    soundfile.write(folder / "x.wav", samples(3.0, rate), rate)
+    with tarfile.open(folder / "audio_0.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        tar.add(folder / "x.wav", f"x{suffix}")
+    (folder / "x.wav").unlink()
+    write_lines(folder / "tarred_audio_manifest.json", [line | {"shard_id": 0} for line in lines])
+    return folder
+
+
+def segments(suffix: str = ".wav") -> Lines:
+    return [
+        {"audio_filepath": f"x-sub1{suffix}", "duration": 1.0, "offset": 0.0, "text": "a"},
+        {"audio_filepath": f"x-sub2{suffix}", "duration": 1.5, "offset": 1.5, "text": "b"},
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".wav", ".WAV"])
+@pytest.mark.parametrize("argument", ["", "tarred_audio_manifest.json"])
+def test_segments_of_one_member_as_nemo_reads_them(tmp_path: Path, suffix: str, argument: str) -> None:
+    out = set_of_others(tmp_path / "out", segments(suffix), suffix)
+    done = prepcli("verify", out / argument, "--json")
+    assert (done.code, done.json["problems"], done.json["records"]) == (0, [], 2)
+
+
+def test_rules_of_the_gate_are_those_of_the_reader(tmp_path: Path) -> None:
+    """A line that a command would reject is a problem; missing values are not."""
+    first, second = segments()
+    lines: Lines = [
+        first | {"text": 12},
+        second | {"speaker": float("nan"), "sampling_rate": 16000, "sample_rate": None},
+        second | {"sampling_rate": 8000},
+        second | {"sample_rate": "16000"},
+        second | {"audio_filepath": "y-sub1.wav"},
+    ]
+    done = prepcli("verify", set_of_others(tmp_path / "out", lines), "--json")
+    assert done.code == 1
+    assert [problem.partition(" of shard 0: ")[2] for problem in done.json["problems"]] == [
+        "text is 12; it must be a string",
+        "sampling_rate is 8000, but the audio has 16000 Hz",
+        'sample_rate is "16000", but the audio has 16000 Hz',
+        "y-sub1.wav is not in the tar",
+    ]

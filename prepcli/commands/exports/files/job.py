@@ -17,6 +17,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import digest, normal_path, plain_stem, segment_suffix
+from prepcli.gate import rate_changes
 from prepcli.jobs.merging import PartWriter, write_merged
 from prepcli.jobs.record_job import RecordJob, RecordUnit, RecordWriter, even_bounds, open_run, units_of
 from prepcli.jobs.records import OWN_AUDIO, file_identity, segment_identity
@@ -34,7 +35,6 @@ RECORDS_PER_UNIT = 64
 _KEYS: dict[str, KeyFunction] = {"path": normal_path, "stem": plain_stem}
 _CHANNEL = FieldKey("channel", str, is_optional=True)
 _CONTEXT = "context_audio_filepath"
-_RATES = ("sampling_rate", "sample_rate")
 _OFFSET = "source_audio_offset"
 
 
@@ -182,8 +182,7 @@ class _Files(RecordWriter):
         changes: dict[str, Value] = {"audio_filepath": stored.name}
         if record.has_offset:
             changes[_OFFSET] = record.fields["offset"]
-        if stored.sampling_rate != stored.segment.info.sampling_rate:
-            changes |= {name: stored.sampling_rate for name in _RATES if name in record.fields}
+        changes |= rate_changes(record.fields, stored.sampling_rate)
         context = record.get(_CONTEXT)
         if isinstance(context, str) and context:
             changes[_CONTEXT] = self._contents.records.audio_path(number, context)

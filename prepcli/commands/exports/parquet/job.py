@@ -30,6 +30,7 @@ from prepcli.formats.parquet import (
 )
 from prepcli.formats.train_ds import write_train_ds
 from prepcli.formats.training_config import parquet_entry
+from prepcli.gate import rate_changes
 from prepcli.jobs.record_job import RecordUnit, RecordWriter, open_run
 from prepcli.manifest.fields import REJECT_FIELDS, decode_value, parse_fields
 from prepcli.manifest.record import Record
@@ -160,9 +161,6 @@ def _fields(line: bytes) -> Mapping[str, Any] | None:
         return None
 
 
-_RATES = ("sampling_rate", "sample_rate")
-
-
 class ParquetJob(ExportJob[ParquetOptions]):
     """Turns manifests into Parquet files. A unit is a file."""
 
@@ -242,10 +240,9 @@ class _Shard(RecordWriter):
         segment, stored = self.contents.load_audio(number, record, target, policy, check=check)
         if len(stored.data) > MAX_AUDIO_BYTES:
             unreadable(segment.name, "is larger than a value of Parquet may be")
-        if stored.sampling_rate != segment.info.sampling_rate:
-            # The rates are text if the column holds texts.
-            known = {name: values[name] for name in _RATES if values.get(name) is not None}
-            values |= {name: type(value)(stored.sampling_rate) for name, value in known.items()}
+        for name, rate in rate_changes(values, stored.sampling_rate).items():
+            if values[name] is not None:
+                values[name] = type(values[name])(rate)  # text if the column holds texts
         id = self.contents.id_of(number, record)
         self.file.add(stored.data, values | {"id": id}, f"{id}.{stored.format}")
         if segment.has_several_channels:
