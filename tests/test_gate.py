@@ -2,12 +2,16 @@
 
 import math
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import ROUNDING, FirstPlaces, SeenIds, checked_fields, fit, is_missing
+from tests.conftest import Lines, read_lines, write_lines
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 
 
 @pytest.mark.parametrize("value", [None, float("nan")])
@@ -107,3 +111,79 @@ def test_ids_with_equal_hashes_are_compared_by_their_text() -> None:
     places.check("a", "text:1")
     places.check("b", "text:2")
     assert SeenIds().repeated() == frozenset()
+
+
+# The same lines in every command that reads manifests.
+
+SPEAKERS = [float("nan"), None, "a", "b", "a", float("nan")]
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    """Six usable records, two of them without a speaker by NaN, and then three whose values the gate refuses."""
+    lines: Lines = []
+    for number, speaker in enumerate([*SPEAKERS, "c", "c", ["c"]]):
+        write_audio(tmp_path / f"u{number}.wav", 1.0, 16000, seed=number)
+        lines.append({"audio_filepath": f"u{number}.wav", "duration": 1.0, "text": f"t{number}", "speaker": speaker})
+    lines[0] |= {"text": float("nan"), "sampling_rate": 8000, "sample_rate": 44100}
+    lines[1] |= {"text": None, "lang": float("nan"), "id": None}
+    lines[6] |= {"text": 12}
+    lines[7] |= {"text": ["a", "b"]}
+    return write_lines(tmp_path / "m.json", lines)
+
+
+@pytest.mark.parametrize(
+    ("command", "lines_of"),
+    [
+        (("manifest-to-tarred", "--num-shards", "1"), "out/tarred_audio_manifest.json"),
+        (("manifest-to-shar", "--shard-size", "20"), None),
+        (("manifest-to-wenet",), None),
+        (("manifest-to-parquet",), None),
+        (("convert-audio",), "out/manifest.json"),
+        (("score", "--fields", "basic"), "out.json"),
+        (("fix-durations",), "out.json"),
+        (("filter", "--keep", "duration > 0"), "out.json"),
+        (("split", "--part", "all=rest"), "out/all.json"),
+    ],
+)
+def test_every_command_refuses_the_same_values(
+    manifest: Path, tmp_path: Path, command: tuple[str, ...], lines_of: str | None
+) -> None:
+    name, *options = command
+    out = tmp_path / ("out.json" if lines_of == "out.json" else "out")
+    done = prepcli(name, manifest, out, *options, "--max-rejects", 5, "--json")
+    assert done.code == 0, done.err
+    reasons = {
+        reject["manifest_line"]: reject["reject_detail"]
+        for reject in read_lines(Path(f"{out}.prepcli/rejects.jsonl"))
+        if reject["reject_reason"] == "bad_field"
+    }
+    assert reasons == {
+        7: "text is 12; it must be a string",
+        8: 'text is ["a", "b"]; it must be a string',
+        9: 'speaker is ["c"]; it must be a string or an integer',
+    }
+    if lines_of is None:
+        return
+    records = read_lines(tmp_path / lines_of)
+    assert [one["audio_filepath"].rpartition("/")[2][:2] for one in records] == [f"u{n}" for n in range(6)]
+    if name in ("filter", "split"):  # they copy lines, and read no audio
+        return
+    assert (records[0]["text"], records[0]["speaker"], records[1]["lang"]) == (None, None, None)
+    assert (records[0]["sampling_rate"], records[0]["sample_rate"]) == (16000, 16000)
+
+
+def test_missing_speakers_are_no_speaker(manifest: Path, tmp_path: Path) -> None:
+    looked = prepcli("inspect", manifest, "--json")
+    assert (looked.json["records"], looked.json["speakers"], looked.json["unusable"]) == (6, 2, {"bad_field": 3})
+    done = prepcli("split", manifest, tmp_path / "parts", "--part", "all=rest", "--max-rejects", 5)
+    assert "3 records without speaker are drawn one by one" in done.out + done.err
+    found = prepcli("find-duplicates", manifest, tmp_path / "d.jsonl", "--by", "text", "--max-rejects", 5, "--json")
+    assert (found.code, read_lines(tmp_path / "d.jsonl")) == (0, [])
+    broken = prepcli("verify", manifest, "--json")
+    assert broken.json["problems"] == [
+        "m.json:1: " + f"{manifest.parent}/u0.wav: sampling_rate is 8000, but the audio has 16000 Hz",
+        "m.json:7: text is 12; it must be a string",
+        'm.json:8: text is ["a", "b"]; it must be a string',
+        'm.json:9: speaker is ["c"]; it must be a string or an integer',
+    ]

@@ -156,9 +156,10 @@ class _Corrected(SliceWriter):
             self._differences.append(abs(before - duration))
         self._writer.extra[_CHANGED] += before != duration
         rates = self._rates(fields)
-        is_same = before == duration and not rates and b'"reject_reason"' not in line and b'"audio_filepath"' in line
-        # If it is, no field is renamed or removed either.
-        return line if is_same else fields_to_json(fields, {"duration": duration, **rates}), duration
+        is_changed = before != duration or rates or b'"audio_filepath"' not in line
+        if not is_changed and not any(word in line for word in (b'"reject_reason"', b"NaN")):
+            return line, duration  # no field is renamed, removed or missing either
+        return fields_to_json(fields, {"duration": duration, **rates}), duration
 
     def _rates(self, fields: Mapping[str, msgspec.Raw]) -> dict[str, int]:
         """The fields with the sampling rate, if a record has them, as measured."""
