@@ -102,8 +102,7 @@ def fit(start: float, duration: float, length: float, what: str, container: str,
         rate: the sampling rate (Hz), if it is known: one sample may be more than `ROUNDING`.
 
     Raises:
-        RecordRejected: BAD_DURATION for a segment without a length, BAD_OFFSET for one that begins before its
-            container, BEYOND_AUDIO for one that ends after it or lies outside of it.
+        RecordRejected: BAD_DURATION for a segment without a length, BAD_OFFSET for one that lies outside.
     """
     end = start + duration
     if not (math.isfinite(start) and math.isfinite(duration)):
@@ -115,14 +114,14 @@ def fit(start: float, duration: float, length: float, what: str, container: str,
         raise RecordRejected(RejectReason.BAD_OFFSET, f"{what} begins {-start:.3f} s before {container}")
     if end > length + most or start >= length:
         raise RecordRejected(
-            RejectReason.BEYOND_AUDIO,
+            RejectReason.BAD_OFFSET,
             f"{what} lies from {start:.3f} to {end:.3f} s, but {container} lasts {length:.3f} s",
         )
     if start >= 0 and end <= length + _EXACT:
         return Span(start, duration, moved=False)
     begin, stop = max(start, 0.0), min(end, length)
     if not stop > begin:
-        raise RecordRejected(RejectReason.BEYOND_AUDIO, f"{what} ends at {end:.3f} s, before {container} begins")
+        raise RecordRejected(RejectReason.BAD_OFFSET, f"{what} ends at {end:.3f} s, before {container} begins")
     return Span(begin, round(stop - begin, 9), moved=True)
 
 

@@ -231,12 +231,14 @@ def _size_row(report: Report) -> tuple[str, str]:
 
 
 def retry_line(command: str, rejects: Mapping[str, int]) -> str:
-    """The summary's line on retrying: the condition (repaired audio, transcripts, more memory), then the command."""
+    """The summary's line on retrying: the condition, which depends on the reasons of the rejects, then the command."""
     again, total = num_retryable(rejects), sum(count for reason, count in rejects.items() if not is_asked_for(reason))
     if again == rejects.get(RejectReason.OUT_OF_MEMORY.value):
         return f"  when there is more memory, retry with: {printable_command(command)}"
     texts = rejects.get(RejectReason.MISSING_TRANSCRIPT.value, 0)
     what, done = ("transcript", "there") if texts == again else ("audio", "repaired")
+    if again == rejects.get(RejectReason.BEYOND_AUDIO.value):  # the segment may be wrong, not the audio
+        what, done = "whole audio", "there"
     if 0 < texts < again:
         what, done = "audio or the transcript", "repaired or there"
     of_some = "" if again == total else f" of {again:,} of the {total:,} rejects"
