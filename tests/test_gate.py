@@ -187,3 +187,21 @@ def test_missing_speakers_are_no_speaker(manifest: Path, tmp_path: Path) -> None
         'm.json:8: text is ["a", "b"]; it must be a string',
         'm.json:9: speaker is ["c"]; it must be a string or an integer',
     ]
+
+
+def test_a_segment_with_a_rate_is_noted(tmp_path: Path) -> None:
+    """NeMo makes the recording as long as the segment if the line has its rate, and cannot load it."""
+    write_audio(tmp_path / "long.wav", 5.0, 16000)
+    (tmp_path / "t.csv").write_text(
+        "audio_filepath,offset,duration,sampling_rate,sample_rate\nlong.wav,1.0,2.0,16000,\nlong.wav,,,8000,8000\n"
+    )
+    done = prepcli("make-manifest", tmp_path / "t.csv", tmp_path / "m.json")
+    assert done.code == 0
+    assert "sampling_rate and sample_rate are left out of 1 segments" in done.out
+    segment, whole = read_lines(tmp_path / "m.json")
+    assert not {"sampling_rate", "sample_rate"} & segment.keys()
+    assert (whole["sampling_rate"], whole["sample_rate"]) == (16000, 16000)
+    assert prepcli("verify", tmp_path / "m.json", "--json").json["notes"] == []
+    write_lines(tmp_path / "m.json", [segment | {"sampling_rate": 16000}, whole])
+    checked = prepcli("verify", tmp_path / "m.json", "--json").json
+    assert [note.partition(" records ")[0] for note in checked["notes"] if "offset" in note] == ["m.json: 1"]

@@ -196,7 +196,7 @@ NAMED_FIELDS = ("text", "speaker", "lang")
 """The fields that every format may have. In a record they follow the fields of the audio, in this order."""
 
 
-_WITH_TEXT, _EMPTY_TEXT = "with_text", "empty_text"
+_WITH_TEXT, _EMPTY_TEXT, _WITHOUT_RATE = "with_text", "empty_text", "without_rate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +344,11 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
             details["warning"] = _advice_on_texts(plan.contents)
         if num_empty := totals(markers)[_EMPTY_TEXT]:
             details[_EMPTY_TEXT] = f"transcripts without a word: {num_empty:,}"
+        if num_segments := totals(markers)[_WITHOUT_RATE]:
+            details[_WITHOUT_RATE] = (
+                f"{' and '.join(RATE_FIELDS)} are left out of {num_segments:,} segments: NeMo does not load a line "
+                "of a plain manifest that has them and an offset"
+            )
         return details
 
 
@@ -417,8 +422,13 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         if self._pattern is not None:
             fields["speaker"] = self._speaker(entry)
         fields |= self._constants
-        if any(name in fields for name in RATE_FIELDS):
-            fields |= rate_changes(fields, self._recordings.sampling_rate(entry))
+        if rates := [name for name in RATE_FIELDS if name in fields]:
+            if "offset" in record:
+                for name in rates:
+                    del fields[name]
+                self._writer.extra[_WITHOUT_RATE] += 1
+            else:
+                fields |= rate_changes(fields, self._recordings.sampling_rate(entry))
         for name in NAMED_FIELDS:
             if name in fields:
                 record[name] = fields.pop(name)

@@ -18,6 +18,7 @@ from prepcli.engine.state.plan import AUDIO_BASE_DIRS, StoredPlan
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
+from prepcli.gate import RATE_FIELDS
 from prepcli.jobs.records import OWN_AUDIO, base_directories
 from prepcli.manifest.context import context_of, in_context
 from prepcli.manifest.fields import decode_value, parse_fields
@@ -171,11 +172,15 @@ class ManifestPart:
 
 @dataclass(slots=True)
 class PartReport:
-    """The result for a part of a manifest; a problem has the number of its line, from 0 within the part, and a text."""
+    """The result for a part of a manifest; a problem has the number of its line, from 0 within the part, and a text.
+
+    `num_with_rate`: records with an offset and a sampling rate, which NeMo does not load from a plain manifest.
+    """
 
     num_lines: int = 0
     num_records: int = 0
     seconds: float = 0.0
+    num_with_rate: int = 0
     problems: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -230,12 +235,18 @@ def verify_manifest(
     base_dir = _base_dir(path, plan, audio_base_dir)
     ranges = ranges_of(str(path), path.stat().st_size, short=True)
     parts = [ManifestPart(one, base_dir, rules, frame_shift) for one in ranges]
-    num_lines, problems = 0, list[str]()
+    num_lines, num_with_rate, problems = 0, 0, list[str]()
     for part in map_refusing_crashes(check_part, parts, num_workers):
         problems += [f"{path.name}:{num_lines + line + 1}: {problem}" for line, problem in part.problems]
         num_lines += part.num_lines
         report.records += part.num_records
         report.seconds += part.seconds
+        num_with_rate += part.num_with_rate
+    if num_with_rate:
+        report.notes.append(
+            f"{path.name}: {num_with_rate:,} records have an offset and a sampling rate ({' or '.join(RATE_FIELDS)}); "
+            "NeMo does not load such lines of a plain manifest: leave the rate out"
+        )
     if num_lines and not _ends_with_newline(path):
         problems.append(f"{path.name}:{num_lines}: cut off: no line end")
     if rules is not None and plan is not None:
@@ -325,6 +336,7 @@ def check_part(part: ManifestPart) -> PartReport:
             record = usable.record
             report.num_records += 1
             report.seconds += record.duration
+            report.num_with_rate += record.has_offset and any(record.get(name) is not None for name in RATE_FIELDS)
             _look_for(record, part.base_dir, probe)
         except RecordRejected as rejected:
             report.problems.append((number, rejected.detail))
