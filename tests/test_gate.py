@@ -173,7 +173,7 @@ def test_every_command_refuses_the_same_values(
     assert (records[0]["sampling_rate"], records[0]["sample_rate"]) == (16000, 16000)
 
 
-def test_missing_speakers_are_no_speaker(manifest: Path, tmp_path: Path) -> None:
+def test_records_without_a_speaker_are_not_one_group(manifest: Path, tmp_path: Path) -> None:
     looked = prepcli("inspect", manifest, "--json")
     assert (looked.json["records"], looked.json["speakers"], looked.json["unusable"]) == (6, 2, {"bad_field": 3})
     done = prepcli("split", manifest, tmp_path / "parts", "--part", "all=rest", "--max-rejects", 5)
