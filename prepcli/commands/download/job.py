@@ -36,10 +36,10 @@ from prepcli.commands.download.prepare import (
     check_given,
     ensure_index,
     ensure_unpacked,
-    has_audio_come_back,
     is_ready,
     note_scarce_space,
     plan_fetching,
+    was_repaired,
 )
 from prepcli.commands.download.published import (
     aishell,
@@ -213,9 +213,10 @@ def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: Ru
     if fetch_only:
         return Report(data_set.command, "fetched", str(data_root))
     workspace = workspace_of(data_set.state_name, data_root)
-    if engine.retry_rejects and has_audio_come_back(data_set, data_root):
-        engine = replace(engine, overwrite=True)  # for a corpus on disk, only manifests are replaced
-    index = ensure_index(data_set, data_root, workspace.root, replace=engine.overwrite)
+    repaired = engine.retry_rejects and was_repaired(data_set, data_root)
+    if repaired:
+        engine = replace(engine, overwrite=True)  # for recordings that are used unchanged, only manifests are replaced
+    index = ensure_index(data_set, data_root, workspace.root, engine.overwrite, again=repaired)
     try:
         return run_job(CorpusJob(data_set, data_root, index), workspace, engine)
     except TooManyRejectsError as error:  # the other data sets are prepared too
