@@ -57,7 +57,7 @@ from prepcli.commands.download.published import (
 from prepcli.commands.download.published.fisher import Fisher
 from prepcli.commands.download.published.hub5 import Hub5
 from prepcli.commands.download.report import DownloadReport
-from prepcli.commands.download.slices import SlicingJob
+from prepcli.commands.download.slices import SlicingJob, has_new_transcripts
 from prepcli.commands.download.spoken_text import Noises
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
@@ -398,5 +398,7 @@ def download_hub5(options: DownloadHub5) -> Report:
 
 
 def _slice(corpus: Fisher | Hub5, options: DownloadFisher | DownloadHub5) -> Report:
-    engine = options.engine()
-    return run_job(SlicingJob(corpus, options, engine.num_workers), Workspace(options.dest_root), engine)
+    engine, workspace = options.engine(), Workspace(options.dest_root)
+    if engine.retry_rejects and has_new_transcripts(corpus, workspace):
+        engine = replace(engine, overwrite=True)  # the parts of the corpus have other conversations now
+    return run_job(SlicingJob(corpus, options, engine.num_workers), workspace, engine)

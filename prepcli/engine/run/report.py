@@ -304,7 +304,7 @@ def reject_rows(rejects: Mapping[str, int], command: str, listed_in: str = "") -
     rows = []
     groups = (
         ("left out", "by your settings ", is_asked_for),
-        ("unlisted", "recordings that no published transcript names ", lambda reason: is_unlisted(reason, command)),
+        ("unlisted", "named by no published transcript ", lambda reason: is_unlisted(reason, command)),
         ("rejects", "", lambda reason: is_bad(reason, command)),
     )
     for name, words, belongs in groups:

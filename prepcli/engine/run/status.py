@@ -390,7 +390,7 @@ def _reject_lines(status: Status) -> list[str]:
     if left_out := {reason: count for reason, count in status.rejects.items() if is_asked_for(reason)}:
         lines.append(f"  left out {sum(left_out.values()):,} by the settings ({commonest(left_out)})")
     if unlisted := sum(count for reason, count in status.rejects.items() if is_unlisted(reason, status.command)):
-        lines.append(f"  unlisted {unlisted:,} recordings that no published transcript names")
+        lines.append(f"  unlisted {unlisted:,} named by no published transcript")
     bad = {reason: count for reason, count in status.rejects.items() if is_bad(reason, status.command)}
     if not bad:
         return [*lines, "  rejects  none"]

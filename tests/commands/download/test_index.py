@@ -199,7 +199,7 @@ def test_each_recording_without_a_transcript_is_listed(corpus: str, tmp_path: Pa
     assert not set(names) & (in_records | others)
     assert {one["reject_detail"].partition(": ")[2] for one in unlisted} == {"no transcript names it"}
     words = ("status", tmp_path / "data")
-    assert f"unlisted {len(names)} recordings that no published transcript names" in prepcli(*words).out
+    assert f"unlisted {len(names)} named by no published transcript" in prepcli(*words).out
     assert prepcli(*words, "--json").json["left_out"] == len(names)
     assert done.json["left_out"] == len(names)
 
@@ -219,7 +219,7 @@ def test_transcripts_that_come_back(tmp_path: Path) -> None:
     assert (done.code, done.json["records_out"], len(rejects)) == (0, 2, 4)
     words: list[object] = ["--extracted", tmp_path / "copy", "--data-root", tmp_path / "data", *options]
     text = prepcli("download", "librispeech", *words)
-    assert "unlisted  4 recordings that no published transcript names (4 missing_transcript), listed in" in text.out
+    assert "unlisted  4 named by no published transcript (4 missing_transcript), listed in" in text.out
     retry = next(line.partition("retry with: ")[2] for line in text.out.splitlines() if "retry with: " in line)
     assert "when the transcript is there, retry with: " in text.out
     words = [*shlex.split(retry)[1:]]
