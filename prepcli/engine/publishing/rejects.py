@@ -17,7 +17,7 @@ from prepcli.storage.containers import BEGINNING, SEPARATOR, place_of
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
-    RejectReason.MISSING_TRANSCRIPT.value,  # of make-manifest, from a file next to the audio
+    RejectReason.MISSING_TRANSCRIPT.value,  # a file next to the audio, or the list of a published corpus
     RejectReason.UNREADABLE_AUDIO.value,
     RejectReason.BEYOND_AUDIO.value,  # the file was cut short, and may be whole now
     RejectReason.OUT_OF_MEMORY.value,  # another device may have enough
