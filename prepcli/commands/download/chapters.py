@@ -30,6 +30,7 @@ from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import normal_path
+from prepcli.gate import FirstPlaces
 from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.index import content_digest
@@ -96,12 +97,14 @@ class ChapterContents(RecordContents):
     """The records of the published manifest, and their chapters.
 
     Attributes:
-        chapter: the number of each record's chapter, from 0; -1 if no chapter has the record.
+        chapter: the number of each record's chapter, from 0; -1 if no chapter has the record, -2 if several have it.
+        repeated: pairs of a record and the first record with the same `audio_filepath`, ascending; shape (n, 2).
         lines: for each chapter, the offset (bytes) of its line in the published list of chapters. The last item is the
             size of the list.
     """
 
     chapter: NDArray[np.int64]
+    repeated: NDArray[np.int64]
     lines: NDArray[np.int64]
 
 
@@ -152,7 +155,8 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         state = state_of(self.list)
         values = self.layout(records, lambda scratch: self._by_chapter(records, scratch), repr(state))
         units = units_of("chapters", values["bounds"].tolist(), values["seconds"].tolist(), make=RecordUnit)
-        contents = ChapterContents(records, chapter=values["chapter"], lines=values["lines"], order=values["order"])
+        arrays = {name: values[name] for name in ("chapter", "repeated", "lines", "order")}
+        contents = ChapterContents(records, **arrays)
         plan = records.plan(units, contents)
         plan.inputs.append(InputFile(self.list, values["sha256"], state, content_digest))
         return plan
@@ -177,6 +181,11 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
             at = np.minimum(np.searchsorted(known, wanted, sorter=by_hash), len(known) - 1)
             is_known = known[by_hash[at]] == wanted
             chapter[is_known] = np.array(owners, np.int64)[by_hash[at[is_known]]]
+            in_order = known[by_hash]
+            chapter[np.isin(wanted, in_order[1:][in_order[1:] == in_order[:-1]])] = -2
+        _, firsts_of, numbers = np.unique(wanted, return_index=True, return_inverse=True)
+        first = firsts_of[numbers]
+        again = np.flatnonzero(first != np.arange(len(first)))
         order = np.argsort(chapter, kind="stable")
         firsts = np.arange(0, len(lines) + CHAPTERS_PER_UNIT, CHAPTERS_PER_UNIT)
         bounds = np.unique([0, *np.searchsorted(chapter[order], firsts), len(records)])
@@ -185,6 +194,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
             "bounds": bounds,
             "seconds": seconds_of(records.index.duration, order, bounds),
             "chapter": chapter,
+            "repeated": np.stack([again, first[again]], axis=1),
             "lines": np.array([*lines, offset], np.int64),
             "sha256": digest.hexdigest(),
         }
@@ -220,6 +230,7 @@ class _Cutter(RecordWriter):
             raise RecordRejected(RejectReason.BAD_FIELD, f"set is {part!r}, not one of {', '.join(SETS)}")
         if speaker is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, "there is no speaker")
+        self._check_first(number, path)
         self._open(int(self._contents.chapter[number]))
         samples = self._cut(path)
         rate = self._job.sampling_rate
@@ -232,6 +243,17 @@ class _Cutter(RecordWriter):
             self._lines[part] = self._writer.open_part(f"parts/{self._writer.unit.id}.{part}.jsonl")
         self._lines[part].write(record.to_json(changes) + b"\n")
         return len(samples) / rate
+
+    def _check_first(self, number: int, path: str) -> None:
+        """Raise `RecordRejected` if an earlier record has the same path."""
+        repeated, records = self._contents.repeated, self._contents.records
+        at = int(np.searchsorted(repeated[:, 0], number))
+        if at < len(repeated) and repeated[at, 0] == number:
+            first = int(repeated[at, 1])
+            places = FirstPlaces(frozenset({hash(normal_path(path))}))
+            for record in (first, number):
+                name = normal_path(records.record(record).audio_filepath)
+                places.check(name, "{}:{}".format(*records.origin(record)))
 
     def _cut(self, path: str) -> NDArray[np.float32]:
         """The samples of an utterance; its start and end are rounded down to samples, as the publisher does.
@@ -254,6 +276,8 @@ class _Cutter(RecordWriter):
         Raises:
             RecordRejected: the chapter cannot be used. Each call for this chapter raises the error.
         """
+        if number == -2:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"{self._job.list} has it several times: which one is meant?")
         if number < 0:
             raise RecordRejected(RejectReason.MISSING_AUDIO, f"no chapter of {self._job.list} has it")
         if number != self._number:

@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from prepcli.errors import RecordRejected, RejectReason, naming
 from prepcli.manifest.record import MAX_SECONDS
+from prepcli.storage.input_files import same_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,14 @@ class TranscriptLine:
     text: str
 
 
+class UnusedFile(NamedTuple):
+    """A file of a corpus that is not used: a reject with this reason."""
+
+    path: str
+    reason: RejectReason
+    detail: str
+
+
 class SlicedCorpus(Protocol):
     """The reader of a corpus of conversations.
 
@@ -58,6 +67,7 @@ class SlicedCorpus(Protocol):
         folders: for each part, in the order of the output, the folder of its slices.
         times: the positions, from 0, of the start and the end time among the columns of a transcript line, which white
             space separates. Times are in seconds.
+        unused: the recordings that no transcript names, and the files whose name an earlier file has.
         tables: files other than transcripts that the output depends on.
         notes: remarks on the files that were found, for the user.
         has_vocabulary: whether `vocab.txt` is written next to the manifests.
@@ -67,6 +77,7 @@ class SlicedCorpus(Protocol):
     folders: ClassVar[Mapping[str, str]]
     times: ClassVar[tuple[int, int]]
     has_vocabulary: ClassVar[bool]
+    unused: Sequence[UnusedFile]
     tables: Sequence[str]
     notes: Sequence[str]
 
@@ -107,24 +118,41 @@ def parse_span(start: str, end: str) -> tuple[float, float]:
     return times
 
 
-def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> tuple[dict[str, str], ...]:
+class FoundFiles(NamedTuple):
+    """The files of a kind: the paths by id, and the files whose id an earlier path has."""
+
+    paths: dict[str, str]
+    repeated: list[UnusedFile]
+
+
+def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> Sequence[FoundFiles]:
     """Find the files under `roots` whose names match one of the patterns.
 
     Links to folders are followed; each folder is visited once.
 
     Returns:
-        For each pattern, a dictionary of the files whose whole name matches it. The key is the text of the pattern's
-        first group, in lower case; the value is the path. If several files have the same key, the first path in
-        alphabetical order is used.
+        For each pattern, the files whose whole name matches it. The id is the text of the pattern's first group, in
+        lower case. If several files have the same id, the first path in alphabetical order is used; further links to
+        the same file do not count.
     """
-    found: tuple[dict[str, str], ...] = tuple({} for _ in patterns)
+    found = [FoundFiles({}, []) for _ in patterns]
     for path in sorted(_walk(roots)):
         name = os.path.basename(path)
         for pattern, files in zip(patterns, found, strict=True):
             matched = pattern.fullmatch(name)
             if matched is not None:
-                files.setdefault(matched[1].lower(), path)
+                id = matched[1].lower()
+                first = files.paths.setdefault(id, path)
+                if first != path and same_file([Path(first)], [path]) is None:
+                    detail = f"{path}: the id {id} is there twice, in {first} and in {path}; the first is used"
+                    files.repeated.append(UnusedFile(path, RejectReason.BAD_FIELD, detail))
     return found
+
+
+def unlisted(recordings: Mapping[str, str], ids: Container[str]) -> list[UnusedFile]:
+    """The recordings that no transcript names. `recordings`: path by id; `ids`: those that transcripts name."""
+    reason, detail = RejectReason.MISSING_TRANSCRIPT, "no transcript names it"
+    return [UnusedFile(path, reason, f"{path}: {detail}") for id, path in sorted(recordings.items()) if id not in ids]
 
 
 def _walk(roots: Sequence[Path]) -> Iterator[str]:

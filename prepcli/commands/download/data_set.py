@@ -31,6 +31,7 @@ class Utterance(msgspec.Struct, omit_defaults=True):
             unchanged.
         reason: why the utterance cannot be used; None if no reason is known yet.
         detail: the details of the reason.
+        id: the explicit id, which occurs once in a manifest; empty if it is the file name of `source` without suffix.
     """
 
     manifest: str
@@ -41,6 +42,7 @@ class Utterance(msgspec.Struct, omit_defaults=True):
     target: str | None = None
     reason: RejectReason | None = None
     detail: str = ""
+    id: str = ""
 
     def original(self) -> bytes:
         """Return the record as JSON for the list of rejects; its audio is the published recording."""
@@ -79,6 +81,9 @@ class CorpusPart:
         manifests: the manifests to write, relative to the data root.
         read: a function that yields the utterances; those of one manifest are consecutive. Its argument is `copy` or,
             if that is None, the folder with the content of the archive.
+        recordings: globs such as `data/**/*.flac` of all recordings (`prepcli.commands.download.recordings.files_in`),
+            relative to the folder that `read` takes. Those that no utterance names are rejects.
+        named: a function that yields further recordings which published lists name; its argument is that of `read`.
         converted: globs, relative to the data root, of all WAV files that a conversion can make, whatever the options.
         nested: a glob of archives within the archive; each is unpacked in the folder that it is in.
         derive: makes further files from the records; None: there are no such files.
@@ -92,6 +97,8 @@ class CorpusPart:
     trees: tuple[str, ...]
     manifests: tuple[str, ...]
     read: Callable[[Path], Iterator[Utterance]]
+    recordings: tuple[str, ...]
+    named: Callable[[Path], Iterable[str]] = lambda folder: ()
     converted: tuple[str, ...] = ()
     nested: str | None = None
     derive: Derive | None = None
@@ -182,14 +189,6 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 yield number, line.strip()
-
-
-def unmatched(manifest: str, sources: Iterable[str]) -> Iterator[Utterance]:
-    """Yield an utterance for each recording that is in no transcript; these utterances are rejected."""
-    for source in sources:
-        yield Utterance(
-            manifest, source, {}, source, reason=RejectReason.MISSING_FIELD, detail="no transcript names it"
-        )
 
 
 def speaker_name(language: str, corpus: str, speaker: str) -> str:

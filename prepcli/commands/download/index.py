@@ -1,68 +1,83 @@
 """The index of a data set: a line per utterance, written once, for planning and for processing."""
 
 import os
-from collections.abc import Iterator
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import msgspec
 
 from prepcli.audio.probe import probe
 from prepcli.commands.download.data_set import CorpusPart, Utterance, may_lie_outside
+from prepcli.commands.download.recordings import Listing
 from prepcli.engine.publishing.rejects import RETRYABLE
 from prepcli.engine.state.workspace import atomic_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
+from prepcli.gate import TEXT_FIELDS, FirstPlaces, SeenIds, checked_fields
 from prepcli.manifest.line_slices import LineSlice, LineSlices
 
 UNIT_LINES = 64
 """Maximum number of utterances per unit of work; an interrupted run repeats at most this number per worker."""
+_WORDS = {"text": "words", "normalized_text": "normalized text"}
+"""Names of the fields in messages: an empty field means that the line has none of these."""
 
 
 def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
     """Read the utterances of a data set and write their index to `file`, completely or not at all.
 
-    `root` is the folder that the unpacked archive is in: the data root or, before the move to it, another folder.
+    After the utterances come the recordings that no published list names, as rejects. `root` is the folder that the
+    unpacked archive is in: the data root or, before the move to it, another folder.
 
     Returns:
         The number of utterances.
 
     Raises:
         OSError: a file cannot be read.
+        AccountingError: the recordings are not those of the index and those that other lists name.
     """
-    count, targets = 0, set[str]()
+    count, listing, seen = 0, Listing(), defaultdict[str, SeenIds](SeenIds)
     folder = data_set.copy or root / data_set.top
-    with atomic_file(file, durable=False) as out:
+    with naming(file), TemporaryFile(dir=file.parent) as draft:
         for utterance in data_set.read(folder):
-            line = _checked(utterance, folder, targets)
-            if data_set.copy is not None:
-                line.source = str(folder / line.source) if line.source else ""
-            else:
-                line.source = os.path.join(data_set.top, line.source) if line.source else ""
-                # While a corpus is unpacked it is in a temporary folder, but messages must have the final path
-                line.detail = line.detail.replace(f"{root}/", "")
-            out.write(msgspec.json.encode(line) + b"\n")
+            line = _checked(utterance, folder)
+            if line.reason is None:
+                seen[line.manifest].add(_id(line))
+            listing.add(line.source)
+            draft.write(_encoded(line, data_set, root))
             count += 1
+        for source in data_set.named(folder):
+            listing.add(source)
+        for source in listing.unlisted(folder, data_set.recordings):
+            name = source.encode(errors="backslashreplace").decode()  # a file name may not be UTF-8
+            reason, detail = RejectReason.MISSING_TRANSCRIPT, "no transcript names it"
+            draft.write(_encoded(Utterance("", name, {}, name, reason=reason, detail=detail), data_set, root))
+        draft.seek(0)
+        repeated = {manifest: ids.repeated() for manifest, ids in seen.items()}
+        with atomic_file(file, durable=False) as out:
+            if any(repeated.values()):
+                out.writelines(_without_repeated(draft, repeated))
+            else:
+                shutil.copyfileobj(draft, out, 1 << 20)
     return count
 
 
-def _checked(utterance: Utterance, folder: Path, targets: set[str]) -> Utterance:
-    """A copy of an utterance with its duration, or with the reason why it cannot be used.
-
-    `targets` holds the WAV files of earlier utterances. The WAV file of this utterance is added to it.
-    """
+def _checked(utterance: Utterance, folder: Path) -> Utterance:
+    """A copy of an utterance with its duration, or with the reason why it cannot be used."""
     line = msgspec.structs.replace(utterance)
     if line.reason is None:
-        if any("\ufffd" in str(value) for value in line.fields.values()):
-            line.reason, line.detail = RejectReason.NOT_UTF8, "the text is not UTF-8"
-        elif any(map(may_lie_outside, (line.source, line.target or ""))):
-            line.reason, line.detail = RejectReason.BAD_FIELD, f"{line.source!r} may lie outside of the corpus"
-        elif line.target in targets:
-            line.reason, line.detail = RejectReason.BAD_FIELD, "an utterance of this name was there before"
-    if line.reason is None:
-        if line.target is not None:
-            targets.add(line.target)
         try:
+            if any("\ufffd" in str(value) for value in line.fields.values()):
+                raise RecordRejected(RejectReason.NOT_UTF8, "the text is not UTF-8")
+            line.fields = checked_fields(line.fields)
+            for name in TEXT_FIELDS:
+                if not line.fields.get(name, "" if name == "text" else name).strip():
+                    raise RecordRejected(RejectReason.MISSING_FIELD, f"the line has no {_WORDS[name]}")
+            if any(map(may_lie_outside, (line.source, line.target or ""))):
+                raise RecordRejected(RejectReason.BAD_FIELD, f"{line.source!r} may lie outside of the corpus")
             if line.duration is None:
                 line.duration = probe(folder / line.source).duration
         except RecordRejected as rejected:
@@ -72,27 +87,68 @@ def _checked(utterance: Utterance, folder: Path, targets: set[str]) -> Utterance
     return line
 
 
-def only_audio_came_back(before: Path, now: Path) -> bool:
-    """Whether two indexes of a corpus differ only because missing or unreadable audio was repaired.
+def _id(line: Utterance) -> str:
+    return line.id or os.path.splitext(os.path.basename(line.source))[0]
 
-    False if they are equal. `now` must have all utterances of `before`. An utterance may differ only if its audio was
-    not usable in `before`, and its text is the same. Utterances that are new in `now` must be unusable, such as
-    recordings that no transcript names.
+
+def _encoded(line: Utterance, data_set: CorpusPart, root: Path) -> bytes:
+    """The line of the index for an utterance, whose paths are relative to the folder of the corpus."""
+    if data_set.copy is not None:
+        line.source = str(data_set.copy / line.source) if line.source else ""
+    else:
+        line.source = os.path.join(data_set.top, line.source) if line.source else ""
+        # While a corpus is unpacked it is in a temporary folder, but messages must have the final path
+        line.detail = line.detail.replace(f"{root}/", "")
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _without_repeated(lines: Iterable[bytes], repeated: Mapping[str, frozenset[int]]) -> Iterator[bytes]:
+    """Yield the lines of an index; the second and each further usable one with the same id in a manifest is a reject.
+
+    `repeated`: for each manifest, the hashes of ids that may occur several times.
+    """
+    decoder = msgspec.json.Decoder(Utterance)
+    places = {manifest: FirstPlaces(hashes) for manifest, hashes in repeated.items()}
+    for raw in lines:
+        line = decoder.decode(raw)
+        if line.reason is not None:
+            yield raw
+            continue
+        try:
+            places[line.manifest].check(_id(line), line.where)
+            yield raw
+        except RecordRejected as rejected:
+            line.reason, line.detail, line.duration = rejected.reason, rejected.detail, None
+            yield msgspec.json.encode(line) + b"\n"
+
+
+def is_repaired(before: Path, now: Path) -> bool:
+    """Whether two indexes of a corpus differ only because what was missing or unreadable was repaired.
+
+    False if they are equal. An utterance of `before` may differ only if its audio was not usable, and its text is the
+    same. Utterances that are new in `now` must be unusable, or belong to recordings that no transcript named before.
+    All other utterances of `before` must be in `now`.
     """
     known: dict[tuple[str, str], tuple[bytes, str | None]] = {}
+    unlisted: dict[tuple[str, str], str] = {}
     for raw, line in _raw_lines(before):
-        retryable = line.reason is not None and line.reason.value in RETRYABLE
-        known[line.manifest, line.where] = sha256(raw).digest(), line.fields.get("text") if retryable else None
-    differ = False
+        key, retryable = (line.manifest, line.where), line.reason is not None and line.reason.value in RETRYABLE
+        if line.reason is RejectReason.MISSING_TRANSCRIPT:
+            unlisted[key] = line.source
+        known[key] = sha256(raw).digest(), line.fields.get("text") if retryable else None
+    waiting, listed, differ = set(unlisted.values()), set[str](), False
     for raw, line in _raw_lines(now):
-        digest, text = known.pop((line.manifest, line.where), (b"", None))
+        key = line.manifest, line.where
+        digest, text = known.pop(key, (b"", None))
+        if line.reason is not RejectReason.MISSING_TRANSCRIPT and line.source in waiting:
+            listed.add(line.source)
         if sha256(raw).digest() == digest:
             continue
         differ = True
-        is_new_reject = not digest and line.reason is not None  # true for a recording that no transcript names
-        if not is_new_reject and (text is None or text != line.fields.get("text")):
+        is_new = not digest and (line.reason is not None or line.source in waiting)
+        if not is_new and (text is None or text != line.fields.get("text")):
             return False
-    return differ and not known
+    return differ and all(unlisted.get(key) in listed for key in known)
 
 
 def _raw_lines(file: Path) -> Iterator[tuple[bytes, Utterance]]:

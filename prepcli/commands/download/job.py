@@ -36,10 +36,10 @@ from prepcli.commands.download.prepare import (
     check_given,
     ensure_index,
     ensure_unpacked,
-    has_audio_come_back,
     is_ready,
     note_scarce_space,
     plan_fetching,
+    was_repaired,
 )
 from prepcli.commands.download.published import (
     aishell,
@@ -57,7 +57,7 @@ from prepcli.commands.download.published import (
 from prepcli.commands.download.published.fisher import Fisher
 from prepcli.commands.download.published.hub5 import Hub5
 from prepcli.commands.download.report import DownloadReport
-from prepcli.commands.download.slices import SlicingJob
+from prepcli.commands.download.slices import SlicingJob, has_new_transcripts
 from prepcli.commands.download.spoken_text import Noises
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
@@ -213,9 +213,10 @@ def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: Ru
     if fetch_only:
         return Report(data_set.command, "fetched", str(data_root))
     workspace = workspace_of(data_set.state_name, data_root)
-    if engine.retry_rejects and has_audio_come_back(data_set, data_root):
-        engine = replace(engine, overwrite=True)  # for a corpus on disk, only manifests are replaced
-    index = ensure_index(data_set, data_root, workspace.root, replace=engine.overwrite)
+    repaired = engine.retry_rejects and was_repaired(data_set, data_root)
+    if repaired:
+        engine = replace(engine, overwrite=True)  # for recordings that are used unchanged, only manifests are replaced
+    index = ensure_index(data_set, data_root, workspace.root, engine.overwrite, again=repaired)
     try:
         return run_job(CorpusJob(data_set, data_root, index), workspace, engine)
     except TooManyRejectsError as error:  # the other data sets are prepared too
@@ -397,5 +398,7 @@ def download_hub5(options: DownloadHub5) -> Report:
 
 
 def _slice(corpus: Fisher | Hub5, options: DownloadFisher | DownloadHub5) -> Report:
-    engine = options.engine()
-    return run_job(SlicingJob(corpus, options, engine.num_workers), Workspace(options.dest_root), engine)
+    engine, workspace = options.engine(), Workspace(options.dest_root)
+    if engine.retry_rejects and has_new_transcripts(corpus, workspace):
+        engine = replace(engine, overwrite=True)  # the parts of the corpus have other conversations now
+    return run_job(SlicingJob(corpus, options, engine.num_workers), workspace, engine)

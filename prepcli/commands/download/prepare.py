@@ -14,7 +14,7 @@ import msgspec
 from prepcli.commands.download.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
 from prepcli.commands.download.data_set import INDEX_NAME, CorpusPart, workspace_of
 from prepcli.commands.download.fetch import Archive, note
-from prepcli.commands.download.index import LineIndex, only_audio_came_back, write_index
+from prepcli.commands.download.index import LineIndex, is_repaired, write_index
 from prepcli.commands.download.options import FetchOptions
 from prepcli.engine.publishing.rejects import num_retryable
 from prepcli.engine.run.job import RunOptions
@@ -174,14 +174,18 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
         sidecar_of(part_of(archive)).unlink(missing_ok=True)
 
 
-def ensure_index(data_set: CorpusPart, data_root: Path, folder: Path, replace: bool = True) -> Path:
-    """Return the path of the data set's index; for a corpus that is already on disk, the index is made now in `folder`.
+def ensure_index(
+    data_set: CorpusPart, data_root: Path, folder: Path, replace: bool = True, again: bool = False
+) -> Path:
+    """Return the path of the data set's index.
+
+    For a corpus on disk, or with `again` for any corpus, the index is made now in `folder`.
 
     If `replace` is false, an index on which an existing plan is based is never overwritten. If the corpus has changed
     since, the new index is kept next to it under another name, and its path is returned. The engine then sees that the
     input is not the one of the plan, and refuses to continue.
     """
-    if data_set.archive is not None:
+    if data_set.archive is not None and not again:
         return workspace_of(data_set.state_name, data_root).root / INDEX_NAME
     folder.mkdir(parents=True, exist_ok=True)
     planned, now = folder / INDEX_NAME, folder / f"new_{INDEX_NAME}"
@@ -200,20 +204,22 @@ def _planned_digest(plan: StoredPlan) -> str | None:
     return plan.inputs[0].get("sha256") if plan.inputs else None
 
 
-def has_audio_come_back(data_set: CorpusPart, data_root: Path) -> bool:
-    """Whether some audio of a corpus on disk was missing when the corpus was indexed, and is usable now.
+def was_repaired(data_set: CorpusPart, data_root: Path) -> bool:
+    """Whether audio or transcripts of a corpus that were missing or damaged when it was indexed are usable now.
 
     False if the corpus has other changes, too. True if another rank has already replaced the index.
     """
     workspace = workspace_of(data_set.state_name, data_root)
     plan = read_document(workspace.plan_file, StoredPlan)
     planned = workspace.root / INDEX_NAME
-    if data_set.archive is not None or plan is None or not num_retryable(plan.planned_rejects) or not planned.exists():
+    if plan is None or not num_retryable(plan.planned_rejects) or not planned.exists():
+        return False
+    if not all((data_root / tree).is_dir() for tree in data_set.trees):
         return False
     with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
-        now = ensure_index(data_set, data_root, Path(scratch))
+        now = ensure_index(data_set, data_root, Path(scratch), again=True)
         if LineIndex(planned).sha256 == _planned_digest(plan):
-            return only_audio_came_back(planned, now)
+            return is_repaired(planned, now)
         return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has replaced the index
 
 

@@ -6,7 +6,7 @@ corpus is not copied.
 """
 
 import contextlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,12 +30,12 @@ from prepcli.commands.download.conversations import (
 )
 from prepcli.commands.download.options import DownloadFisher, DownloadHub5
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
-from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit, input_file
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.interface.options import settings_of
 from prepcli.manifest.fields import decode_line
 from prepcli.processes.in_hand import take_in_hand
@@ -232,8 +232,16 @@ class SlicingJob(UnitJob[Chunk, None]):
         inputs = [input_file(path) for path in self.corpus.tables]
         inputs += {one.transcript.path: one.transcript for one in surveyed}.values()
         units = list(_chunks(surveyed))
-        records = sum(unit.num_records for unit in units)
-        return Plan(units, records, contents=None, inputs=inputs, notes=list(self.corpus.notes))
+        unused = self.corpus.unused
+        records = sum(unit.num_records for unit in units) + len(unused)
+        rejects = dict(Counter(file.reason.value for file in unused))
+        return Plan(units, records, None, inputs, rejects, notes=list(self.corpus.notes))
+
+    def planned_rejects(self, plan: SlicingPlan) -> Iterator[bytes]:
+        """The lines of rejects for the files of the corpus that are not used."""
+        for path, reason, detail in self.corpus.unused:
+            original = msgspec.json.encode({"audio_filepath": path})
+            yield reject_line(original, RecordRejected(reason, detail), Origin(path, 1))
 
     def input_files(self, plan: SlicingPlan) -> list[str]:
         """The transcripts, and the recordings."""
@@ -345,6 +353,23 @@ class SlicingJob(UnitJob[Chunk, None]):
         if self.corpus.has_vocabulary:
             writer.add("vocab.txt", "".join(f"{character}\n" for character in sorted(characters)).encode())
         return details
+
+
+class _Reject(msgspec.Struct):
+    reject_reason: str
+    audio_filepath: str | None = None
+
+
+def has_new_transcripts(corpus: SlicedCorpus, workspace: Workspace) -> bool:
+    """Whether a recording that no transcript named in the finished run of `workspace` has a transcript now."""
+    if not workspace.rejects_file.exists():
+        return False
+    decoder = msgspec.json.Decoder(_Reject)
+    with naming(workspace.rejects_file), workspace.rejects_file.open("rb") as lines:
+        rejects = list(map(decoder.decode, lines))
+    missing = RejectReason.MISSING_TRANSCRIPT.value
+    unlisted = {reject.audio_filepath for reject in rejects if reject.reject_reason == missing}
+    return bool(unlisted) and any(one.audio in unlisted for one in corpus.conversations())
 
 
 def _manifest_name(part: str) -> str:

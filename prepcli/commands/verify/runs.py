@@ -9,7 +9,7 @@ from pathlib import Path
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import Marker
-from prepcli.engine.publishing.rejects import commonest, is_asked_for
+from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status, workspaces_of
 from prepcli.engine.run.unfinished import refuse_unfinished_run
@@ -78,7 +78,7 @@ def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:
         report.notes.append(f"to make a damaged file again, delete it and run the command again: {again}")
     for run in runs:
         status = run.status
-        bad = sum(count for reason, count in status.rejects.items() if not is_asked_for(reason))
+        bad = sum(count for reason, count in status.rejects.items() if is_bad(reason, status.command))
         if status.too_many_rejects or (bad and report.records):
             too_many = f", more than --max-rejects allows ({status.max_rejects})" if status.too_many_rejects else ""
             report.notes.append(f"{bad:,} of {status.records_in:,} records were rejected{too_many}")

@@ -17,7 +17,7 @@ from prepcli.storage.containers import BEGINNING, SEPARATOR, place_of
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
-    RejectReason.MISSING_TRANSCRIPT.value,  # of make-manifest, from a file next to the audio
+    RejectReason.MISSING_TRANSCRIPT.value,  # a file next to the audio, or the list of a published corpus
     RejectReason.UNREADABLE_AUDIO.value,
     RejectReason.BEYOND_AUDIO.value,  # the file was cut short, and may be whole now
     RejectReason.OUT_OF_MEMORY.value,  # another device may have enough
@@ -135,6 +135,19 @@ def is_asked_for(reason: str) -> bool:
     return RejectReason(reason).is_asked_for
 
 
+def is_unlisted(reason: str, command: str) -> bool:
+    """Whether rejects of `command` for this reason are recordings of a published corpus that none of its lists names.
+
+    Complete copies of some corpora have such recordings, so that they are not bad data.
+    """
+    return reason == RejectReason.MISSING_TRANSCRIPT.value and command.startswith("download ")
+
+
+def is_bad(reason: str, command: str) -> bool:
+    """Whether rejects of `command` for this reason are bad data: those that count for `--max-rejects`."""
+    return not is_asked_for(reason) and not is_unlisted(reason, command)
+
+
 def commonest(rejects: Mapping[str, int]) -> str:
     """The three most frequent reasons with their counts, as one text: `5 missing_audio, 2 bad_field`."""
     in_order = sorted(rejects.items(), key=lambda one: (-one[1], one[0]))
@@ -147,13 +160,13 @@ class _Reject(msgspec.Struct):
     manifest_line: int
 
 
-def first_if_all_alike(rejects: Mapping[str, int], listed_in: str) -> str:
+def first_if_all_alike(rejects: Mapping[str, int], listed_in: str, command: str) -> str:
     """If all bad records have the same reason, the text `line <number>: <detail>` for the first of them; else "".
 
     `rejects`: counts by reason. `listed_in`: the path of the file with the rejects. Returns "" also if this file cannot
-    be read. Records that the user's options leave out are not bad records.
+    be read.
     """
-    reasons = [reason for reason in rejects if not is_asked_for(reason)]
+    reasons = [reason for reason in rejects if is_bad(reason, command)]
     if len(reasons) != 1:
         return ""
     with contextlib.suppress(OSError), Path(listed_in).open("rb") as file:
@@ -174,12 +187,12 @@ class Budget:
         if not self.limit >= 0 or self.limit == float("inf") or (self.limit > 1 and self.limit % 1):
             raise UsageError(f"{option('--max-rejects')} takes a share below 1 or a count, not {self.limit}")
 
-    def exceeded(self, rejects: Mapping[str, int], records_in: int) -> bool:
-        """Whether there are too many bad records; records that the user's options leave out do not count.
+    def exceeded(self, rejects: Mapping[str, int], records_in: int, command: str = "") -> bool:
+        """Whether there are too many bad records (`is_bad`).
 
-        `rejects`: counts by reason; `records_in`: the number of input records.
+        `rejects`: counts by reason; `records_in`: the number of input records; `command`: the command of the run.
         """
-        bad = sum(count for reason, count in rejects.items() if not is_asked_for(reason))
+        bad = sum(count for reason, count in rejects.items() if is_bad(reason, command))
         return bad > (self.limit * records_in if self.limit < 1 else self.limit)
 
     def __str__(self) -> str:

@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 
 from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
-from prepcli.engine.publishing.rejects import Budget, first_if_all_alike, is_asked_for, num_retryable
+from prepcli.engine.publishing.rejects import (
+    Budget,
+    first_if_all_alike,
+    is_asked_for,
+    is_bad,
+    is_unlisted,
+    num_retryable,
+)
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS, FINISH_UNIT, AnyPlan
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace, read_document
@@ -28,7 +35,8 @@ class Report(msgspec.Struct):
     `details` are these paths and further facts; `telemetry` names the details with figures about the run. A dry run
     has the status `dry_run` and its plan in `details`.
 
-    `left_out` is the number of rejects that the user's options ask for, such as a duration filter. `max_rejects` is the
+    `left_out` is the number of rejects that do not count: those that the user's options ask for, such as a duration
+    filter, and recordings that no list of a published corpus names. `max_rejects` is the
     limit for the other rejects, in words. `retry_with` is the command that tries rejects again, None if none can be
     retried; `repair_with` that of `repair_command`. `rejects_alike` is the result of `first_if_all_alike`.
     """
@@ -121,7 +129,7 @@ def build_report(
         num_bytes=sum(file.num_bytes for marker in markers.values() for file in marker.files.values()),
         digest=digest,
         notes=[*plan.notes, *sorted({note for marker in markers.values() for note in marker.notes})],
-        left_out=sum(count for reason, count in rejects.items() if is_asked_for(reason)),
+        left_out=sum(count for reason, count in rejects.items() if not is_bad(reason, command)),
         telemetry=list(telemetry),
     )
     if report.status == "done" and report.records_in != report.records_out + report.rejects:
@@ -161,16 +169,16 @@ def set_verdict(report: Report, budget: Budget, settings: Mapping[str, Any]) -> 
     if report.status == "incomplete":
         report.continue_with = command_line(of_rank=False)  # the share of this rank is done
         return
-    if budget.exceeded(report.rejects_by_reason, report.records_in):
+    if budget.exceeded(report.rejects_by_reason, report.records_in, report.command):
         report.status = "too_many_rejects"
-    report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath)
+    report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath, report.command)
     if num_retryable(report.rejects_by_reason):
         report.retry_with = f"{command_line(of_rank=False)} --retry-rejects"  # a launch id is valid for one launch
     report.repair_with = repair_command(report.command, report.rejects_by_reason, report.rejects_filepath, settings)
 
 
 def too_many(report: Report, budget: Budget) -> str:
-    """The error message for too many rejects; rejects that the settings ask for are not counted."""
+    """The error message for too many rejects, of those that count."""
     bad = report.rejects - report.left_out
     return (
         f"{bad:,} of {report.records_in:,} records were rejected, more than {option('--max-rejects')} allows "
@@ -191,7 +199,7 @@ def summary_lines(report: Report, verbose: bool = False) -> list[str]:
         rows = [
             ("records", f"{report.records_out:,} of {report.records_in:,}{skipped}"),
             _size_row(report),
-            *reject_rows(report.rejects_by_reason, report.rejects_filepath),
+            *reject_rows(report.rejects_by_reason, report.command, report.rejects_filepath),
         ]
     if report.rejects_alike:
         rows.append(("first reject", report.rejects_alike))
@@ -271,7 +279,7 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     """The lines that show the plan of a dry run (`details` of its report) to people."""
     seconds = plan["seconds_per_rank"]
     costs = seconds or plan["records_per_rank"]
-    rejects = reject_rows(plan["rejects_by_reason"])
+    rejects = reject_rows(plan["rejects_by_reason"], plan["command"])
     if not any(name == "rejects" for name, _ in rejects):
         rejects.append(("rejects", "none so far (the audio is not read yet)"))
     units = f"{plan['units']:,}"
@@ -289,15 +297,20 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     return [*lines, *(f"  note     {note}" for note in plan["notes"])]
 
 
-def reject_rows(rejects: Mapping[str, int], listed_in: str = "") -> list[tuple[str, str]]:
-    """Rows (name, text) of the summary: one for records that the user's options left out, and one for other rejects.
+def reject_rows(rejects: Mapping[str, int], command: str, listed_in: str = "") -> list[tuple[str, str]]:
+    """Rows (name, text) of the summary: records that the user's options left out, unlisted recordings, other rejects.
 
-    A row is left out if it would count no records. `rejects`: counts by reason; `listed_in`: the path of the file with
-    the rejects.
+    A row is left out if it would count no records. `rejects`: counts by reason; `command`: the command of the run;
+    `listed_in`: the path of the file with the rejects.
     """
     rows = []
-    for name, words, by_settings in (("left out", "by your settings ", True), ("rejects", "", False)):
-        found = {reason: count for reason, count in sorted(rejects.items()) if is_asked_for(reason) == by_settings}
+    groups = (
+        ("left out", "by your settings ", is_asked_for),
+        ("unlisted", "named by no published transcript ", lambda reason: is_unlisted(reason, command)),
+        ("rejects", "", lambda reason: is_bad(reason, command)),
+    )
+    for name, words, belongs in groups:
+        found = {reason: count for reason, count in sorted(rejects.items()) if belongs(reason)}
         if total := sum(found.values()):
             where = f", listed in {listed_in}" if listed_in else ""
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.items())

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from prepcli.engine.publishing.publish import Marker, read_marker
-from prepcli.engine.publishing.rejects import commonest, is_asked_for, num_retryable
+from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad, is_unlisted, num_retryable
 from prepcli.engine.ranks.claims import CLAIMS, STAGE_FILE, Stage, owners
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
 from prepcli.engine.ranks.stealing import units_in_hand
@@ -56,7 +56,7 @@ class Status(msgspec.Struct):
     `retry_with` is the command that tries rejects again; None if none can be retried. `repair_with` is
     the command that measures wrong durations, as in `Report`. `max_rejects` is the limit from
     `--max-rejects`, in words; `too_many_rejects`: whether the run has more rejects; both are set when the run has
-    finished. `left_out` counts the `rejects` that the user's options ask for.
+    finished. `left_out` counts the `rejects` that are not bad data.
     """
 
     out: str
@@ -167,7 +167,7 @@ def read_status(workspace: Workspace) -> Status:
         continue_with=run_again if report is None else None,
         retry_with=f"{run_again} --retry-rejects" if report is not None and retryable else None,
         repair_with=None if report is None else repair_command(plan.command, rejects, rejects_file, plan.settings),
-        left_out=sum(count for reason, count in rejects.items() if is_asked_for(reason)),
+        left_out=sum(count for reason, count in rejects.items() if not is_bad(reason, plan.command)),
         max_rejects=report.max_rejects if report is not None else "",
         too_many_rejects=report is not None and report.status == "too_many_rejects",
     )
@@ -385,12 +385,13 @@ def _working_on(rank: RankStatus) -> str:
 
 
 def _reject_lines(status: Status) -> list[str]:
-    """Bad records, with their share and most frequent reasons, and separately the records that settings left out."""
+    """Bad records, with their share and most frequent reasons, and separately the records that do not count."""
     lines = []
-    if status.left_out:
-        left_out = {reason: count for reason, count in status.rejects.items() if is_asked_for(reason)}
-        lines.append(f"  left out {status.left_out:,} by the settings ({commonest(left_out)})")
-    bad = {reason: count for reason, count in status.rejects.items() if not is_asked_for(reason)}
+    if left_out := {reason: count for reason, count in status.rejects.items() if is_asked_for(reason)}:
+        lines.append(f"  left out {sum(left_out.values()):,} by the settings ({commonest(left_out)})")
+    if unlisted := sum(count for reason, count in status.rejects.items() if is_unlisted(reason, status.command)):
+        lines.append(f"  unlisted {unlisted:,} named by no published transcript")
+    bad = {reason: count for reason, count in status.rejects.items() if is_bad(reason, status.command)}
     if not bad:
         return [*lines, "  rejects  none"]
     more = f" and {len(bad) - 3} more reasons" if len(bad) > 3 else ""

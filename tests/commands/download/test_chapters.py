@@ -133,6 +133,32 @@ def test_connections_that_break_and_damage_of_a_chapter(published: Files, serve:
     assert download(tmp_path / "data", *words).json["rejects_by_reason"] == REJECTS
 
 
+def test_ids_that_come_twice(published: Files, tmp_path: Path) -> None:
+    """In the manifest, the second is a reject that names both lines; in the list of chapters, both are."""
+    lines = published["manifest_22khz.json"].decode().splitlines()
+    other = json.loads(lines[0]) | {"text": "other words"}
+    rows = published["chapters_22khz.json"].decode().splitlines()
+    several = json.loads(rows[1])["utterances"][0]
+    row = json.loads(rows[0])
+    row["utterances"].append(several | {"offset": 0.25})
+    changed = {
+        "manifest_22khz.json": "".join(f"{line}\n" for line in [*lines, json.dumps(other)]).encode(),
+        "chapters_22khz.json": "".join(f"{line}\n" for line in [json.dumps(row), *rows[1:]]).encode(),
+    }
+    copy = write_files(published | changed, tmp_path / "copy")
+    report = download(tmp_path / "data", "--metadata", copy, "--chapters", copy / "chapters").json
+    assert report["rejects_by_reason"] == REJECTS | {"bad_field": REJECTS["bad_field"] + 2}
+    rejects = read_lines(tmp_path / "data.prepcli/sets/hifitts2_22khz/rejects.jsonl")
+    manifest, id = copy / "manifest_22khz.json", other["audio_filepath"]
+    twice = f"the id {id} is there twice, in {manifest}:1 and in {manifest}:{len(lines) + 1}; the first is used"
+    assert [one["audio_filepath"] for one in rejects if one["reject_detail"] == twice] == [id]
+    several_times = f"{copy / 'chapters_22khz.json'} has it several times: which one is meant?"
+    assert [one["audio_filepath"] for one in rejects if one["reject_detail"] == several_times] == [
+        several["audio_filepath"]
+    ]
+    assert all_records(tmp_path / "data")[id]["text"] != "other words"
+
+
 def test_wrong_use(published: Files, tmp_path: Path) -> None:
     done = prepcli("download", "hifitts2", "--data-root", tmp_path / "data", "--metadata", tmp_path)
     assert done.code == 2

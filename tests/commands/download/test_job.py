@@ -54,7 +54,7 @@ def test_too_many_rejects_do_not_keep_the_next_data_set_from_being_prepared(tmp_
 
 
 def test_a_dry_run_asks_for_an_archive_that_nobody_publishes(tmp_path: Path) -> None:
-    part = CorpusPart("toy", "toy", Archive("toy.tar.gz", ()), ("toy",), ("toy.json",), lambda _: iter(()))
+    part = CorpusPart("toy", "toy", Archive("toy.tar.gz", ()), ("toy",), ("toy.json",), lambda _: iter(()), ())
     with pytest.raises(UsageError, match="nobody publishes toy"):
         plan_fetching(part, FetchOptions(data_root=tmp_path))
     planned = plan_fetching(part, FetchOptions(data_root=tmp_path, archive=(tmp_path / "mine.tar.gz",)))

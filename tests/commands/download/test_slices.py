@@ -1,7 +1,9 @@
 """Slices of conversations: recordings that are missing, damaged, or in a coding that needs another program."""
 
 import os
+import re
 import shlex
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -24,7 +26,7 @@ from tests.commands.download.published.test_fisher import (
     rejects,
     run,
 )
-from tests.conftest import tree
+from tests.conftest import read_lines, tree
 from tests.support.sphere_files import Samples, shorten, shorten_ulaw, sphere, ulaw_sphere, with_real_rate
 from tests.support.tools import need
 
@@ -47,11 +49,64 @@ def test_recordings_that_are_missing_or_damaged(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     found = [Path(record["audio_filepath"]).stem for record in all_records(tmp_path / "out")]
     assert found == ["fe_03_00004_A_001", "fe_03_00005_A_001", "fe_03_00005_B_001"]
-    assert [reason for reason, _ in rejects(tmp_path / "out")] == [
+    listed = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
+    assert [reject["reject_reason"] for reject in listed] == [
         *("missing_audio", "missing_audio", "unreadable_audio", "unreadable_audio"),
         *("unreadable_audio", "unreadable_audio", "bad_field", "missing_audio", "missing_audio"),
+        "missing_transcript",
     ]
-    assert done.json["notes"] == ["1 recordings have no transcript; they are left out"]
+    unlisted = audio_file(tmp_path / "ldc", 6).with_name("fe_03_00077.sph")
+    detail = f"{unlisted}: no transcript names it"
+    assert (listed[-1]["audio_filepath"], listed[-1]["reject_detail"]) == (str(unlisted), detail)
+    assert (done.json["notes"], done.json["left_out"]) == ([], 1)
+
+
+def test_files_with_the_same_name(tmp_path: Path) -> None:
+    """The second recording or transcript is a reject that names both, unless it is a link to the same file."""
+    for number in (1, 2):
+        write_conversation(tmp_path / "ldc", number, ["1.0 2.0 A: one", "2.0 3.0 B: two"], 4.0)
+    audio = audio_file(tmp_path / "ldc", 1)
+    copies = [tmp_path / "ldc/z" / name for name in (audio.name, "fe_03_00002.txt", "fe_03_00002.sph")]
+    copies[0].parent.mkdir()
+    shutil.copy(audio, copies[0])
+    copies[1].write_text("1.0 2.0 A: other words\n")
+    copies[2].symlink_to(audio_file(tmp_path / "ldc", 2))
+    done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, "--max-rejects", 2, "--json")
+    assert (done.code, done.json["records_in"], done.json["rejects_by_reason"]) == (0, 4 + 2, {"bad_field": 2})
+    listed = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
+    assert {reject["audio_filepath"] for reject in listed} == {str(copies[0]), str(copies[1])}
+    detail = f"{copies[0]}: the id fe_03_00001 is there twice, in {audio} and in {copies[0]}; the first is used"
+    assert detail in [reject["reject_detail"] for reject in listed]
+    assert "other words" not in str(all_records(tmp_path / "out"))
+
+
+def test_a_transcript_that_comes_back(tmp_path: Path) -> None:
+    """`--retry-rejects` slices the conversation."""
+    for number in (1, 2):
+        write_conversation(tmp_path / "ldc", number, ["1.0 2.0 A: one", "2.0 3.0 B: two"], 4.0)
+    (transcript,) = (tmp_path / "ldc").rglob("fe_03_00002.txt")
+    text = transcript.read_bytes()
+    transcript.unlink()
+    words = (tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0)
+    done = run(*words)
+    assert done.code == 0, done.err
+    assert re.search(r"unlisted +1 named by no published transcript \(1 missing_transcript\), listed in ", done.out)
+    assert run(*words, "--retry-rejects", "--json").json["status"] == "nothing_to_do"
+    transcript.write_bytes(text)
+    again = run(*words, "--retry-rejects", "--json")
+    assert (again.code, again.json["records_in"], again.json["rejects_by_reason"]) == (0, 4, {})
+
+
+def test_rows_of_the_table_of_speakers_are_counted(tmp_path: Path) -> None:
+    make_fisher(tmp_path / "ldc", 2, 8.0)
+    table = min((tmp_path / "ldc").rglob("*calldata.tbl"))
+    head, first, *rows = table.read_text().splitlines()
+    table.write_text("\n".join([head, f"{first.partition(',')[0]},,{first.partition(',')[2]}", *rows]) + "\n")
+    done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, "--max-rejects", 99, "--json")
+    assert done.json["notes"] == [
+        f"{table}: 1 rows have another number of columns than its first line; the speakers of these calls are named by "
+        "call"
+    ]
 
 
 def test_no_slice_can_have_infinite_seconds(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def test_the_first_reject_is_not_one_that_was_asked_for(tmp_path: Path) -> None:
     listed = write_lines(
         tmp_path / "rejects.jsonl", [reject("below_min_duration", 1), reject("bad_field", 2), reject("bad_field", 3)]
     )
-    assert first_if_all_alike({"below_min_duration": 1, "bad_field": 2}, str(listed)) == "line 2: detail 2"
-    assert first_if_all_alike({"below_min_duration": 1}, str(listed)) == ""
+    assert first_if_all_alike({"below_min_duration": 1, "bad_field": 2}, str(listed), "split") == "line 2: detail 2"
+    assert first_if_all_alike({"below_min_duration": 1}, str(listed), "split") == ""
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.published.librispeech import MIRRORS
+from prepcli.commands.download.recordings import files_in
 from prepcli.errors import RejectReason
 
 PARTS = ("train", "dev", "test")
@@ -34,6 +35,7 @@ def data_set() -> CorpusPart:
         nested=f"{_TREE}/wav/*.tar.gz",
         manifests=tuple(f"{_TREE}/{part}.json" for part in PARTS),
         read=_read,
+        recordings=(f"{_TREE}/wav/**/*.wav",),
         derive=_derive,
         derived=(_VOCABULARY,),
     )
@@ -44,26 +46,32 @@ def _read(root: Path) -> Iterator[Utterance]:
 
     All texts are in one transcript; spaces between words are removed.
     """
-    transcript = {}
-    for number, line in lines_of(root / _TRANSCRIPT):
-        id, *words = line.split()
-        transcript[id] = (number, "".join(words))
+    sources: dict[str, str] = {}
+    wavs = [source for part in PARTS for source in sorted(files_in(root, f"{_TREE}/wav/{part}/**/*.wav"))]
+    further = list(repeated("", ((Path(source).stem, source, source) for source in wavs), sources))
+    lines = [(number, line.split()) for number, line in lines_of(root / _TRANSCRIPT)]
     for part in PARTS:
-        manifest = f"{_TREE}/{part}.json"
-        silent = []
-        for path in sorted((root / _TREE / "wav" / part).glob("*/*.wav")):
-            source = path.relative_to(root).as_posix()
-            number, text = transcript.pop(path.stem, (0, ""))
-            if not text:
-                silent.append(source)
-                continue
-            fields = {"text": text, "speaker": speaker_name("zh", "AISHELL", path.parent.name)}
-            yield Utterance(manifest, source, fields, f"{_TRANSCRIPT}:{number}")
-        yield from unmatched(manifest, silent)
-    for id, (number, text) in transcript.items():
-        where = f"{_TRANSCRIPT}:{number}"
-        reason, detail = RejectReason.MISSING_AUDIO, f"there is no recording {id}.wav"
-        yield Utterance(manifest, f"{id}.wav", {"text": text}, where, reason=reason, detail=detail)
+        for number, (id, *words) in lines:
+            source = sources.get(id, f"{_TREE}/wav/{PARTS[-1]}/unknown/{id}.wav")
+            if source.startswith(f"{_TREE}/wav/{part}/"):
+                speaker = speaker_name("zh", "AISHELL", Path(source).parent.name)
+                fields = {"text": "".join(words), "speaker": speaker}
+                yield Utterance(f"{_TREE}/{part}.json", source, fields, f"{_TRANSCRIPT}:{number}")
+    yield from further
+
+
+def repeated(manifest: str, recordings: Iterable[tuple[str, str, str]], sources: dict[str, str]) -> Iterator[Utterance]:
+    """Yield a reject for each recording whose id an earlier one has; put the path of each id's first in `sources`.
+
+    `recordings`: id, path and place of each recording.
+    """
+    places: dict[str, str] = {}
+    for id, source, where in recordings:
+        if places.setdefault(id, where) == where:
+            sources[id] = source
+        elif source != sources[id]:
+            detail = f"the id {id} is there twice, in {places[id]} and in {where}; the first is used"
+            yield Utterance(manifest, source, {}, where, reason=RejectReason.BAD_FIELD, detail=detail)
 
 
 def _derive(records: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Iterable[str]]]:

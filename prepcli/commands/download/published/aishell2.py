@@ -6,8 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name, unmatched
-from prepcli.commands.download.published.aishell import PARTS, vocabulary
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
+from prepcli.commands.download.published.aishell import PARTS, repeated, vocabulary
+from prepcli.commands.download.recordings import files_in
+from prepcli.commands.download.tables import column_problem
 from prepcli.errors import RejectReason, UsageError
 
 # The folders with trans.txt: as published (with or without the archive's folder), or as NeMo's script expects it.
@@ -44,6 +46,7 @@ def data_set(audio_folder: Path) -> CorpusPart:
         trees=(),
         manifests=tuple(f"{part}.json" for part in found),
         read=partial(_read, folders=found),
+        recordings=tuple(_wavs(folder, part) for part, folder in found.items()),
         copy=audio_folder.absolute(),
         derive=_derive,
         derived=("vocab.txt",),
@@ -56,35 +59,35 @@ def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:
     `folders`: for each part, the folder of its transcript `trans.txt`, which has lines such as `ID0012W0030 text`.
     """
     for part, folder in folders.items():
-        transcript = audio_folder / folder / "trans.txt"
-        recordings = _recordings(audio_folder, folder, part)
-        for number, line in lines_of(transcript):
-            id, *words = line.split()
-            path = recordings.pop(id, None)
-            text = " ".join(words).upper()
-            utterance = Utterance(
-                f"{part}.json",
-                os.path.relpath(path, audio_folder) if path else f"{id}.wav",
-                {"text": text, "speaker": speaker_name("zh", "AISHELL-2", path.parent.name if path else "unknown")},
-                f"{transcript}:{number}",
-            )
-            if path is None:
-                utterance.reason, utterance.detail = RejectReason.MISSING_AUDIO, f"there is no recording {id}.wav"
-            elif not text:
-                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line has no words"
+        sources: dict[str, str] = {}
+        yield from repeated(f"{part}.json", _sources(audio_folder, folder, part), sources)
+        for number, line in lines_of(audio_folder / folder / "trans.txt"):
+            id, text = (*line.split(maxsplit=1), "")[:2]
+            source = sources.get(id, f"{id}.wav")
+            speaker = Path(source).parent.name or "unknown"
+            fields = {"text": " ".join(text.split()).upper(), "speaker": speaker_name("zh", "AISHELL-2", speaker)}
+            utterance = Utterance(f"{part}.json", source, fields, f"{folder}/trans.txt:{number}", id=id)
+            problem = column_problem(line.count("\t") + 1, 2)
+            if problem and "\t" in line:  # white space separates the columns of some copies
+                utterance.reason, utterance.detail = RejectReason.BAD_FIELD, problem
             yield utterance
-        unnamed = (os.path.relpath(path, audio_folder) for path in sorted(recordings.values()))
-        yield from unmatched(f"{part}.json", unnamed)
 
 
-def _recordings(audio_folder: Path, folder: str, part: str) -> dict[str, Path]:
-    """The recordings of a part by their ids: those in `wav.scp` if there is one, else all WAV files of the part."""
+def _wavs(folder: str, part: str) -> str:
+    return f"wav/{part}/**/*.wav" if folder.startswith("transcript/") else f"{folder}/wav/**/*.wav"
+
+
+def _sources(audio_folder: Path, folder: str, part: str) -> Iterator[tuple[str, str, str]]:
+    """Yield id, path and place of the recordings of a part: those in `wav.scp` if there is one, else all WAV files."""
     scp = audio_folder / folder / "wav.scp"
     if scp.exists():
-        rows = (line.split(maxsplit=1) for _, line in lines_of(scp))
-        return {row[0]: scp.parent / row[1] for row in rows if len(row) == 2}
-    wavs = audio_folder / "wav" / part if folder.startswith("transcript/") else audio_folder / folder / "wav"
-    return {path.stem: path for path in sorted(wavs.glob("**/*.wav"))}
+        for number, line in lines_of(scp):
+            id, *path = line.split(maxsplit=1)
+            if path:
+                yield id, os.path.relpath(scp.parent / path[0], audio_folder), f"{folder}/wav.scp:{number}"
+    else:
+        for source in sorted(files_in(audio_folder, _wavs(folder, part))):
+            yield Path(source).stem, source, source
 
 
 def _derive(records: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, Iterable[str]]]:

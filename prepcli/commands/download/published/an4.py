@@ -26,6 +26,7 @@ def data_set() -> CorpusPart:
         trees=("an4",),
         manifests=tuple(_manifest(part) for part in _PARTS),
         read=_read,
+        recordings=tuple(f"an4/wav/{folder}/**/*.sph" for folder in _PARTS.values()),
         converted=tuple(f"an4/wav/{folder}/**/*.wav" for folder in _PARTS.values()),
     )
 
@@ -57,13 +58,10 @@ def _read(root: Path) -> Iterator[Utterance]:
             speaker = id[id.find("-") + 1 : id.rfind("-")]
             audio = f"an4/wav/{folder}/{speaker}/{id}"
             text = " ".join(_MARKS.sub(" ", found[1]).lower().split())
-            utterance = Utterance(
+            yield Utterance(
                 _manifest(part),
                 f"{audio}.sph",
                 {"text": text, "speaker": speaker_name("en", "AN4", speaker)},
                 f"{transcript}:{number}",
                 target=f"{audio}.wav",
             )
-            if not text:
-                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line has no words"
-            yield utterance

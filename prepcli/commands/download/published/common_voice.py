@@ -8,7 +8,8 @@ from typing import Any
 
 from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, speaker_name
 from prepcli.commands.download.fetch import Archive
-from prepcli.errors import RejectReason, UsageError, option
+from prepcli.commands.download.tables import Row, rows_of
+from prepcli.errors import UsageError, option
 
 _SETS = ("train", "dev", "test", "validated", "invalidated", "other")
 # Bytes and SHA-256 of a language's archive: common-voice/cv-dataset, datasets/scripted-speech/cv-corpus-<release>.json.
@@ -41,6 +42,8 @@ def data_set(language: str, release: str, names: str) -> CorpusPart:
         trees=(tree,),
         manifests=tuple(f"{tree}/{name}.json" for name in chosen),
         read=partial(_read, tree=tree, language=language, names=chosen),
+        recordings=(f"{tree}/clips/**/*",),
+        named=partial(_named, tree=tree, names=chosen),
         settings={"data_sets": chosen},
     )
 
@@ -50,51 +53,45 @@ def _read(root: Path, tree: str, language: str, names: list[str]) -> Iterator[Ut
 
     Columns are found by name, because releases have different columns.
     """
-    seconds = _durations(root / tree / "clip_durations.tsv")
+    seconds = _durations(root, f"{tree}/clip_durations.tsv")
     for name in names:
-        for number, row in _rows(root / tree / f"{name}.tsv"):
-            clip = row["path"] if Path(row["path"]).suffix else f"{row['path']}.mp3"  # as in early releases
-            code = row.get("locale") or language
+        for row in rows_of(root, f"{tree}/{name}.tsv", "\t", needed=("client_id", "path", "sentence"), is_csv=True):
+            clip, code = _clip(row), row.get("locale") or language
             speaker = speaker_name(code.partition("-")[0], "CommonVoice", row["client_id"])
-            fields: dict[str, Any] = {"text": row["sentence"].strip(), "speaker": speaker, "lang": code}
-            about = {name: row.get(name, "").strip() for name in _ABOUT}
-            about["accents"] = about["accents"] or row.get("accent", "").strip()  # as in early releases
+            fields: dict[str, Any] = {"text": row["sentence"], "speaker": speaker, "lang": code}
+            about = {name: row.get(name) for name in _ABOUT}
+            about["accents"] = about["accents"] or row.get("accent")  # as in early releases
             fields |= {field: value for field, value in about.items() if value}
-            fields |= {field: int(row[field]) for field in _VOTES if row.get(field, "").isdecimal()}
-            where = f"{tree}/{name}.tsv:{number}"
-            utterance = Utterance(f"{tree}/{name}.json", f"{tree}/clips/{clip}", fields, where, duration=seconds(clip))
-            if not fields["text"]:
-                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the sentence is empty"
+            fields |= {field: int(row[field]) for field in _VOTES if row.get(field).isdecimal()}
+            utterance = row.utterance(f"{tree}/{name}.json", f"{tree}/clips/{clip}", fields)
+            utterance.duration = seconds(clip)
             yield utterance
 
 
-def _rows(table: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the rows of a table, each with its line number, as a dictionary by the column names in the first line.
-
-    A missing value is empty. Quotation marks are part of the text.
-    """
-    with table.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
-        columns = file.readline().rstrip("\r\n").split("\t")
-        for needed in ("client_id", "path", "sentence") if table.stem in _SETS else ():
-            if needed not in columns:
-                raise UsageError(f"{table}:1: there is no column {needed}; this is not a table of Common Voice")
-        for number, line in enumerate(file, start=2):
-            if line.strip():
-                values = line.rstrip("\r\n").split("\t")
-                yield number, dict.fromkeys(columns, "") | dict(zip(columns, values, strict=False))
+def _named(root: Path, tree: str, names: list[str]) -> Iterator[str]:
+    """Yield the clips of all tables with sentences but `names`: those whose manifests are not asked for."""
+    for path in sorted(path for path in (root / tree).glob("[!.]*.tsv") if path.stem not in names):
+        rows = rows_of(root, f"{tree}/{path.name}", "\t", is_csv=True)
+        yield from (f"{tree}/clips/{_clip(row)}" for row in rows if {"path", "sentence"} <= row.values.keys())
 
 
-def _durations(table: Path) -> Callable[[str], float | None]:
+def _clip(row: Row) -> str:
+    clip = row["path"]
+    return clip if not clip or Path(clip).suffix else f"{clip}.mp3"  # as in early releases
+
+
+def _durations(root: Path, table: str) -> Callable[[str], float | None]:
     """A function that returns the published seconds of a clip, or None if they are not known.
 
     Releases before 16.1 have no table of durations.
     """
-    if not table.exists():
+    if not (root / table).exists():
         return lambda clip: None
     import numpy as np  # not at the top: this module is imported for every corpus
 
-    rows = ((hash(row.get("clip")), _number(row.get("duration[ms]", ""))) for _, row in _rows(table))
-    known = np.fromiter(rows, np.dtype([("clip", np.int64), ("ms", np.float32)]))  # 12 bytes per clip
+    rows = (row for row in rows_of(root, table, "\t") if not row.problem)
+    pairs = ((hash(row.get("clip")), _number(row.get("duration[ms]"))) for row in rows)
+    known = np.fromiter(pairs, np.dtype([("clip", np.int64), ("ms", np.float32)]))  # 12 bytes per clip
     known.sort(order="clip")
     clips = known["clip"].copy()
 

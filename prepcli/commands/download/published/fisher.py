@@ -14,9 +14,11 @@ from typing import ClassVar
 from prepcli.commands.download.conversations import (
     Conversation,
     TranscriptLine,
+    UnusedFile,
     find_files,
     parse_span,
     transcript_lines,
+    unlisted,
 )
 from prepcli.commands.download.data_set import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
@@ -61,13 +63,14 @@ class Fisher:
         self.roots = roots
         self.keep_low_conf = keep_low_conf
         self.noises = noises
+        self.unused: Sequence[UnusedFile] = []
         self.tables: Sequence[str] = []
         self.notes: Sequence[str] = []
         self._speakers: dict[tuple[str, str], str] = {}
 
     def conversations(self) -> list[Conversation]:
         """All conversations that have a transcript, sorted by id."""
-        recordings, transcripts, tables = find_files(self.roots, (_AUDIO, _TRANSCRIPT, _TABLE))
+        (recordings, others), (transcripts, more), (tables, _) = find_files(self.roots, (_AUDIO, _TRANSCRIPT, _TABLE))
         named = ", ".join(map(str, self.roots))
         if not transcripts:
             raise UsageError(
@@ -79,12 +82,11 @@ class Fisher:
                 f"no Fisher recordings (fe_03_NNNNN.sph) under {named}; {option('--ldc-root')} takes LDC2004S13 or more"
             )
         self.tables = [tables[name] for name in sorted(tables)]
-        self._speakers = {}
+        self.unused = [*others, *more, *unlisted(recordings, transcripts)]
+        self._speakers, self.notes = {}, []
         for table in self.tables:
-            self._speakers.update(_speakers(table))
+            self._speakers.update(self._pins(table))
         ids = sorted(transcripts)
-        num_missing = len(set(recordings) - set(ids))
-        self.notes = [f"{num_missing:,} recordings have no transcript; they are left out"] if num_missing else []
         val, test = len(ids) * 8 // 10, len(ids) * 9 // 10
         return [
             Conversation(
@@ -119,19 +121,27 @@ class Fisher:
         speaker = speaker_name("en", "Fisher", self._speakers.get((name, channel), label))
         return TranscriptLine(label, speaker, "AB".index(channel), start, end, spoken)
 
+    def _pins(self, table: str) -> Iterator[tuple[tuple[str, str], str]]:
+        """Yield ((conversation, channel), number of the speaker) from the columns CALL_ID, APIN and BPIN of a table.
 
-def _speakers(table: str) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield ((conversation, channel), number of the speaker) from the columns CALL_ID, APIN and BPIN of a table."""
-    with Path(table).open(encoding="utf-8", errors="replace", newline="") as file:
-        rows = csv.DictReader(file)
-        try:
-            if not {"CALL_ID", "APIN", "BPIN"} <= set(rows.fieldnames or ()):
-                raise UsageError(f"{table} has no columns CALL_ID, APIN and BPIN in its first line")
-            for row in rows:
-                call = (row["CALL_ID"] or "").strip()
-                for channel in "AB":
-                    pin = (row[f"{channel}PIN"] or "").strip()
-                    if call and pin:
-                        yield (f"fe_03_{call:0>5}", channel), pin
-        except csv.Error as error:
-            raise UsageError(f"{table} cannot be read as a table (line {rows.line_num}: {error})") from None
+        Rows with another number of columns than the first line are left out, with a note.
+        """
+        with Path(table).open(encoding="utf-8", errors="replace", newline="") as file:
+            rows, damaged = csv.DictReader(file), 0
+            try:
+                if not {"CALL_ID", "APIN", "BPIN"} <= set(rows.fieldnames or ()):
+                    raise UsageError(f"{table} has no columns CALL_ID, APIN and BPIN in its first line")
+                for row in rows:
+                    if None in row or None in row.values():
+                        damaged += 1
+                        continue
+                    call = (row["CALL_ID"] or "").strip()
+                    for channel in "AB":
+                        pin = (row[f"{channel}PIN"] or "").strip()
+                        if call and pin:
+                            yield (f"fe_03_{call:0>5}", channel), pin
+            except csv.Error as error:
+                raise UsageError(f"{table} cannot be read as a table (line {rows.line_num}: {error})") from None
+        if damaged:
+            left_out = f"{table}: {damaged:,} rows have another number of columns than its first line"
+            self.notes = [*self.notes, f"{left_out}; the speakers of these calls are named by call"]

@@ -1,5 +1,6 @@
 """Hi-Fi TTS (openslr.org/109): audio books of ten English readers, FLAC at 44.1 kHz."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.published.librispeech import MIRRORS
 from prepcli.errors import RejectReason
@@ -29,6 +30,7 @@ def data_set() -> CorpusPart:
         trees=(_TREE,),
         manifests=tuple(_manifest(quality, part) for quality in _QUALITIES for part in _PARTS),
         read=_read,
+        recordings=(f"{_TREE}/audio/**/*.flac",),
     )
 
 
@@ -45,18 +47,13 @@ def _read(root: Path) -> Iterator[Utterance]:
     if not published:
         raise FileNotFoundError(2, "No such file or directory", str(root / _TREE / "92_manifest_clean_train.json"))
     for quality in _QUALITIES:
-        recordings = (root / _TREE / "audio").glob(f"*_{quality}/*/*.flac")
-        unseen = {path.relative_to(root).as_posix() for path in recordings}
         for part in _PARTS:
             for name in sorted(published):
                 reader = published[name][1]
                 if published[name].groups()[1:] != (quality, part):
                     continue
                 for number, line in lines_of(root / _TREE / name):
-                    utterance = _utterance(line, reader, quality, part, f"{_TREE}/{name}:{number}")
-                    unseen.discard(utterance.source)
-                    yield utterance
-        yield from unmatched(_manifest(quality, _PARTS[-1]), sorted(unseen))
+                    yield _utterance(line, reader, quality, part, f"{_TREE}/{name}:{number}")
 
 
 def _utterance(line: str, reader: str, quality: str, part: str, where: str) -> Utterance:
@@ -70,4 +67,5 @@ def _utterance(line: str, reader: str, quality: str, part: str, where: str) -> U
     seconds = published.pop("duration", None)
     speaker = speaker_name("en", "HiFiTTS", f"{reader}_{quality}")
     fields = {**published, "normalized_text": normalized, "speaker": speaker}
-    return Utterance(manifest, f"{_TREE}/{path}", fields, where, seconds if isinstance(seconds, float) else None)
+    duration = seconds if isinstance(seconds, float) else None
+    return Utterance(manifest, f"{_TREE}/{path}", fields, where, duration, id=os.path.normpath(path))

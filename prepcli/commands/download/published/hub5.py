@@ -13,9 +13,11 @@ from typing import ClassVar
 from prepcli.commands.download.conversations import (
     Conversation,
     TranscriptLine,
+    UnusedFile,
     find_files,
     parse_span,
     transcript_lines,
+    unlisted,
 )
 from prepcli.commands.download.data_set import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
@@ -46,13 +48,14 @@ class Hub5:
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self.roots = roots
+        self.unused: Sequence[UnusedFile] = []
         self.tables: Sequence[str] = []
         self.notes: Sequence[str] = []
         self._lines: dict[str, list[tuple[int, bytes]]] = {}
 
     def conversations(self) -> list[Conversation]:
         """All recordings with lines to score in the reference transcript, sorted by name."""
-        recordings, references = find_files(self.roots, (_AUDIO, _REFERENCE))
+        (recordings, others), (references, _) = find_files(self.roots, (_AUDIO, _REFERENCE))
         named = ", ".join(map(str, self.roots))
         if not references:
             raise UsageError(
@@ -70,8 +73,7 @@ class Hub5:
         if not lines:
             raise UsageError(f"{reference} has no line that is to be scored")
         self._lines = dict(lines)
-        num_missing = len(set(recordings) - set(lines))
-        self.notes = [f"{num_missing:,} recordings are not in the reference; they are left out"] if num_missing else []
+        self.unused = [*others, *unlisted(recordings, lines)]
         return [Conversation(name, "hub5", recordings.get(name, f"{name}.sph"), reference) for name in sorted(lines)]
 
     def lines(self, conversation: Conversation) -> list[tuple[int, bytes]]:

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, speaker_name, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, speaker_name
 from prepcli.commands.download.fetch import Archive
-from prepcli.errors import RejectReason
 
 MIRRORS = ("https://www.openslr.org", "https://openslr.elda.org", "https://openslr.trmal.net")
 
@@ -57,6 +56,7 @@ def _data_set(name: str, audio_format: str) -> CorpusPart:
             manifest=manifest,
             processed=processed if audio_format == "wav" else None,
         ),
+        recordings=(f"LibriSpeech/{folder}/**/*.flac",),
         converted=(f"{processed}/*.wav",),
         settings={"data_set": name, "audio_format": audio_format},
     )
@@ -71,22 +71,16 @@ def _read(root: Path, tree: str, manifest: str, processed: str | None) -> Iterat
     for transcript in sorted((root / tree).glob("*/*/*.trans.txt")):
         speaker, chapter = transcript.parts[-3:-1]
         folder = f"{tree}/{speaker}/{chapter}"
-        unseen = {path.stem for path in transcript.parent.glob("*.flac")}
         for number, line in lines_of(transcript):
-            id, _, text = line.partition(" ")
-            unseen.discard(id)
-            utterance = Utterance(
+            id, text = (*line.split(maxsplit=1), "")[:2]
+            yield Utterance(
                 manifest,
                 f"{folder}/{id}.flac",
                 {
-                    "text": text.strip().lower(),
+                    "text": text.lower(),
                     "speaker": speaker_name("en", "LibriSpeech", speaker),
                     "chapter": chapter,
                 },
                 f"{folder}/{transcript.name}:{number}",
                 target=f"{processed}/{id}.wav" if processed else None,
             )
-            if not text.strip():
-                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line has no words"
-            yield utterance
-        yield from unmatched(manifest, (f"{folder}/{id}.flac" for id in sorted(unseen)))

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, speaker_name, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, speaker_name
 from prepcli.commands.download.fetch import Archive
 from prepcli.commands.download.published.librispeech import MIRRORS
-from prepcli.errors import RejectReason
+from prepcli.commands.download.tables import rows_of
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ def _data_set(name: str, edition: Edition) -> CorpusPart:
         trees=(f"{edition.tree}/{name.replace('_', '-')}",),
         manifests=(manifest,),
         read=partial(_read, edition=edition, tree=f"{edition.tree}/{name.replace('_', '-')}", manifest=manifest),
+        recordings=(f"{edition.tree}/{name.replace('_', '-')}/**/*.wav",),
         settings={"data_set": name},
     )
 
@@ -78,20 +79,14 @@ def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Ut
     for transcript in sorted((root / tree).glob("*/*/[!.]*.trans.tsv")):
         speaker, chapter = transcript.parts[-3:-1]
         folder = f"{tree}/{speaker}/{chapter}"
-        unseen = {path.stem for path in transcript.parent.glob("[!.]*.wav")}
         snr = dict(_snr(transcript.with_name(f"{speaker}_{chapter}.book.tsv")))
-        for number, line in lines_of(transcript):
-            id, text, normalized = (*(column.strip() for column in line.split("\t")), "", "")[:3]
-            unseen.discard(id)
-            fields: dict[str, Any] = {"text": text, "normalized_text": normalized}
+        for row in rows_of(root, f"{folder}/{transcript.name}", "\t", ("id", "text", "normalized_text")):
+            id = row["id"]
+            fields: dict[str, Any] = {"text": row["text"], "normalized_text": row["normalized_text"]}
             fields["speaker"] = speaker_name("en", edition.name, speaker)
             fields |= {"gender": genders[speaker]} if speaker in genders else {}
             fields |= {"snr": snr[id]} if id in snr else {}
-            utterance = Utterance(manifest, f"{folder}/{id}.wav", fields, f"{folder}/{transcript.name}:{number}")
-            if not normalized:
-                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line is not id, text, normalized"
-            yield utterance
-        yield from unmatched(manifest, (f"{folder}/{id}.wav" for id in sorted(unseen)))
+            yield row.utterance(manifest, f"{folder}/{id}.wav", fields)
 
 
 def _genders(table: Path) -> Iterator[tuple[str, str]]:
@@ -107,6 +102,6 @@ def _snr(book: Path) -> Iterator[tuple[str, float]]:
     """Yield (id, signal-to-noise ratio) of sentences, from the last column of `book.tsv`; some sentences lack it."""
     if book.exists():
         for _, line in lines_of(book):
-            id, *_, snr = line.split("\t")
             with suppress(ValueError):
+                id, *_, snr = line.split("\t")
                 yield id, float(snr)

@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, speaker_name
 from prepcli.commands.download.fetch import Archive
-from prepcli.errors import RejectReason, UsageError, option
+from prepcli.commands.download.tables import rows_of
+from prepcli.errors import UsageError, option
 
 _TREE = "LJSpeech-1.1"
 _METADATA = f"{_TREE}/metadata.csv"
@@ -34,6 +35,7 @@ def data_set(val_size: int, test_size: int, split_seed: int) -> CorpusPart:
         trees=(_TREE,),
         manifests=tuple(_manifest(part) for part in _LISTS),
         read=partial(_read, sizes={"val": val_size, "test": test_size}, seed=split_seed),
+        recordings=(f"{_TREE}/wavs/**/*.wav",),
         derive=partial(_derive, seed=split_seed),
         derived=(*_LISTS.values(), *_SUBSETS.values()),
         settings={"val_size": val_size, "test_size": test_size, "split_seed": split_seed},
@@ -49,52 +51,25 @@ def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
 
     `sizes` has the numbers of utterances of val and test; `seed` decides which utterances these are.
     """
-    rows: dict[str, Utterance] = {}
-    repeated = []
-    for id, utterance in _rows(root):
-        if rows.setdefault(id, utterance) is not utterance:
-            utterance.reason, utterance.detail = RejectReason.BAD_FIELD, f"an earlier line has the id {id} as well"
-            utterance.manifest = _manifest("train")
-            repeated.append(utterance)
-    shuffled = sorted(rows, key=lambda id: _place(id, seed))
+    rows = list(rows_of(root, _METADATA, "|", ("id", "text", "normalized_text")))
+    shuffled = sorted({row["id"] for row in rows}, key=lambda id: _place(id, seed))
     num_val, num_test = sizes["val"], sizes["test"]
-    if num_val + num_test >= len(rows):
+    if num_val + num_test >= len(shuffled):
         raise UsageError(
-            f"{option('--val-size')} and {option('--test-size')} leave nothing of the {len(rows)} utterances to "
+            f"{option('--val-size')} and {option('--test-size')} leave nothing of the {len(shuffled)} utterances to "
             "train on"
         )
     part_of = dict.fromkeys(shuffled[:num_val], "val") | dict.fromkeys(shuffled[num_val : num_val + num_test], "test")
     for part in _LISTS:
-        for id, utterance in rows.items():
-            if part_of.get(id, "train") == part:
-                utterance.manifest = _manifest(part)
-                yield utterance
-        if part == "train":
-            yield from repeated
-    recordings = ((path.stem, path.relative_to(root).as_posix()) for path in (root / _TREE / "wavs").glob("*.wav"))
-    yield from unmatched(_manifest("test"), sorted(source for id, source in recordings if id not in rows))
+        for row in rows:
+            if part_of.get(row["id"], "train") == part:
+                fields = {"text": row["text"], "normalized_text": row["normalized_text"], "speaker": _SPEAKER}
+                yield row.utterance(_manifest(part), f"{_TREE}/wavs/{row['id']}.wav", fields)
 
 
 def _place(id: str, seed: int) -> bytes:
     """The sort key that shuffles ids: a hash of the seed and the id, so the order is the same on every machine."""
     return hashlib.sha256(f"{seed}:{id}".encode()).digest()
-
-
-def _rows(root: Path) -> Iterator[tuple[str, Utterance]]:
-    for number, line in lines_of(root / _METADATA):
-        columns = line.split("|")
-        id = columns[0]
-        utterance = Utterance("", f"{_TREE}/wavs/{id}.wav", {}, f"{_METADATA}:{number}")
-        if len(columns) != 3 or not columns[2].strip():
-            utterance.fields = {"text": line}
-            utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line is not id|text|normalised text"
-        else:
-            utterance.fields = {
-                "text": columns[1].strip(),
-                "normalized_text": columns[2].strip(),
-                "speaker": _SPEAKER,
-            }
-        yield id, utterance
 
 
 def _derive(records: Iterator[tuple[str, dict[str, Any]]], seed: int) -> Iterator[tuple[str, Iterable[str]]]:

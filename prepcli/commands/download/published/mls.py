@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, repeat
 from pathlib import Path
 
 from msgspec import structs
 
 from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.tables import rows_of
 from prepcli.errors import RejectReason
 
 _CODES = {
@@ -36,6 +37,7 @@ def data_set(language: str, archive_format: str) -> CorpusPart:
         trees=(tree,),
         manifests=tuple(f"{tree}/{part}.json" for part in ("train", *_SMALL, "dev", "test")),
         read=partial(_read, tree=tree, code=_CODES[language], suffix=archive_format),
+        recordings=tuple(f"{tree}/{part}/audio/**/*.{archive_format}" for part in ("train", "dev", "test")),
         settings={"language": language, "archive_format": archive_format},
     )
 
@@ -44,7 +46,7 @@ def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
     """Yield the utterances of `train/transcripts.txt` and the other transcripts, which have lines `id	text`.
 
     After train come its small parts (`train_9hr`, `train_1hr`), which are published as lists of ids of utterances in
-    train. Recordings that no transcript names are left out: to find them, millions of files would have to be listed.
+    train.
     """
     genders = dict(_genders(root / tree / "metainfo.txt"))
     listed = [
@@ -57,21 +59,18 @@ def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
     kept: dict[str, Utterance] = {}
     for part in ("train", "dev", "test"):
         folder = f"{tree}/{part}"
-        transcripts, segments = (lines_of(root / folder / f"{name}.txt") for name in ("transcripts", "segments"))
-        for (number, line), (_, segment) in zip_longest(transcripts, segments, fillvalue=(0, "")):
-            if not number:
-                break
-            id, _, text = (column.strip() for column in line.partition("\t"))
+        rows = rows_of(root, f"{folder}/transcripts.txt", "\t", ("id", "text"))
+        segments = chain(lines_of(root / folder / "segments.txt"), repeat((0, "")))
+        for row, (_, segment) in zip(rows, segments, strict=False):
+            id = row["id"]
             speaker, book, *_ = (*id.split("_"), "")
-            fields = {"text": text, "speaker": speaker_name(code, "MLS", speaker), "lang": code}
+            fields = {"text": row["text"], "speaker": speaker_name(code, "MLS", speaker), "lang": code}
             fields |= {"gender": genders[speaker]} if speaker in genders else {}
             source = f"{folder}/audio/{speaker}/{book}/{id}.{suffix}"
-            utterance = Utterance(f"{folder}.json", source, fields, f"{folder}/transcripts.txt:{number}")
+            utterance = row.utterance(f"{folder}.json", source, fields)
             utterance.duration = _seconds(segment, id)
-            if not text:
-                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the line is not an id and a text"
             if part == "train" and id in wanted:
-                kept[id] = utterance
+                kept.setdefault(id, utterance)
             yield utterance
         if part == "train":
             yield from _small_parts(tree, listed, kept)

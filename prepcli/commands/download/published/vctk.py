@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name, unmatched
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.commands.download.fetch import Archive
 from prepcli.errors import RejectReason
 
@@ -30,6 +30,7 @@ def data_set(mic: str) -> CorpusPart:
         trees=(f"{_TOP}/{_AUDIO}", f"{_TOP}/txt"),
         manifests=tuple(f"{_TOP}/{one}.json" for one in mics),
         read=partial(_read, mics=mics),
+        recordings=tuple(f"{_AUDIO}/**/*_{one}.flac" for one in mics),
         settings={"mic": mic},
     )
 
@@ -37,25 +38,21 @@ def data_set(mic: str) -> CorpusPart:
 def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
     """Yield the utterances of each microphone.
 
-    The first line of `txt/p225/p225_001.txt` is the text of `wav48_silence_trimmed/p225/p225_001_mic{1,2}.flac`.
+    The line of `txt/p225/p225_001.txt` is the text of `wav48_silence_trimmed/p225/p225_001_mic{1,2}.flac`.
     """
     speakers = dict(_speakers(root / "speaker-info.txt"))
     for mic in mics:
         manifest = f"{_TOP}/{mic}.json"
-        unseen = {path.name for path in (root / _AUDIO).glob(f"*/[!.]*_{mic}.flac")}
         for path in sorted((root / "txt").glob("*/[!.]*.txt")):
             speaker, id = path.parent.name, path.stem
-            name = f"{id}_{mic}.flac"
-            text = next((line for _, line in lines_of(path)), "")
-            fields = {"text": text, "speaker": speaker_name("en", "VCTK", speaker)} | speakers.get(speaker, {})
-            utterance = Utterance(manifest, f"{_AUDIO}/{speaker}/{name}", fields, f"txt/{speaker}/{path.name}:1")
-            if name not in unseen:
-                utterance.reason, utterance.detail = RejectReason.MISSING_AUDIO, f"there is no recording {name}"
-            elif not text:
-                utterance.reason, utterance.detail = RejectReason.MISSING_FIELD, "the file has no text"
-            unseen.discard(name)
+            lines = [line for _, line in lines_of(path)]
+            fields = {"text": " ".join(lines), "speaker": speaker_name("en", "VCTK", speaker)}
+            fields |= speakers.get(speaker, {})
+            source, where = f"{_AUDIO}/{speaker}/{id}_{mic}.flac", f"txt/{speaker}/{path.name}:1"
+            utterance = Utterance(manifest, source, fields, where)
+            if len(lines) > 1:
+                utterance.reason, utterance.detail = RejectReason.BAD_FIELD, f"the file has {len(lines)} lines, not 1"
             yield utterance
-        yield from unmatched(manifest, (f"{_AUDIO}/{name.partition('_')[0]}/{name}" for name in sorted(unseen)))
 
 
 def _speakers(table: Path) -> Iterator[tuple[str, dict[str, Any]]]:

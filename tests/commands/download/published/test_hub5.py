@@ -55,9 +55,9 @@ def test_slices_and_texts(tmp_path: Path) -> None:
     samples = write_tree(tmp_path / "ldc", {"en_4156": FIRST, "en_4622": SECOND, "sw_4390": []}, lines, 125.0)
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 1.9, "--json")
     assert done.code == 0, done.err
-    assert done.json["records_in"] == 6
-    assert done.json["rejects_by_reason"] == {"below_min_duration": 2}
-    assert done.json["notes"] == ["1 recordings are not in the reference; they are left out"]
+    assert done.json["records_in"] == 6 + 1
+    assert done.json["rejects_by_reason"] == {"below_min_duration": 2, "missing_transcript": 1}
+    assert done.json["notes"] == []
     records = read_lines(tmp_path / "out/manifest_hub5.json")
     expected = {
         "audio/en_4156_a_001.wav": ("he is a uh police officer i'm going to go", "en_4156", [FIRST[0], FIRST[2]]),

@@ -27,7 +27,7 @@ def test_records_are_those_of_lhotse(mic: str, rejects: int, serve: Serve, check
     data = tmp_path / "data"
     report = download(data, "--mic", mic, "--base-url", serve().url, "--checksums", checksums)
     assert (report["records_in"], report["records_out"]) == (20, 20 - rejects)
-    assert report["rejects_by_reason"] == {"missing_audio": rejects - 4, "missing_field": 4}
+    assert report["rejects_by_reason"] == {"missing_audio": rejects - 4, "missing_transcript": 4}
     made = prepare_vctk(data / TOP, use_edinburgh_vctk_url=True, mic_id=mic)
     theirs = []
     for one in made["supervisions"]:

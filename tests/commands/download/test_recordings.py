@@ -1,0 +1,30 @@
+"""The recordings of a corpus: which files they are, and those that no list names."""
+
+import os
+from pathlib import Path
+
+from prepcli.commands.download.recordings import Listing, files_in
+from tests.commands.download.miniatures import write_files
+
+
+def test_files_of_a_pattern(tmp_path: Path) -> None:
+    """At any depth, in any case of letters, through links, but not hidden ones, nor in a circle."""
+    names = ("a/1.wav", "a/b/2.WAV", "a/b/c/3.wav", "a/b/3.txt", "a/._1.wav", "a/.d/4.wav", "x/5.wav", "other/6.wav")
+    root = write_files(dict.fromkeys(names, b""), tmp_path)
+    (root / "a/linked").symlink_to(root / "x")
+    (root / "a/b/circle").symlink_to(root / "a")
+    assert sorted(files_in(root, "a/**/*.wav")) == ["a/1.wav", "a/b/2.WAV", "a/b/c/3.wav", "a/linked/5.wav"]
+    assert sorted(files_in(root, "**/*5.wav")) == ["a/linked/5.wav", "x/5.wav"]
+    assert list(files_in(root, "none/**/*.wav")) == list(files_in(root, "a/1.wav/**/*.wav")) == []
+
+
+def test_recordings_that_no_list_names(tmp_path: Path) -> None:
+    root = write_files(dict.fromkeys([f"a/{number}.wav" for number in range(100)], b""), tmp_path)
+    (Path(os.fsdecode(bytes(root) + b"/a/\xe9.wav"))).write_bytes(b"")
+    listing = Listing()
+    assert len(listing.unlisted(root, ("a/**/*.wav",))) == 101
+    for number in range(98):
+        listing.add(f"a/{number}.wav" if number % 2 else f"./a//{number}.wav")
+        listing.add(f"a/{number}.wav")
+    listing.add("a/not there.wav")
+    assert listing.unlisted(root, ("a/**/*.wav", "none/**/*.wav")) == ["a/98.wav", "a/99.wav", "a/\udce9.wav"]
