@@ -184,12 +184,16 @@ def ensure_index(
     If `replace` is false, an index on which an existing plan is based is never overwritten. If the corpus has changed
     since, the new index is kept next to it under another name, and its path is returned. The engine then sees that the
     input is not the one of the plan, and refuses to continue.
+
+    Raises:
+        UsageError: the corpus has recordings at most, and no transcripts.
     """
     if data_set.archive is not None and not again:
         return workspace_of(data_set.state_name, data_root).root / INDEX_NAME
     folder.mkdir(parents=True, exist_ok=True)
     planned, now = folder / INDEX_NAME, folder / f"new_{INDEX_NAME}"
-    write_index(data_set, data_root, now)
+    if not write_index(data_set, data_root, now):
+        raise UsageError(f"{data_set.copy or data_root} has no line of a transcript of {data_set.corpus}; copy it again")
     plan = None if replace else read_document(workspace_of(data_set.state_name, data_root).plan_file, StoredPlan)
     if plan is not None and planned.exists() and LineIndex(planned).sha256 == _planned_digest(plan):
         if LineIndex(now).sha256 != _planned_digest(plan):

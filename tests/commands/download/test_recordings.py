@@ -5,6 +5,8 @@ from pathlib import Path
 
 from prepcli.commands.download.recordings import Listing, files_in
 from tests.commands.download.miniatures import write_files
+from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 
 
 def test_files_of_a_pattern(tmp_path: Path) -> None:
@@ -28,3 +30,13 @@ def test_recordings_that_no_list_names(tmp_path: Path) -> None:
         listing.add(f"a/{number}.wav")
     listing.add("a/not there.wav")
     assert listing.unlisted(root, ("a/**/*.wav", "none/**/*.wav")) == ["a/98.wav", "a/99.wav", "a/\udce9.wav"]
+
+
+def test_a_copy_without_transcripts_is_refused(tmp_path: Path) -> None:
+    chapter = tmp_path / "copy/LibriSpeech/dev-clean/84/1"
+    write_audio(chapter / "84-1-0000.flac", 1.0, 16000)
+    words = ["--data-root", tmp_path / "out", "--data-sets", "dev_clean", "--extracted", tmp_path / "copy"]
+    done = prepcli("download", "librispeech", *words)
+    assert (done.code, "has no line of a transcript of librispeech" in done.error_line) == (2, True)
+    (chapter / "84-1.trans.txt").write_text("84-1-0000 HELLO\n")
+    assert prepcli("download", "librispeech", *words).code == 0
