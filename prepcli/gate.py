@@ -22,7 +22,7 @@ FIELD_TYPES: Mapping[str, Any] = dict.fromkeys(TEXT_FIELDS, str | None) | dict.f
 ROUNDING = 0.01
 """Maximum seconds by which a segment may lie outside of its container because its times are rounded: Kaldi's two
 decimals, Common Voice's milliseconds, and the one sample by which lhotse's sums differ are all below it."""
-_EXACT = 1e-9
+EXACT = 1e-9
 """Seconds by which the sum of two decimals may differ from their exact sum."""
 
 
@@ -91,7 +91,7 @@ def fit(start: float, duration: float, length: float, what: str, container: str,
         raise RecordRejected(RejectReason.BAD_OFFSET, f"{what} begins at {start} s and lasts {duration} s")
     if not duration > 0:
         raise RecordRejected(RejectReason.BAD_DURATION, f"{what} lasts {duration:.10g} s, so it has no audio")
-    most = (max(ROUNDING, 1 / rate) if rate else ROUNDING) + _EXACT
+    most = (max(ROUNDING, 1 / rate) if rate else ROUNDING) + EXACT
     if start < -most:
         raise RecordRejected(RejectReason.BAD_OFFSET, f"{what} begins {-start:.3f} s before {container}")
     if end > length + most or start >= length:
@@ -99,12 +99,18 @@ def fit(start: float, duration: float, length: float, what: str, container: str,
             RejectReason.BEYOND_AUDIO,
             f"{what} lies from {start:.3f} to {end:.3f} s, but {container} lasts {length:.3f} s",
         )
-    if start >= 0 and end <= length + _EXACT:
+    if start >= 0 and end <= length + EXACT:
         return Span(start, duration, moved=False)
     begin, stop = max(start, 0.0), min(end, length)
     if not stop > begin:
         raise RecordRejected(RejectReason.BEYOND_AUDIO, f"{what} ends at {end:.3f} s, before {container} begins")
     return Span(begin, round(stop - begin, 9), moved=True)
+
+
+def note_on_moved(count: int, containers: str) -> str:
+    """The note on `count` segments whose ends were set to a bound of their containers (`fit`)."""
+    what = "1 segment lay" if count == 1 else f"{count:,} segments lay"
+    return f"{what} up to 10 ms outside of {containers}, because times are rounded, and ends at the bound"
 
 
 class SeenIds:
@@ -122,17 +128,22 @@ class SeenIds:
 
         Ids that differ may have the same hash: a second pass with `FirstPlaces` compares the ids themselves.
         """
-        import numpy as np  # its import takes a fifth of the start of make-manifest
+        return repeated_hashes(self._hashes)
 
-        hashes = np.sort(np.frombuffer(self._hashes, np.int64)) if self._hashes else np.empty(0, np.int64)
-        return frozenset(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+
+def repeated_hashes(hashes: "array[int]") -> frozenset[int]:
+    """The numbers of 64 bits that `hashes` has several times."""
+    import numpy as np  # its import takes a fifth of the start of make-manifest
+
+    in_order = np.sort(np.frombuffer(hashes, np.int64)) if hashes else np.empty(0, np.int64)
+    return frozenset(in_order[1:][in_order[1:] == in_order[:-1]].tolist())
 
 
 class FirstPlaces:
     """Rejects the second and each further record with the same explicit id, in a pass over all records in order."""
 
-    def __init__(self, repeated: frozenset[int]) -> None:
-        """`repeated`: the hashes that `SeenIds.repeated` has found."""
+    def __init__(self, repeated: frozenset[int] | None = None) -> None:
+        """`repeated`: the hashes that `SeenIds.repeated` has found; None to keep the place of each id, of a shard."""
         self._repeated = repeated
         self._places: dict[str, str] = {}
 
@@ -142,7 +153,7 @@ class FirstPlaces:
         Raises:
             RecordRejected: BAD_FIELD with both places if a record with this id was there before.
         """
-        if hash(id) not in self._repeated:
+        if self._repeated is not None and hash(id) not in self._repeated:
             return
         first = self._places.setdefault(id, place)
         if first != place:
