@@ -49,9 +49,10 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         RecordRejected: BAD_FIELD if a field may not hold its value.
     """
-    present = {name: value for name, value in fields.items() if not is_missing(value)}
+    # NaN alone differs from itself: this is `is_missing`, without a call for each field.
+    present = {name: value for name, value in fields.items() if value is not None and value == value}
     for name in FIELD_TYPES:
-        if name in present:
+        if name in present and type(present[name]) is not str:
             check_field(name, present[name])
     return present
 

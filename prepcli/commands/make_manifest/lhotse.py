@@ -253,11 +253,14 @@ class _Reader:
             _refuse(f"it is a {cut.type}; only cuts of one recording (MonoCut, MultiCut) name a part of one file")
         if cut.recording is None:
             _refuse("the cut has no recording")
-        start = fit(cut.start, cut.duration, inf, f"the cut {cut.id}", f"its recording {cut.recording.id}").start
+        start = cut.start
+        if not (0 <= start < inf and 0 < cut.duration < inf):
+            start = fit(start, cut.duration, inf, f"the cut {cut.id}", f"its recording {cut.recording.id}").start
         for record in self._supervisions.records(cut):
+            if isinstance(record, RecordRejected):
+                yield _rejected(record, number, line)
+                continue
             try:
-                if isinstance(record, RecordRejected):
-                    raise record
                 speech = record.supervision if cut.type == "MultiCut" else None
                 path, channel = self.audio_of(cut.recording, cut.channel if speech is None else speech.channel)
                 begin = start + record.span.start
@@ -279,7 +282,7 @@ class _Reader:
             if text is None:
                 _refuse(f"there is no recording {id} in {recordings.path}")
             self._last = msgspec.json.decode(text, type=_Recording)
-        span = self._supervisions.span(supervision, inf, f"its recording {id}")
+        span = self._supervisions.span(supervision, inf, "its recording ", id)
         path, channel = self.audio_of(self._last, supervision.channel)
         fields = self._supervisions.fields(supervision.id, supervision)
         yield _segment(path, number, supervision.id, fields, channel, span.start, span.duration)

@@ -4,8 +4,9 @@ A cuts file, a Lhotse Shar, and recordings with supervisions give the same recor
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
@@ -91,25 +92,28 @@ class SupervisionReader:
         if not cut.supervisions:
             yield CutRecord(cut.id, {"id": cut.id}, whole, None)
             return
-        ids = [supervision.id for supervision in cut.supervisions]
-        if len(ids) == 1 or len(set(ids)) < len(ids) or not all(ids):
-            ids = [cut.id, *(f"{cut.id}-{number}" for number in range(2, len(ids) + 1))]
-        for id, supervision in zip(ids, cut.supervisions, strict=True):
+        for id, supervision in zip(_ids(cut, cut.supervisions), cut.supervisions, strict=True):
             try:
                 span = whole
                 if supervision.start is not None or supervision.duration is not None:
-                    span = self.span(supervision, cut.duration, f"its cut {cut.id}")
-                if span.start <= _SAME and abs(span.duration - cut.duration) <= _SAME:
-                    span = whole
+                    span = self.span(supervision, cut.duration, "its cut ", cut.id)
+                    if span[0] <= _SAME and abs(span[1] - cut.duration) <= _SAME:
+                        span = whole
                 yield CutRecord(id, self.fields(id, supervision), span, supervision)
             except RecordRejected as rejected:
                 yield rejected
 
-    def span(self, supervision: Supervision, length: float, container: str) -> Span:
-        """The span of a supervision in a container of `length` seconds; raises `RecordRejected` as `fit` does."""
-        if supervision.duration is None:
+    def span(self, supervision: Supervision, length: float, container: str, id: str) -> Span:
+        """The span of a supervision in a container of `length` seconds; raises `RecordRejected` as `fit` does.
+
+        `container` and `id` are its name in messages, such as `its cut ` and `c7`.
+        """
+        start, duration = supervision.start or 0.0, supervision.duration
+        if duration is None:
             raise RecordRejected(RejectReason.BAD_DURATION, f"{supervision.name} has no duration")
-        span = fit(supervision.start or 0.0, supervision.duration, length, supervision.name, container)
+        if start >= 0 and 0 < duration < inf and start + duration <= length:
+            return Span(start, duration, False)  # nearly all; names for messages are not made
+        span = fit(start, duration, length, supervision.name, container + id)
         self.num_moved += span.moved
         return span
 
@@ -122,7 +126,12 @@ class SupervisionReader:
         Raises:
             RecordRejected: BAD_FIELD if a field may not hold its value.
         """
-        fields = {"id": id} | {name: getattr(supervision, name) for name in ("text", "speaker", "gender")}
+        fields = {
+            "id": id,
+            "text": supervision.text,
+            "speaker": supervision.speaker,
+            "gender": supervision.gender,
+        }
         language = supervision.language
         if isinstance(language, str):
             code = language_code(language)
@@ -131,12 +140,22 @@ class SupervisionReader:
             fields["lang" if code else "language"] = code or language or None
         else:
             fields["lang"] = language
-        for name, value in (supervision.custom or {}).items():
+        for name, value in supervision.custom.items() if supervision.custom else ():
             if _refers_to_data(value):
                 self._num_arrays += 1
             elif name not in _OF_AUDIO and (is_missing(fields.get(name)) or (name == "id" and not is_missing(value))):
                 fields[name] = value
         return checked_fields(fields)
+
+
+def _ids(cut: Cut, supervisions: Sequence[Supervision]) -> list[str]:
+    """The ids of the records of a cut, one for each supervision."""
+    if len(supervisions) == 1:
+        return [cut.id]
+    ids = [supervision.id for supervision in supervisions]
+    if all(ids) and len(set(ids)) == len(ids):
+        return ids
+    return [cut.id, *(f"{cut.id}-{number}" for number in range(2, len(ids) + 1))]
 
 
 def _refers_to_data(value: object) -> bool:

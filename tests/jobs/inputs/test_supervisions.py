@@ -16,6 +16,7 @@ from tests.support.running import Outcome, prepcli
 from tests.support.tars import write_tar
 
 SECONDS = 10.0
+NAN = float("nan")  # json writes it, and lhotse reads it
 ARRAY = {"storage_type": "lilcom_chunky", "storage_path": "x", "shape": [1]}
 
 
@@ -89,16 +90,22 @@ def in_recording(records: Lines, starts: dict[str, float]) -> Lines:
 
 def test_all_sources_of_the_same_cuts_give_the_same_records(tmp_path: Path) -> None:
     write_audio(tmp_path / "r.wav", SECONDS)
-    custom = {"id": "utt7", "snr": 9.5, "codes": ARRAY, "duration": 99, "offset": 7, "bad": float("nan"), "tags": ["a"]}
+    custom = {"id": "utt7", "snr": 9.5, "codes": ARRAY, "duration": 99, "offset": 7, "bad": NAN, "tags": ["a"]}
     cuts = [
-        cut(tmp_path / "r.wav", "whole", 0.5, 2.0, speech("whole", 0.0, 2.0, language="English", speaker="s")),
+        cut(
+            tmp_path / "r.wav",
+            "whole",
+            0.5,
+            2.0,
+            speech("whole", 0.0, 2.0, language="English", speaker="s", gender=NAN),
+        ),
         cut(tmp_path / "r.wav", "part", 1.0, 4.0, speech("part", 0.5, 2.25, language="Klingon", custom=custom)),
         cut(tmp_path / "r.wav", "c3", 3.0, 6.0, speech("a", 0.25, 1.0, gender="f"), speech("b", 2.1, 3.3, speaker=7)),
         cut(tmp_path / "r.wav", "rounded", 1.1, 2.2, speech("rounded", -0.004, 2.2), speech("r2", 1.2, 1.005)),
         cut(tmp_path / "r.wav", "window", 5.0, 3.0, speech("gone", -3.0, 2.0)),
         cut(tmp_path / "r.wav", "zero", 5.0, 3.0, speech("zero", 1.0, 0.0)),
         cut(tmp_path / "r.wav", "number", 5.0, 3.0, speech("number", 1.0, 1.0, text=7)),
-        cut(tmp_path / "r.wav", "none", 5.0, 3.0, speech("none", 1.0, 1.0, text=None, speaker=float("nan"))),
+        cut(tmp_path / "r.wav", "none", 5.0, 3.0, speech("none", 1.0, 1.0, text=None, speaker=NAN)),
     ]
     starts = {entry["id"]: entry["start"] for entry in cuts}
     sources = write_three(tmp_path, cuts)
@@ -163,7 +170,7 @@ def test_ids_that_are_repeated(tmp_path: Path) -> None:
 def test_values_that_no_cut_of_a_shar_may_have(tmp_path: Path) -> None:
     """Each is a reject, because its audio is known; the run goes on."""
     write_audio(tmp_path / "r.wav", SECONDS)
-    bad = [{"start": "x"}, {"duration": float("nan")}, {"supervisions": [{"text": [1]}]}, {"supervisions": None}]
+    bad: Lines = [{"start": "x"}, {"duration": NAN}, {"supervisions": [{"text": [1]}]}, {"supervisions": None}]
     cuts = [cut(tmp_path / "r.wav", f"c{number}", 0.0, 2.0) | entry for number, entry in enumerate(bad)]
     lengths = [entry | {"duration": 2.0, "supervisions": []} for entry in cuts]
     shar = write_three(tmp_path, lengths)[1]
