@@ -26,7 +26,7 @@ at the audio (nemo_adapters.py, `LazyNeMoIterator`): a wrong one fails in traini
 ROUNDING = 0.01
 """Maximum seconds by which a segment may lie outside of its container because its times are rounded: Kaldi's two
 decimals, Common Voice's milliseconds, and the one sample by which lhotse's sums differ are all below it."""
-_EXACT = 1e-9
+EXACT = 1e-9
 """Seconds by which the sum of two decimals may differ from their exact sum."""
 
 
@@ -53,9 +53,10 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         RecordRejected: BAD_FIELD if a field may not hold its value.
     """
-    present = {name: value for name, value in fields.items() if not is_missing(value)}
+    # NaN alone differs from itself: this is `is_missing`, without a call for each field.
+    present = {name: value for name, value in fields.items() if value is not None and value == value}
     for name in FIELD_TYPES:
-        if name in present:
+        if name in present and type(present[name]) is not str:
             check_field(name, present[name])
     return present
 
@@ -109,7 +110,7 @@ def fit(start: float, duration: float, length: float, what: str, container: str,
         raise RecordRejected(RejectReason.BAD_OFFSET, f"{what} begins at {start} s and lasts {duration} s")
     if not duration > 0:
         raise RecordRejected(RejectReason.BAD_DURATION, f"{what} lasts {duration:.10g} s, so it has no audio")
-    most = (max(ROUNDING, 1 / rate) if rate else ROUNDING) + _EXACT
+    most = (max(ROUNDING, 1 / rate) if rate else ROUNDING) + EXACT
     if start < -most:
         raise RecordRejected(RejectReason.BAD_OFFSET, f"{what} begins {-start:.3f} s before {container}")
     if end > length + most or start >= length:
@@ -117,12 +118,18 @@ def fit(start: float, duration: float, length: float, what: str, container: str,
             RejectReason.BAD_OFFSET,
             f"{what} lies from {start:.3f} to {end:.3f} s, but {container} lasts {length:.3f} s",
         )
-    if start >= 0 and end <= length + _EXACT:
+    if start >= 0 and end <= length + EXACT:
         return Span(start, duration, moved=False)
     begin, stop = max(start, 0.0), min(end, length)
     if not stop > begin:
         raise RecordRejected(RejectReason.BAD_OFFSET, f"{what} ends at {end:.3f} s, before {container} begins")
     return Span(begin, round(stop - begin, 9), moved=True)
+
+
+def note_on_moved(count: int, containers: str) -> str:
+    """The note on `count` segments whose ends were set to a bound of their containers (`fit`)."""
+    what = "1 segment lay" if count == 1 else f"{count:,} segments lay"
+    return f"{what} up to 10 ms outside of {containers}, because times are rounded, and ends at the bound"
 
 
 class SeenIds:
@@ -140,17 +147,22 @@ class SeenIds:
 
         Ids that differ may have the same hash: a second pass with `FirstPlaces` compares the ids themselves.
         """
-        import numpy as np  # its import takes a fifth of the start of make-manifest
+        return repeated_hashes(self._hashes)
 
-        hashes = np.sort(np.frombuffer(self._hashes, np.int64)) if self._hashes else np.empty(0, np.int64)
-        return frozenset(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+
+def repeated_hashes(hashes: "array[int]") -> frozenset[int]:
+    """The numbers of 64 bits that `hashes` has several times."""
+    import numpy as np  # its import takes a fifth of the start of make-manifest
+
+    in_order = np.sort(np.frombuffer(hashes, np.int64)) if hashes else np.empty(0, np.int64)
+    return frozenset(in_order[1:][in_order[1:] == in_order[:-1]].tolist())
 
 
 class FirstPlaces:
     """Rejects the second and each further record with the same explicit id, in a pass over all records in order."""
 
-    def __init__(self, repeated: frozenset[int]) -> None:
-        """`repeated`: the hashes that `SeenIds.repeated` has found."""
+    def __init__(self, repeated: frozenset[int] | None = None) -> None:
+        """`repeated`: the hashes that `SeenIds.repeated` has found; None to keep the place of each id, of a shard."""
         self._repeated = repeated
         self._places: dict[str, str] = {}
 
@@ -160,7 +172,7 @@ class FirstPlaces:
         Raises:
             RecordRejected: BAD_FIELD with both places if a record with this id was there before.
         """
-        if hash(id) not in self._repeated:
+        if self._repeated is not None and hash(id) not in self._repeated:
             return
         first = self._places.setdefault(id, place)
         if first != place:

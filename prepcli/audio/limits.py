@@ -7,6 +7,7 @@ from math import inf
 
 from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.gate import EXACT, ROUNDING
 
 MIN_SAMPLING_RATE, MAX_SAMPLING_RATE = 1_000, 768_000
 """Limits of sampling rates (Hz), for files and options. Together they limit the ratio of any resampling."""
@@ -53,11 +54,20 @@ def check_target_rate(rate: int | None, flag: str = "--target-sample-rate") -> N
         )
 
 
-def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> tuple[int, int]:
+def segment_samples(
+    info: AudioInfo, offset: float, duration: float | None, same_seconds: float = SAME_SECONDS
+) -> tuple[int, int]:
     """Return the range of samples of the segment that starts at `offset` seconds in a file.
 
-    The segment is `duration` seconds long; None: to the end of the file. Seconds become samples by rounding half up, as
-    in `lhotse.utils.compute_num_samples`. A segment that ends up to 20 ms after the file is cut at the end of the file.
+    Seconds become samples by rounding half up, as in `lhotse.utils.compute_num_samples`. A segment that ends after its
+    file by at most `prepcli.gate.ROUNDING` or one sample ends with the file.
+
+    Args:
+        info: the properties of the file.
+        offset: seconds.
+        duration: seconds; None: to the end of the file.
+        same_seconds: the maximum seconds by which a segment from the start of the file may end after it: its duration
+            may be that of the file, which was rounded or measured by another program.
 
     Returns:
         The first sample and the number of samples.
@@ -82,7 +92,8 @@ def segment_samples(info: AudioInfo, offset: float, duration: float | None) -> t
     length = info.samples_in(duration)
     excess = start + length - total
     if excess > 0:
-        if excess > SAME_SECONDS * rate:  # a smaller excess is cut off at the end of the file
+        most = max(ROUNDING if offset else same_seconds, 1 / rate)
+        if offset + duration - info.duration > most + EXACT:  # a smaller excess is cut off at the end of the file
             raise RecordRejected(
                 RejectReason.BEYOND_AUDIO,
                 f"offset {offset:.10g} s + duration {duration:.10g} s ends {excess / rate:.3f} s "

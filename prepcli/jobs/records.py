@@ -18,6 +18,7 @@ from prepcli.engine.state.work_folder import MAX_NAME_BYTES
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
+from prepcli.gate import note_on_moved
 from prepcli.interface.options import settings_of
 from prepcli.jobs.inputs.named import NAMES_NOTE, NUMBERED_LANGUAGES, describe
 from prepcli.manifest.index import ManifestIndex, content_digest
@@ -102,6 +103,7 @@ class Records:
         found = describe([source.path for source in self.index.sources], len(self) + len(self.index.problems))
         languages = (record.get("lang") for _, record in self.sample()) if found else ()
         number = next((one for one in languages if isinstance(one, (int, float))), None)
+        found += [note_on_moved(self.index.num_moved, "their cuts")] if self.index.num_moved else []
         return found if number is None else [*found, NUMBERED_LANGUAGES.format(number)]
 
     def line(self, record: int) -> bytes:

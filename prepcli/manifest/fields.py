@@ -9,7 +9,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import FIELD_TYPES, check_field, is_missing
-from prepcli.storage.containers import BEGINNING, UNUSABLE, place_of
+from prepcli.storage.containers import BEGINNING, MOVED, UNUSABLE, place_of
 
 # The fields that `rejects.jsonl` adds to a record. They are removed, so that a retried record is the original one.
 REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath", UNUSABLE)
@@ -71,6 +71,7 @@ def parse_fields(line: bytes) -> dict[str, msgspec.Raw]:
             raise RecordRejected(RejectReason.MISSING_FIELD, detail)
         _remove_place(fields)
     fields.pop(BEGINNING, None)
+    fields.pop(MOVED, None)
     old = None if "audio_filepath" in fields else next((name for name in OLD_AUDIO_KEYS if name in fields), None)
     return fields if old is None else {"audio_filepath" if name == old else name: raw for name, raw in fields.items()}
 

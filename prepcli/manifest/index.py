@@ -20,6 +20,7 @@ from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan, workers_f
 from prepcli.manifest.sources import Reader, check_file, is_gzip, open_bytes
 from prepcli.manifest.spool import is_copied, plain_copy
 from prepcli.processes.pools import map_in_order
+from prepcli.storage.containers import Catalogue
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
 
 # A compressed file is one task; the columns of a large one are too long to send through a pipe at once.
@@ -70,6 +71,8 @@ class ManifestIndex:
     """Unusable lines, in order."""
     num_skipped: int = 0
     """Number of lines skipped because of a true `_skipme`."""
+    num_moved: int = 0
+    """Number of segments in containers whose ends were set to a bound (`prepcli.gate.fit`)."""
     found: bool = False
     """Whether `looks_for` of `index_manifests` has found something."""
     records_before_gaps: list[Ints] = field(default_factory=list)
@@ -113,7 +116,7 @@ def index_manifests(
     `InputChangedError` if a file changes during reading; `IncompleteError` if a worker process dies. A line that cannot
     be used is a `Problem`.
     """
-    columns = columns_of(keys, looks_for)
+    columns = columns_of(keys, looks_for, paths)
     builder = IndexBuilder(columns)
     _read(paths, columns, builder, lambda _, parts: parts, num_workers, spool_dir)
     return builder.index
@@ -246,12 +249,17 @@ def _next_parts(results: Iterator[list[Part]], count: int) -> Iterator[Part]:
         yield from next(results)
 
 
-def columns_of(keys: Mapping[str, KeyFunction] | None, looks_for: Callable[[bytes], bool] | None = None) -> Columns:
-    """The columns of an index with these keys; `looks_for` as in `index_manifests`."""
+def columns_of(
+    keys: Mapping[str, KeyFunction] | None,
+    looks_for: Callable[[bytes], bool] | None = None,
+    paths: Iterable[str] = (),
+) -> Columns:
+    """The columns of an index of `paths` with these keys; `looks_for` as in `index_manifests`."""
     return Columns(
         keys=tuple((name, key) for name, key in (keys or {}).items() if not isinstance(key, FieldKey)),
         field_keys=tuple((name, key) for name, key in (keys or {}).items() if isinstance(key, FieldKey)),
         looks_for=looks_for,
+        counts_moved=any(isinstance(path, Catalogue) for path in paths),
     )
 
 
@@ -288,6 +296,7 @@ class IndexBuilder:
             gaps.append(np.array(part.gaps, np.int64) + source.num_lines)
             source.num_lines += part.num_lines
             index.num_skipped += part.num_skipped
+            index.num_moved += part.num_moved
             self._add_columns(part)
         source.sha256 = digest.hexdigest()
         index.sources.append(source)

@@ -40,6 +40,7 @@ class _StoredPart(msgspec.Struct, array_like=True):
     num_lines: int
     num_skipped: int
     num_problems: int
+    num_moved: int
     columns: dict[str, memoryview]
     found: bool
     gaps: list[int]
@@ -70,6 +71,7 @@ class StoredIndex(msgspec.Struct):
     sources: list[StoredSource]
     num_records: int
     num_skipped: int
+    num_moved: int
     keys: list[str]
     found: bool
 
@@ -90,6 +92,7 @@ def write_parts(path: Path, states: Sequence[FileState], parts: Iterable[tuple[i
                 part.num_lines,
                 part.num_skipped,
                 part.num_problems,
+                part.num_moved,
                 {name: _bytes_of(column, _dtype(name)) for name, column in part_columns(part)},
                 part.found,
                 part.gaps,
@@ -111,7 +114,7 @@ def read_parts(path: Path) -> Iterator[tuple[int, Part]]:
         part.keys = {
             name.removeprefix(KEY_PREFIX): column for name, column in columns.items() if name.startswith(KEY_PREFIX)
         }
-        part.found = stored.found
+        part.found, part.num_moved = stored.found, stored.num_moved
         part.gaps, part.problems = stored.gaps, stored.problems
         yield stored.file, part
 
@@ -204,7 +207,8 @@ def save_index(folder: Path, builder: IndexBuilder, files: ColumnFiles, columns:
         )
         for one, first, gaps in zip(index.sources, index.first[:-1], index.records_before_gaps, strict=True)
     ]
-    save_stored(folder, StoredIndex(sources, index.first[-1], index.num_skipped, _keys(columns), index.found))
+    counts = index.first[-1], index.num_skipped, index.num_moved
+    save_stored(folder, StoredIndex(sources, *counts, _keys(columns), index.found))
 
 
 def save_stored(folder: Path, stored: StoredIndex) -> None:
@@ -246,7 +250,7 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
         index.records_before_gaps.append(gaps[done : done + one.num_gaps])
         done += one.num_gaps
     index.first = [*(one.first for one in stored.sources), stored.num_records]
-    index.num_skipped, index.found = stored.num_skipped, stored.found
+    index.num_skipped, index.num_moved, index.found = stored.num_skipped, stored.num_moved, stored.found
     index.problems = msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[Problem])
     return index
 

@@ -122,6 +122,8 @@ class Columns(NamedTuple):
     It must be None if there are `field_keys` or `Numbers.fields`."""
     looks_for: Callable[[bytes], bool] | None = None
     """A module-level function that searches blocks of whole lines until it returns True; the result is `Part.found`."""
+    counts_moved: bool = False
+    """Whether the lines with the field `MOVED` of a catalogue are counted; the result is `Part.num_moved`."""
 
 
 @dataclass(slots=True)
@@ -145,6 +147,8 @@ class Part:
     keys: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
     found: bool = False
     """Whether `Columns.looks_for` has found something."""
+    num_moved: int = 0
+    """Number of lines with the field `MOVED`; 0 without `Columns.counts_moved`."""
     gaps: list[int] = field(default_factory=list)
     """Numbers of the lines without a usable record, ascending."""
     problems: list[Problem] = field(default_factory=list)

@@ -14,6 +14,7 @@ from prepcli.manifest.columns import LineBlocks
 from prepcli.manifest.parquet_rows import open_rows
 from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.sources import Reader, is_gzip, open_bytes
+from prepcli.storage.containers import MOVED_TEXT
 
 RANGE_BYTES = 16 << 20
 MAX_LINE_BYTES = 64 << 20
@@ -82,12 +83,13 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
     """Read the lines that begin from byte `start` to `stop`; `in_line`: the first bytes belong to an earlier line."""
     digest = hashlib.sha256() if columns.digest else None
     blocks = LineBlocks(columns)
-    found = columns.looks_for is None
+    found, num_moved = columns.looks_for is None, 0
     for data, at in _whole_lines(reader, start, stop, in_line, digest.update if digest else None):
         blocks.add(data, at)
         found = found or (columns.looks_for is not None and columns.looks_for(data))
+        num_moved += data.count(MOVED_TEXT) if columns.counts_moved else 0
     part = blocks.finish(digest.digest() if digest else b"", reader.num_bytes)
-    part.found = found and columns.looks_for is not None
+    part.found, part.num_moved = found and columns.looks_for is not None, num_moved
     return part
 
 

@@ -298,7 +298,7 @@ def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], 
 
 MIN_SHARED_BYTES = 8 << 20
 """If the input has fewer bytes, each rank reads all of it alone. Compressed bytes count eight times."""
-_FORMAT = 5
+_FORMAT = 6
 
 
 def shared_index(
@@ -321,7 +321,7 @@ def shared_index(
     if workspace is not None:
         inputs = [Input(path, state_of(check_file(path))) for path in paths]
         if sum(one.state.num_bytes * (_COMPRESSION if is_gzip(one.path) else 1) for one in inputs) >= MIN_SHARED_BYTES:
-            found = _find_or_make(inputs, workspace, columns_of(keys, looks_for), num_workers)
+            found = _find_or_make(inputs, workspace, columns_of(keys, looks_for, paths), num_workers)
             if found is not None:
                 return found
     spool = None if workspace is None else workspace.spool

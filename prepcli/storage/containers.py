@@ -17,6 +17,11 @@ BEGINNING = "_beginning"
 
 An input is identified by the hash of its lines. The field makes this hash depend on the audio.
 """
+MOVED = "_moved"
+"""In a line of a catalogue: the field that is true if an end of the segment was set to a bound of its container
+(`prepcli.gate.fit`). No output gets this field."""
+MOVED_TEXT = b'"_moved":true'
+"""The text of the field `MOVED` in a line."""
 SHARD, MEMBER, ROW = ("shard", "member", "row")
 """The fields of a reject that say where its record lies: a container, and a member or a row in it."""
 

@@ -5,8 +5,9 @@ import random
 import pytest
 
 from prepcli.audio.info import AudioInfo
-from prepcli.audio.limits import segment_samples
+from prepcli.audio.limits import SAME_SECONDS, segment_samples
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.gate import ROUNDING
 
 
 @pytest.mark.torch
@@ -38,9 +39,11 @@ def test_segments_beyond_the_audio() -> None:
     assert segment_samples(info, 0, None) == (0, 175456)
     assert segment_samples(info, 1.5, None) == (24000, 151456)
     assert segment_samples(info, 1.5, 2) == (24000, 32000)
-    # 20 ms are 320 samples: clipped up to there, refused above.
+    # The duration of a whole file: 20 ms are 320 samples, clipped up to there, refused above.
     assert segment_samples(info, 0, 10.986) == (0, 175456)
-    assert segment_samples(info, 10.0, 0.986) == (160000, 15456)
+    # A segment: 10 ms.
+    assert segment_samples(info, 10.0, 0.976) == (160000, 15456)
+    assert segment_samples(info, 0, 10.976, ROUNDING) == (0, 175456)
     for offset, duration, detail in [
         (0, 10.98607, "offset 0 s + duration 10.98607 s ends 0.020 s after the end of the audio (10.966 s)"),
         (3.2, 9.0, "offset 3.2 s + duration 9 s ends 1.234 s after the end of the audio (10.966 s)"),
@@ -52,6 +55,26 @@ def test_segments_beyond_the_audio() -> None:
             segment_samples(info, offset, duration)
         assert caught.value.reason is RejectReason.BEYOND_AUDIO
         assert caught.value.detail == detail
+    for offset, duration, same in [(10.0, 0.977, SAME_SECONDS), (0, 10.977, ROUNDING)]:
+        with pytest.raises(RecordRejected, match=r"ends 0\.011 s after the end of the audio"):
+            segment_samples(info, offset, duration, same)
+
+
+@pytest.mark.parametrize("decimals", [2, 3, 8, None])
+@pytest.mark.parametrize("rate", [8000, 22050, 44100, 48000])
+def test_segments_with_rounded_times_are_never_rejects(decimals: int | None, rate: int) -> None:
+    """Kaldi writes two decimals, Common Voice three, lhotse eight, or whole samples (None)."""
+    rng = random.Random(rate)
+    for _ in range(500):
+        info = AudioInfo("wav", "PCM_16", rate, rng.randrange(rate, 3600 * rate), 1, 44)
+        start = rng.uniform(0, info.duration - 0.5)
+        if decimals is None:
+            start = round(start * rate) / rate
+            seconds = (info.num_samples + 1) / rate - start
+        else:
+            start, seconds = round(start, decimals), round(info.duration - start, decimals)
+        first, count = segment_samples(info, start, seconds, ROUNDING)
+        assert first + count == info.num_samples or first + count > info.num_samples - 0.011 * rate
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,9 @@ def ensure_index(
     folder.mkdir(parents=True, exist_ok=True)
     planned, now = folder / INDEX_NAME, folder / f"new_{INDEX_NAME}"
     if not write_index(data_set, data_root, now):
-        raise UsageError(f"{data_set.copy or data_root} has no line of a transcript of {data_set.corpus}; copy it again")
+        raise UsageError(
+            f"{data_set.copy or data_root} has no line of a transcript of {data_set.corpus}; copy it again"
+        )
     plan = None if replace else read_document(workspace_of(data_set.state_name, data_root).plan_file, StoredPlan)
     if plan is not None and planned.exists() and LineIndex(planned).sha256 == _planned_digest(plan):
         if LineIndex(now).sha256 != _planned_digest(plan):

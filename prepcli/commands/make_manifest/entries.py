@@ -1,16 +1,18 @@
 """The entry of a record in a source, and the catalog: all entries in order, on disk."""
 
+import os
 import tempfile
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from prepcli.errors import RejectReason, naming
+from prepcli.errors import RecordRejected, RejectReason, naming
+from prepcli.gate import FirstPlaces, repeated_hashes
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_catalog
 
 if TYPE_CHECKING:  # the import takes a tenth of the time of 100,000 files
@@ -69,12 +71,15 @@ class Catalog:
     Attributes:
         slices: the lines of the file, divided into units. The division depends on the entries alone.
         keys: for each entry, the hash of its key; None if keys are not used.
-        ambiguous: for each entry, whether another entry has the same key; None if keys are not used.
+        ambiguous: for each entry, whether its file is to be matched by a name that another entry has as well; None if
+            files are not matched.
+        repeated: why an entry is a reject whose explicit id an earlier entry has, by the number of the entry.
     """
 
     slices: LineSlices
     keys: "NDArray[np.int64] | None" = None
     ambiguous: "NDArray[np.bool_] | None" = None
+    repeated: dict[int, str] = field(default_factory=dict)
 
     def read(self, unit: LineSlice) -> Iterator[tuple[int, SourceEntry]]:
         """The entries of a unit, each with its number in the whole catalog, from 0."""
@@ -88,20 +93,38 @@ class Catalog:
 _decoder = msgspec.json.Decoder(SourceEntry)
 
 
-def write_catalog(entries: Iterator[SourceEntry], folder: Path, with_keys: bool) -> Catalog:
+MatchBy = Literal["key", "path"]
+
+
+def write_catalog(
+    entries: Iterator[SourceEntry],
+    folder: Path,
+    with_keys: bool = False,
+    *,
+    match_by: MatchBy | None = None,
+    ids_of: str | None = None,
+) -> Catalog:
     """Write the entries to a temporary file in `folder`.
 
-    `with_keys`: whether the catalog also gets the hashes of the keys, and shows which keys are not unique.
+    Args:
+        entries: the entries.
+        folder: made if it does not exist.
+        with_keys: whether the catalog also gets the hashes of the keys.
+        match_by: the name by which a file is matched to its transcript, and which must be the only one of its kind: the
+            key of its entry, or its path without the suffix.
+        ids_of: the name of the file that the entries come from, if their keys are explicit ids, which occur once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     encoder = msgspec.json.Encoder()
-    hashes = array("q")
+    hashes, names = array("q"), array("q")
     count = num_slow = 0
     file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - worker processes read it
     while batch := list(islice(entries, _BATCH)):
+        # Python's hash: it is the same in this process and its forks, and is never stored on disk.
         if with_keys:
-            # Python's hash: it is the same in this process and its forks, and is never stored on disk.
             hashes.extend([hash(entry.key) for entry in batch])
+        if match_by == "path":
+            names.extend([hash(os.path.splitext(entry.path)[0]) for entry in batch])
         count += len(batch)
         num_slow += sum([not entry.path.endswith(_QUICK_SUFFIXES) for entry in batch])
         with naming(folder):
@@ -109,8 +132,30 @@ def write_catalog(entries: Iterator[SourceEntry], folder: Path, with_keys: bool)
     is_quick = num_slow <= count * _MAX_SLOW_SHARE
     limits = (MAX_QUICK_BYTES, MIN_QUICK_UNITS) if is_quick else (MAX_SLOW_BYTES, MIN_SLOW_UNITS)
     with naming(folder):
-        slices = slice_catalog(file, *limits)
-    return Catalog(slices, *(_repeated(hashes) if with_keys else ()))
+        catalog = Catalog(slice_catalog(file, *limits))
+    if with_keys:
+        import numpy as np
+
+        catalog.keys = np.array(hashes, np.int64)
+    if match_by is not None:
+        catalog.ambiguous = _repeated(names if match_by == "path" else hashes)
+    if ids_of is not None:
+        catalog.repeated = _repeated_ids(catalog, repeated_hashes(hashes) - {hash("")}, ids_of)
+    return catalog
+
+
+def _repeated_ids(catalog: Catalog, repeated: frozenset[int], name: str) -> dict[int, str]:
+    """Why an entry is a reject whose explicit id an earlier usable entry has, by the number of the entry."""
+    if not repeated:
+        return {}
+    places, found = FirstPlaces(repeated), {}
+    for number, entry in chain.from_iterable(map(catalog.read, catalog.slices.units)):
+        try:
+            if entry.key:
+                places.check(entry.key, f"{name}:{entry.line}")
+        except RecordRejected as rejected:
+            found[number] = rejected.detail
+    return found
 
 
 def _lines_of(entries: list[SourceEntry], encoder: msgspec.json.Encoder) -> bytes:
@@ -127,8 +172,8 @@ def _lines_of(entries: list[SourceEntry], encoder: msgspec.json.Encoder) -> byte
         return _lines_of(entries[:middle], encoder) + _lines_of(entries[middle:], encoder)
 
 
-def _repeated(hashes: "array[int]") -> "tuple[NDArray[np.int64], NDArray[np.bool_]]":
-    """The hashes as an array, and for each hash whether it occurs more than once."""
+def _repeated(hashes: "array[int]") -> "NDArray[np.bool_]":
+    """For each hash, whether it occurs more than once."""
     import numpy as np
 
     keys = np.array(hashes, np.int64)
@@ -137,4 +182,4 @@ def _repeated(hashes: "array[int]") -> "tuple[NDArray[np.int64], NDArray[np.bool
     found = np.zeros(len(keys), np.bool_)
     found[order[1:][equal]] = True
     found[order[:-1][equal]] = True
-    return keys, found
+    return found

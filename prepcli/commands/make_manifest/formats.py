@@ -10,8 +10,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from prepcli.commands.make_manifest.columns import METADATA, metadata_files, rows_of_csv, rows_of_jsonl
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
@@ -293,12 +291,13 @@ def _kind_of(path: str) -> tuple[str, str]:
 
 
 def _kind_of_json(path: str, line: str) -> tuple[str, str]:
+    from prepcli.formats.shar import decode_json
     from prepcli.manifest.fields import with_audio_filepath
 
     try:
         encoded = with_audio_filepath(line.encode("utf-8", "replace"))
-        fields = msgspec.json.decode(encoded, type=dict[str, object])
-    except msgspec.DecodeError:
+        fields = decode_json(encoded, dict[str, object])
+    except ValueError:
         raise UsageError(f"{path} begins with {{, but its first line is not a JSON object") from None
     if "audio_filepath" in fields:
         raise UsageError(f"{path} is a NeMo manifest already; prepcli fix-durations measures its durations again")

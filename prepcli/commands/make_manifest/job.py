@@ -18,7 +18,7 @@ import msgspec
 from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.audio.limits import segment_samples
 from prepcli.audio.probe import Probes, plain_wav_seconds, probe_bytes
-from prepcli.commands.make_manifest.entries import Catalog, SourceEntry, encodable, write_catalog
+from prepcli.commands.make_manifest.entries import Catalog, MatchBy, SourceEntry, encodable, write_catalog
 from prepcli.commands.make_manifest.formats import source_of
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command, words_of_command
 from prepcli.commands.make_manifest.options import MakeManifest
@@ -33,7 +33,7 @@ from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.names import absolute_folder
-from prepcli.gate import RATE_FIELDS, rate_changes
+from prepcli.gate import RATE_FIELDS, ROUNDING, fit, note_on_moved, rate_changes
 from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
 from prepcli.manifest.line_slices import LineSlice
@@ -107,8 +107,11 @@ class Recordings:
         if entry.offset is None and _is_whole(entry, info.duration):
             return {"audio_filepath": name, "duration": info.duration}, info.duration
         offset = entry.offset or 0.0
-        start, length = segment_samples(info, offset, entry.duration or None)
+        start, length = segment_samples(info, offset, entry.duration or None, ROUNDING)
         duration = entry.duration
+        if duration:
+            rate = info.sampling_rate
+            self._writer.extra[_MOVED] += fit(offset, duration, info.duration, "it", "its file", rate).moved
         if not duration or start + length == info.num_samples:
             duration = min(duration or info.duration, info.num_samples / info.sampling_rate - offset)
         return {"audio_filepath": name, "duration": duration, "offset": offset}, duration
@@ -196,7 +199,7 @@ NAMED_FIELDS = ("text", "speaker", "lang")
 """The fields that every format may have. In a record they follow the fields of the audio, in this order."""
 
 
-_WITH_TEXT, _EMPTY_TEXT, _WITHOUT_RATE = "with_text", "empty_text", "without_rate"
+_WITH_TEXT, _EMPTY_TEXT, _WITHOUT_RATE, _MOVED = "with_text", "empty_text", "without_rate", "moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,22 +229,36 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         options = self.options
         source = source_of(options, workspace.root)
         transcripts = self._transcripts(source)
-        by_key = transcripts is not None or source.needs_unique_keys or options.text_suffix is not None
-        # Two files `a/x.wav` and `a/x.flac` make a transcript next to them ambiguous.
-        by_path = options.text_suffix is not None and not source.needs_unique_keys
-        entries = _with_keys(source.entries(), by_path) if by_path or transcripts is not None else source.entries()
-        catalog = write_catalog(entries, workspace.root, by_key)
+        catalog = self._catalog(source, transcripts, workspace.root)
         slices = catalog.slices
         if not slices.num_records:
             raise UsageError(f"{source.path} names no audio ({'; '.join(source.notes()) or 'it is empty'})")
         notes = [f"{source.path} is read as {source.kind}: {source.how}", *source.notes()]
         if transcripts is not None and len(source.tables) > 1:
             notes.append(f"{transcripts.path} has two texts for each id: text and normalized_text")
-        if transcripts is not None and catalog.keys is not None:
-            unused = transcripts.num_unused(catalog.keys)
-            notes += [f"{unused:,} of {len(transcripts):,} lines of {transcripts.path} match no audio"] * (unused > 0)
+        if (keys := catalog.keys) is not None:
+            by_path = {table.path: table for table in source.tables.values()}
+            unused = ((table, table.num_unused(keys)) for table in by_path.values())
+            notes += [f"{num:,} of {len(table):,} lines of {table.path} match no audio" for table, num in unused if num]
         inputs, contents = self._inputs(source, slices.inputs[0].sha256), MakeContents(source, catalog)
         return Plan(slices.units, slices.num_records, contents, inputs, notes=notes, knows_seconds=False)
+
+    def _catalog(self, source: EntrySource, transcripts: Table | None, folder: Path) -> Catalog:
+        """Store the entries of the source, and find those whose id is repeated or whose transcript is ambiguous."""
+        entries = source.entries()
+        match_by: MatchBy | None = None
+        if transcripts is not None:
+            entries = _with_keys(entries)
+            match_by = None if source.has_ids else "key"
+        elif self.options.text_suffix is not None and not source.has_commands:
+            match_by = "path"  # two files `a/x.wav` and `a/x.flac` make a transcript next to them ambiguous
+        return write_catalog(
+            entries,
+            folder,
+            with_keys=source.has_ids or transcripts is not None,
+            match_by=match_by,
+            ids_of=os.path.basename(source.files[0]) if source.has_ids else None,
+        )
 
     def _transcripts(self, source: EntrySource) -> Table | None:
         options = self.options
@@ -349,6 +366,8 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
                 f"{' and '.join(RATE_FIELDS)} are left out of {num_segments:,} segments: NeMo does not load a line "
                 "of a plain manifest that has them and an offset"
             )
+        if num_moved := int(totals(markers)[_MOVED]):
+            details["rounding"] = note_on_moved(num_moved, "their files")
         return details
 
 
@@ -369,7 +388,8 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
 
     def __init__(self, contents: MakeContents, unit: LineSlice, writer: UnitWriter, options: MakeManifest) -> None:
         self.items = contents.catalog.read(unit)
-        self._source, self._ambiguous, self._writer = contents.source, contents.catalog.ambiguous, writer
+        self._source, self._writer = contents.source, writer
+        self._ambiguous, self._repeated = contents.catalog.ambiguous, contents.catalog.repeated
         self._recordings = Recordings(contents.source, options, writer)
         self._constants, self._pattern, self._suffix = options.constants(), options.pattern(), options.text_suffix
         decided = {*self._constants, *(["speaker"] if self._pattern else [])}
@@ -384,10 +404,13 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         self._record = {}
         if entry.reason:
             raise RecordRejected(RejectReason(entry.reason), entry.detail)
+        if number in self._repeated:
+            raise RecordRejected(RejectReason.BAD_FIELD, self._repeated[number])
         if self._ambiguous is not None and self._ambiguous[number]:
+            name = os.path.splitext(entry.path)[0] if self._suffix is not None else entry.key
             raise RecordRejected(
                 RejectReason.BAD_FIELD,
-                f"several records are called {entry.key}, so it cannot be told whose text or speaker is meant; give "
+                f"several records are called {name}, so it cannot be told whose text or speaker is meant; give "
                 "them different names, or a CSV of paths and texts as SOURCE",
             )
         record, duration = self._recordings.measure(entry)
@@ -458,13 +481,10 @@ class _Entries(LineWriter[tuple[int, SourceEntry]]):
         return line, Origin(self._source.path, entry.line or number + 1)
 
 
-def _with_keys(entries: Iterator[SourceEntry], by_path: bool) -> Iterator[SourceEntry]:
-    """Yield the entries, each with a key.
-
-    If `by_path`, the key is the path without its suffix. Else an entry keeps its key, or gets the stem of its file.
-    """
+def _with_keys(entries: Iterator[SourceEntry]) -> Iterator[SourceEntry]:
+    """Yield the entries, each with a key: its own, or the stem of its file."""
     for entry in entries:
-        entry.key = os.path.splitext(entry.path)[0] if by_path else entry.key or stem_of(entry.path)
+        entry.key = entry.key or stem_of(entry.path)
         yield entry
 
 

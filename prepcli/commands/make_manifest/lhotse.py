@@ -3,10 +3,10 @@
 import os
 import re
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,9 +14,11 @@ import msgspec
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import EntrySource, byte_lines
-from prepcli.commands.make_manifest.tables import Table, spool_table
+from prepcli.commands.make_manifest.tables import Table, repeated_lines, spool_table
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.manifest.languages import language_code
+from prepcli.formats.shar import decode_json
+from prepcli.gate import fit
+from prepcli.jobs.inputs.supervisions import Cut, Supervision, SupervisionReader
 from prepcli.manifest.sources import check_file
 
 RECORDINGS, SUPERVISIONS, CUTS = "recordings", "supervisions", "cuts"
@@ -39,31 +41,12 @@ class _Recording(msgspec.Struct, gc=False):
     transforms: Any = None
 
 
-class _Supervision(msgspec.Struct, gc=False):
-    id: str
-    recording_id: str = ""
-    start: float = 0.0
-    duration: float = 0.0
-    channel: int | list[int] = 0
-    text: str | None = None
-    speaker: str | int | None = None
-    language: str | None = None
-    gender: str | None = None
-    custom: dict[str, Any] | None = None
-
-
-class _Line(msgspec.Struct, gc=False):
+class _Line(Cut, gc=False):
     """A line with a recording or a cut: only a recording has `sources`, only a cut has a `type`."""
 
-    id: str
-    type: str = ""
     sources: list[_AudioSource] | None = None
     transforms: Any = None
-    start: float = 0.0
-    duration: float = 0.0
-    channel: int | list[int] = 0
     recording: _Recording | None = None
-    supervisions: list[_Supervision] = []
 
 
 class LhotseFiles(msgspec.Struct, frozen=True):
@@ -173,7 +156,7 @@ def lhotse_source(files: LhotseFiles, how: str, base: str, run_commands: bool, f
         base=base,
         entries=reader.entries,
         files=(files.main, *filter(None, (files.recordings,))),
-        needs_unique_keys=run_commands,
+        has_ids=True,
         has_commands=run_commands,
         notes=reader.notes,
         hint="lhotse's relative paths start from the working directory; name another folder with "
@@ -191,71 +174,45 @@ class _Reader:
     used: "array[int]" = field(default_factory=lambda: array("q"))  # hashes of ids of recordings
     _recordings: Table | None = None
     _last: _Recording | None = None
-    _unknown: Counter[str] = field(default_factory=Counter)
-    _arrays: int = 0
+    _supervisions: SupervisionReader = field(default_factory=SupervisionReader)
 
     def entries(self) -> Iterator[SourceEntry]:
-        """The entries in the order of the main file."""
-        self._unknown.clear()
-        self._arrays = 0
-        read: Callable[[bytes, int], SourceEntry] = self._cut
+        """The entries in the order of the main file, and an entry for each recording whose id was there before."""
+        self._supervisions = SupervisionReader()
+        read: Callable[[bytes, int], Iterable[SourceEntry]] = self._cut
         if self.files.recordings is not None:
             self.used, self._last = array("q"), None
             self._recordings = self._recordings or _table_of(self.files.recordings, self.folder)
             read = partial(self._joined, self._recordings)
         for number, line in byte_lines(self.files.main):
             try:
-                yield read(line, number)
+                yield from read(line, number)
             except RecordRejected as rejected:
-                yield rejected_entry(rejected.reason, rejected.detail, number, _text(line))
+                yield _rejected(rejected, number, line)
             except msgspec.ValidationError as error:
                 detail = f"it is not a cut, a recording or a supervision of lhotse: {error}"
                 yield rejected_entry(RejectReason.BAD_FIELD, detail, number, _text(line))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            except ValueError as error:
                 yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, _text(line))
+        if self._recordings is not None:
+            yield from repeated_lines(self._recordings, _recording_lines(self._recordings.path))
 
     def notes(self) -> Iterator[str]:
-        """Notes on data that were left out, and on languages for which no code is known."""
+        """Notes on data that were changed or left out, and on languages for which no code is known."""
         if self._recordings is not None:
             import numpy as np
 
             left = self._recordings.num_unused(np.array(self.used, np.int64))
             if left:
                 yield f"{left:,} of {len(self._recordings):,} recordings have no supervision and are left out"
-        if self._unknown:
-            names = ", ".join(f"{name} ({count:,})" for name, count in self._unknown.most_common(4))
-            yield f"languages without a known code are kept as `language`, not as `lang`: {names}"
-        if self._arrays:
-            yield f"{self._arrays:,} custom fields refer to arrays or recordings of lhotse and are left out"
+        yield from self._supervisions.notes()
 
-    def fields(self, id: str, supervision: _Supervision | None) -> dict[str, Any]:
-        """The fields of a record: `id`, text, speaker, gender and language, and the `custom` fields of the supervision.
-
-        If `custom` has an `id`, it replaces the argument `id`: in a Shar that prepcli made from a manifest, `custom`
-        has the id that the record had in the manifest. Without a supervision there is only `id`.
-        """
-        found: dict[str, Any] = {"id": id}
-        if supervision is None:
-            return found
-        language = supervision.language
-        for name in ("text", "speaker", "gender"):
-            value = getattr(supervision, name)
-            if value is not None:
-                found[name] = value
-        if language:
-            code = language_code(language)
-            found["language" if code is None else "lang"] = code or language
-            if code is None:
-                self._unknown[language] += 1
-        for name, value in (supervision.custom or {}).items():
-            if _refers_to_data(value):
-                self._arrays += 1
-            elif name not in found or name == "id":
-                found[name] = value
-        return found
-
-    def audio_of(self, recording: _Recording, channel: int | list[int] | None) -> tuple[str, int | None]:
+    def audio_of(self, recording: _Recording, channel: Any) -> tuple[str, int | None]:
         """Find the file that holds a channel of a recording.
+
+        Args:
+            recording: the recording.
+            channel: the number of the channel, or a list with it; None for a recording of which no channel is chosen.
 
         Returns:
             The path of the file, or `command |`; and the index of the channel in the file, None if the file has only
@@ -270,7 +227,7 @@ class _Reader:
             if len(channel) != 1:
                 _refuse(f"it is of the channels {', '.join(map(str, channel))}; a record names one channel, or a file")
             channel = channel[0]
-        sources = [one for one in recording.sources if channel is None or channel in one.channels]
+        sources = [source for source in recording.sources if channel is None or channel in source.channels]
         if len(sources) != 1:
             what = "its audio" if channel is None else f"its channel {channel}"
             _refuse(f"{what} is in {len(sources)} of the {len(recording.sources)} files of its recording, not in one")
@@ -283,36 +240,56 @@ class _Reader:
             _refuse(f"its recording is of type {source.type}, not a file; {todo}")
         return str(source.source), number
 
-    def _cut(self, line: bytes, number: int) -> SourceEntry:
-        cut = _decode_line(line)
+    def _cut(self, line: bytes, number: int) -> Iterator[SourceEntry]:
+        """The entry of a recording, or those of a cut: one for each supervision."""
+        cut: _Line = decode_json(line, _Line)
         if cut.sources is not None:
             path, _ = self.audio_of(_Recording(cut.id, cut.sources, cut.transforms), None)
-            return SourceEntry(path, number, cut.id, {"id": cut.id})
-        if cut.type != "MonoCut":
-            _refuse(f"it is a {cut.type}; only cuts of one channel of one recording (MonoCut) name a part of one file")
+            yield SourceEntry(path, number, cut.id, {"id": cut.id})
+            return
+        if not cut.type:
+            _refuse("it is neither a cut nor a recording; supervisions need their recordings: RECORDINGS,SUPERVISIONS")
+        if cut.type not in ("MonoCut", "MultiCut"):
+            _refuse(f"it is a {cut.type}; only cuts of one recording (MonoCut, MultiCut) name a part of one file")
         if cut.recording is None:
             _refuse("the cut has no recording")
-        if len(cut.supervisions) > 1:
-            _refuse(
-                f"the cut has {len(cut.supervisions)} supervisions; cut it with lhotse's trim_to_supervisions first"
-            )
-        path, channel = self.audio_of(cut.recording, cut.channel)
-        fields = self.fields(cut.id, cut.supervisions[0] if cut.supervisions else None)
-        return _segment(path, number, cut.id, fields, channel, cut.start, cut.duration)
+        start = cut.start
+        if not (0 <= start < inf and 0 < cut.duration < inf):
+            start = fit(start, cut.duration, inf, f"the cut {cut.id}", f"its recording {cut.recording.id}").start
+        for record in self._supervisions.records(cut):
+            if isinstance(record, RecordRejected):
+                yield _rejected(record, number, line)
+                continue
+            try:
+                speech = record.supervision if cut.type == "MultiCut" else None
+                path, channel = self.audio_of(cut.recording, cut.channel if speech is None else speech.channel)
+                begin = start + record.span.start
+                # As in lhotse, the sum of two times has eight decimals.
+                begin = round(begin, 8) if start and record.span.start else begin
+                yield _segment(path, number, record.id, record.fields, channel, begin, record.span.duration)
+            except RecordRejected as rejected:
+                yield _rejected(rejected, number, line)
 
-    def _joined(self, recordings: Table, line: bytes, number: int) -> SourceEntry:
+    def _joined(self, recordings: Table, line: bytes, number: int) -> Iterator[SourceEntry]:
         """The entry of a supervision. Its recording is looked up, unless the previous supervision had the same one."""
-        supervision = _decode_supervision(line)
+        supervision: Supervision = decode_json(line, Supervision)
         id = supervision.recording_id
+        if not supervision.id or not id:
+            _refuse(f"the supervision has no {'recording_id' if supervision.id else 'id'}")
         if self._last is None or self._last.id != id:
             self.used.append(hash(id))
             text = recordings.find(id)
             if text is None:
                 _refuse(f"there is no recording {id} in {recordings.path}")
-            self._last = _decode_recording(text)
+            self._last = msgspec.json.decode(text, type=_Recording)
+        span = self._supervisions.span(supervision, inf, "its recording ", id)
         path, channel = self.audio_of(self._last, supervision.channel)
-        fields = self.fields(supervision.id, supervision)
-        return _segment(path, number, supervision.id, fields, channel, supervision.start, supervision.duration)
+        fields = self._supervisions.fields(supervision.id, supervision)
+        yield _segment(path, number, supervision.id, fields, channel, span.start, span.duration)
+
+
+def _rejected(rejected: RecordRejected, number: int, line: bytes) -> SourceEntry:
+    return rejected_entry(rejected.reason, rejected.detail, number, _text(line))
 
 
 def _segment(
@@ -322,8 +299,6 @@ def _segment(
 
     If `start` is 0, the entry has no offset: the header of the file shows later whether the part is the whole file.
     """
-    if not 0 <= start < float("inf") or not 0 < duration < float("inf"):
-        raise RecordRejected(RejectReason.BAD_OFFSET, f"it begins at {start} s and lasts {duration} s")
     if channel is not None:
         fields["channel"] = channel
     return SourceEntry(path, number, id, fields, start or None, duration)
@@ -331,37 +306,32 @@ def _segment(
 
 def _table_of(path: str, folder: Path) -> Table:
     """Index the recordings of a file by their ids; `folder` is for a temporary file."""
+    encode = msgspec.json.Encoder().encode
 
-    def rows() -> Iterator[tuple[str, bytes]]:
-        encode = msgspec.json.Encoder().encode
-        for number, line in byte_lines(path):
-            try:
-                recording = msgspec.json.decode(line, type=_Recording)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise UsageError(
-                    f"{path}:{number} is not a recording of lhotse: {error}; make the file again"
-                ) from None
-            yield recording.id, encode(recording)
+    def key_and_line(line: str) -> tuple[str, str]:
+        return msgspec.json.decode(line, type=_Recording).id, line
 
-    return spool_table(path, rows(), lambda line: (_decode_recording(line).id, line), folder)
+    rows = ((recording.id, encode(recording)) for _, recording in _recordings_of(path))
+    return spool_table(path, rows, key_and_line, folder)
+
+
+def _recordings_of(path: str) -> Iterator[tuple[int, _Recording]]:
+    for number, line in byte_lines(path):
+        try:
+            yield number, decode_json(line, _Recording)
+        except ValueError as error:  # those of msgspec and of JSON are kinds of it
+            raise UsageError(f"{path}:{number} is not a recording of lhotse: {error}; make the file again") from None
+
+
+def _recording_lines(path: str) -> Iterator[tuple[int, str, str]]:
+    """The number of the line, the id and the JSON of each recording."""
+    for number, recording in _recordings_of(path):
+        yield number, recording.id, msgspec.json.encode(recording).decode()
 
 
 def _text(line: bytes) -> str:
     return line.decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 
-def _refers_to_data(value: object) -> bool:
-    """Whether a custom value refers to an array or a recording of lhotse, which a manifest cannot hold."""
-    if not isinstance(value, dict):
-        return False
-    inner = value.get("array")
-    return "storage_type" in value or "sources" in value or (isinstance(inner, dict) and "storage_type" in inner)
-
-
 def _refuse(detail: str) -> NoReturn:
     raise RecordRejected(RejectReason.BAD_FIELD, detail)
-
-
-_decode_line = msgspec.json.Decoder(_Line).decode
-_decode_recording = msgspec.json.Decoder(_Recording).decode
-_decode_supervision = msgspec.json.Decoder(_Supervision).decode

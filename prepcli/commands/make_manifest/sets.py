@@ -8,11 +8,13 @@ from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.errors import RecordRejected
 from prepcli.formats.names import absolute_folder
+from prepcli.gate import note_on_moved
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.lines import read_line
 from prepcli.manifest.scan import Range, lines_of
+from prepcli.storage.containers import MOVED_TEXT
 
 _OWN = frozenset({"audio_filepath", "duration", "offset"})
 
@@ -26,16 +28,24 @@ def set_source(path: str, how: str, options: MakeManifest) -> EntrySource:
     columns = {name: getattr(options, name) for name in ("audio_column", "text_column", "speaker_column")}
     manifests = manifests_of(path, SetInput(**columns))
 
+    num_moved = 0
+
     def entries() -> Iterator[SourceEntry]:
+        nonlocal num_moved
+        num_moved = 0
         for manifest in manifests:
             for number, text in enumerate(lines_of(Range(manifest, 0, None)), 1):
+                num_moved += MOVED_TEXT in text
                 if (entry := _entry(text, number)) is not None:
                     yield entry
 
+    def notes() -> Iterator[str]:
+        yield NAMES_NOTE
+        if num_moved:
+            yield note_on_moved(num_moved, "their cuts")
+
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
-    return EntrySource(
-        path, "set", how, absolute_folder(folder), entries, tuple(manifests), notes=lambda: iter([NAMES_NOTE])
-    )
+    return EntrySource(path, "set", how, absolute_folder(folder), entries, tuple(manifests), notes=notes)
 
 
 def _entry(text: bytes, number: int) -> SourceEntry | None:

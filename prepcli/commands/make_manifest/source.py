@@ -35,7 +35,8 @@ class EntrySource:
         recordings: None, except for Kaldi's `segments`. Then the `path` of an entry is the name of a recording, and
             this table finds the audio of the recording.
         has_commands: whether an entry may name a command instead of a file, `command |`.
-        needs_unique_keys: whether entries that have the same key are rejected.
+        has_ids: whether the key of an entry is an explicit id. Then the first entry with an id is used, and each
+            further one is a reject.
         notes: returns notes for the user, once the entries have been read.
         hint: advice for the error if relative paths do not resolve.
     """
@@ -49,7 +50,7 @@ class EntrySource:
     tables: dict[str, Table] = field(default_factory=dict)
     recordings: Table | None = None
     has_commands: bool = False
-    needs_unique_keys: bool = False
+    has_ids: bool = False
     notes: Callable[[], Iterator[str]] = lambda: iter(())
     hint: str = ""
 
@@ -60,7 +61,7 @@ class EntrySource:
             None for a segment of a recording that the source does not know.
 
         Raises:
-            RecordRejected: wav.scp has several lines for the recording, or one that is not UTF-8.
+            RecordRejected: the line of wav.scp for the recording is not UTF-8.
         """
         return entry.path if self.recordings is None else self.recordings.find(entry.path)
 

@@ -1,6 +1,7 @@
 """Files of lines with a key and a value, such as transcripts: searched by key, and read from disk when needed."""
 
 import hashlib
+import os
 import tempfile
 from array import array
 from bisect import bisect_left
@@ -10,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
+from prepcli.gate import FirstPlaces, repeated_hashes
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.storage.input_files import FileState, read_at, state_of
 
@@ -28,10 +31,21 @@ class Table:
     """Finds lines of a file by their keys.
 
     Memory holds only two numbers per line, the hash of its key and its place in the file.
+
+    Attributes:
+        path: the file.
+        split: divides a line into its key and its value.
+        has_ids: whether the keys are explicit ids. Then the first line with an id is used, and each further one is a
+            reject (`repeated_lines`). Other keys are stems of files, and several lines for a stem are ambiguous.
+        sha256: the digest of the file.
+        state: the state of the file before it was read.
+        hashes: the hash of the key of each line, in ascending order; lines with equal hashes are in order of the file.
+        places: the place of each line in the file.
     """
 
     path: str
     split: Split
+    has_ids: bool = True
     sha256: str = ""
     state: FileState | None = None
     hashes: "array[int]" = field(default_factory=lambda: array("q"))
@@ -47,11 +61,15 @@ class Table:
 
         return int(np.count_nonzero(~np.isin(np.array(self.hashes, np.int64), keys)))
 
+    def repeated(self) -> frozenset[int]:
+        """The hashes that several lines have."""
+        return repeated_hashes(self.hashes)
+
     def find(self, key: str) -> str | None:
         """The value for a key; None if the file has no line for it.
 
         Raises:
-            RecordRejected: the file has several lines for the key, or its line is not UTF-8.
+            RecordRejected: the line is not UTF-8, or several lines have the key, and it is not an explicit id.
         """
         wanted = hash(key)
         found = []
@@ -62,6 +80,8 @@ class Table:
             own, value = self.split(line)
             if own == key:
                 found.append(value)
+                if self.has_ids:
+                    break
         if len(found) > 1:
             raise RecordRejected(RejectReason.BAD_FIELD, f"{self.path} has {len(found)} lines for {key}")
         if found and not found[0].isascii():
@@ -97,7 +117,7 @@ def read_transcripts(path: Path, key_of: Callable[[str], str]) -> dict[str, Tabl
     """
     _check(path, "transcripts")
     return {
-        field: read_table(path, "transcripts", partial(_with_key, split, key_of))
+        field: read_table(path, "transcripts", partial(_with_key, split, key_of), has_ids=False)
         for field, split in _splits(path).items()
     }
 
@@ -114,15 +134,17 @@ def _check(path: Path, what: str) -> str:
     return name
 
 
-def read_table(path: Path, what: str, split: Split) -> Table:
+def read_table(path: Path, what: str, split: Split, *, has_ids: bool = True) -> Table:
     """Index the lines of a file by the keys that `split` finds in them; `what` names the file in errors.
+
+    `has_ids`: as in `Table`.
 
     Raises:
         UsageError: there is no such file, or it is compressed.
     """
     name = _check(path, what)
     state = state_of(name)
-    table = Table(name, split, state=state)
+    table = Table(name, split, has_ids, state=state)
     table._file = Path(name).open("rb")  # noqa: SIM115 - worker processes read it
     hashes, places, digest, place = array("q"), array("q"), hashlib.sha256(), 0
     with path.open("rb") as lines:
@@ -167,6 +189,22 @@ def _sorted_by_first(hashes: "array[int]", places: "array[int]") -> "tuple[array
     order = np.argsort(np.array(hashes, np.int64), kind="stable")
     first, second = (np.array(numbers, np.int64)[order].tobytes() for numbers in (hashes, places))
     return array("q", first), array("q", second)
+
+
+def repeated_lines(table: Table, lines: Iterator[tuple[int, str, str]]) -> Iterator[SourceEntry]:
+    """Yield a rejected entry for the second and each further line of a table with the same explicit id.
+
+    `lines`: for each line of the file its number, its id and its text. They are read only if ids may be repeated.
+    """
+    repeated = table.repeated()
+    if not repeated:
+        return
+    name, places = os.path.basename(table.path), FirstPlaces(repeated)
+    for number, id, text in lines:
+        try:
+            places.check(id, f"{name}:{number}")
+        except RecordRejected as rejected:
+            yield rejected_entry(rejected.reason, rejected.detail, number, text)
 
 
 def by_white_space(line: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.storage.containers import BEGINNING, SEPARATOR, place_of
+from prepcli.storage.containers import BEGINNING, MOVED, SEPARATOR, place_of
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
@@ -43,6 +43,7 @@ def reject_line(line: bytes, rejected: RecordRejected, origin: Origin) -> bytes:
         text = line.decode("utf-8", errors="backslashreplace").strip()
         fields = {"manifest_text": msgspec.Raw(msgspec.json.encode(text))}
     fields.pop(BEGINNING, None)
+    fields.pop(MOVED, None)
     _add_place(fields)
     fields["reject_reason"] = _raw(rejected.reason.value)
     fields["reject_detail"] = _raw(rejected.detail)

@@ -2,47 +2,25 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, repeat
-from typing import Any
+from math import inf
+from typing import Any, NoReturn
 
 import msgspec
 
 from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.archives import TarMembers, checksum
+from prepcli.formats.archives import TarMembers, checksum, tar_members
 from prepcli.formats.members import container
 from prepcli.formats.pairs import UnpairedError, is_placeholder, pair_members
-from prepcli.formats.shar import CONTEXT, TARGET
+from prepcli.formats.shar import CONTEXT, TARGET, decode_json
+from prepcli.gate import FirstPlaces, fit
 from prepcli.jobs.inputs.catalogue import line, unusable
+from prepcli.jobs.inputs.supervisions import Cut, Supervision, SupervisionReader
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.storage.addresses import ByteRange
-from prepcli.storage.containers import name_in
+from prepcli.storage.containers import MOVED, name_in
 
-_SAME = 1e-3
-"""Up to this difference in seconds, a supervision that begins and ends like its cut covers the whole cut."""
-_NAMES = (("text", "text"), ("speaker", "speaker"), ("language", "lang"), ("gender", "gender"))
 _OF_CONTEXT = ("context_audio_offset", "context_audio_duration", "context_recording_id")
-
-
-class _Supervision(msgspec.Struct):
-    start: float = 0.0
-    duration: float = 0.0
-    channel: Any = 0
-    text: str | None = None
-    speaker: str | None = None
-    language: str | None = None
-    gender: str | None = None
-    custom: dict[str, Any] | None = None
-
-
-class _Cut(msgspec.Struct):
-    id: str
-    type: str = ""
-    start: float = 0.0
-    duration: float = 0.0
-    supervisions: list[_Supervision] = []
-
-
-_decode = msgspec.json.Decoder(_Cut).decode
 
 
 def shar_lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
@@ -61,19 +39,16 @@ def shar_lines(cuts: str, tars: Mapping[str, str]) -> Iterator[bytes]:
     target = tars[target_of(tars)]
     context = tars.get(CONTEXT)
     pairs = [_pairs(tar) for tar in (target, *([context] if context else []))]
+    reader = _ShardReader(target, context)
     lines = (text for text in lines_of(Range(cuts, 0, None)) if text.strip())
     texts: Iterator[bytes | None] = iter(lines)
     for number, text in enumerate(chain(texts, repeat(None)), 1):
-        items = [next(one, None) for one in pairs]
+        items = [next(pair, None) for pair in pairs]
         if text is None and not any(items):
             return
         if text is None or items[0] is None or items[-1] is None:
             raise UsageError(f"{cuts} and its tars have different numbers of items; copy the shard again")
-        try:
-            cut = _decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UsageError(f"{cuts}:{number} is not a cut: {error}; repair the set first") from None
-        yield from _of_cut(cut, target, context, items[0], items[-1])
+        yield from reader.lines(text, f"{cuts}:{number}", items[0], items[-1])
 
 
 def target_of(fields: Mapping[str, object]) -> str:
@@ -92,47 +67,119 @@ def target_of(fields: Mapping[str, object]) -> str:
 
 def _pairs(tar: str) -> Iterator[str]:
     """Yield a name for each pair of members in a tar, which are data and its JSON: the name of the data."""
-    members = container(tar)
-    assert isinstance(members, TarMembers)
+    members = _members(tar)
+    # Names that are repeated are read from the tar again, because a name stands for one member.
+    names = (name for name, _, size in tar_members(tar) if size is not None) if members.repeated else members.members
     try:
-        for data, _ in pair_members(iter(members.members), str):
+        for data, _ in pair_members(iter(names), str):
             yield data
     except UnpairedError as error:
         raise UsageError(f"{tar}: {error}; copy the shard again") from None
 
 
-def _of_cut(cut: _Cut, target: str, context: str | None, member: str, other: str) -> Iterator[bytes]:
-    name = name_in(target, member)
-    try:
-        if is_placeholder(member):
-            raise RecordRejected(RejectReason.MISSING_AUDIO, f"the cut {cut.id} has no audio")
-        if cut.type not in ("MonoCut", "MultiCut", ""):
-            raise RecordRejected(RejectReason.BAD_FIELD, f"{cut.id} is a {cut.type}; only single cuts are read")
-        if not cut.duration > 0:
-            raise RecordRejected(RejectReason.BAD_DURATION, f"the cut {cut.id} has no duration above 0")
-        of_context = {} if context is None or is_placeholder(other) else _context(context, other)
-    except RecordRejected as rejected:
-        yield unusable(name, rejected, {"id": cut.id})
-        return
-    crc32 = checksum(_member(target, member))
-    for number, one in enumerate(cut.supervisions or [_Supervision(duration=cut.duration)]):
-        fields: dict[str, Any] = {"id": cut.id if not number else f"{cut.id}-{number + 1}"}
-        fields |= {field: value for own, field in _NAMES if (value := getattr(one, own)) is not None}
-        fields |= {name: value for name, value in (one.custom or {}).items() if name not in (*fields, *_OF_CONTEXT)}
-        covers = abs(one.start) <= _SAME and abs(one.duration - cut.duration) <= _SAME
-        if cut.type == "MultiCut" and type(one.channel) is int:
-            fields["channel"] = one.channel
-        # The audio in the tar begins with the cut.
-        offset = None if covers else max(one.start, 0.0)
-        yield line(name, cut.duration if covers else one.duration, fields | of_context, offset, crc32)
+class _ShardReader:
+    """Makes the lines for the cuts of a shard, with the tars of their audio and of their contexts."""
+
+    def __init__(self, target: str, context: str | None) -> None:
+        self._target, self._context = target, context
+        self._supervisions = SupervisionReader()
+        self._first_places = FirstPlaces()
+        self._places: dict[str, str] = {}  # of ids whose members have the same name
+
+    def lines(self, text: bytes, place: str, member: str, other: str) -> Iterator[bytes]:
+        """Yield the lines for a cut, whose JSON text lies at `place`.
+
+        `member` and `other` are the names of its audio and of its context.
+
+        Raises:
+            UsageError: the text is not JSON.
+        """
+        name, known = name_in(self._target, member), {}
+        try:
+            cut: Cut = decode_json(text, Cut)
+            known = {"id": cut.id}
+            if is_placeholder(member):
+                raise RecordRejected(RejectReason.MISSING_AUDIO, f"the cut {cut.id} has no audio")
+            if cut.type not in ("MonoCut", "MultiCut", ""):
+                raise RecordRejected(RejectReason.BAD_FIELD, f"{cut.id} is a {cut.type}; only single cuts are read")
+            fit(0.0, cut.duration, inf, f"the cut {cut.id}", self._target)
+            if member in _members(self._target).repeated:
+                self._refuse_repeated(cut.id, place, member)
+            self._first_places.check(cut.id, place)
+            crc32 = checksum(_member(self._target, member))
+            has_context = self._context is not None and not is_placeholder(other)
+            of_context = _context_fields(str(self._context), other) if has_context else {}
+        except RecordRejected as rejected:
+            yield unusable(name, rejected, known)
+            return
+        except msgspec.ValidationError as error:
+            detail = f"{place} is not a cut of lhotse: {error}"
+            yield unusable(name, RecordRejected(RejectReason.BAD_FIELD, detail))
+            return
+        except ValueError as error:
+            raise UsageError(f"{place} is not a cut: {error}; repair the set first") from None
+        for record in self._supervisions.records(cut):
+            try:
+                if isinstance(record, RecordRejected):
+                    raise record
+                if record.id != cut.id:
+                    self._first_places.check(record.id, place)
+                fields = {field: value for field, value in record.fields.items() if field not in _OF_CONTEXT}
+                if (channel := _channel(cut, record.supervision)) is not None:
+                    fields["channel"] = channel
+                if record.span.moved:
+                    fields[MOVED] = True
+                # The audio in the tar begins with the cut.
+                whole = not record.span.start and record.span.duration == cut.duration
+                yield line(
+                    name,
+                    record.span.duration,
+                    fields | of_context,
+                    None if whole else record.span.start,
+                    crc32,
+                )
+            except RecordRejected as rejected:
+                yield unusable(name, rejected, known)
+
+    def _refuse_repeated(self, id: str, place: str, member: str) -> NoReturn:
+        first = self._places.setdefault(id, place)
+        where = f"in {first} and in {place}" if first != place else f"in {place} and in a later line"
+        detail = (
+            f"the id {id} is there twice, {where}, and {self._target} has several members {member}, so that no name "
+            "tells them apart; make the Shar again with ids that differ"
+        )
+        raise RecordRejected(RejectReason.BAD_FIELD, detail)
 
 
-def _context(tar: str, member: str) -> dict[str, Any]:
+def _channel(cut: Cut, supervision: Supervision | None) -> int | None:
+    """The channel of a supervision among those of its cut, whose audio has only these; None: all of them.
+
+    Raises:
+        RecordRejected: the cut does not have the channel.
+    """
+    if cut.type != "MultiCut" or supervision is None or not isinstance(cut.channel, list) or len(cut.channel) < 2:
+        return None
+    channel = supervision.channel
+    if isinstance(channel, list):
+        if len(channel) != 1:
+            return None
+        channel = channel[0]
+    if channel not in cut.channel:
+        detail = f"the cut {cut.id} does not have channel {channel} of {supervision.name}"
+        raise RecordRejected(RejectReason.BAD_FIELD, detail)
+    return cut.channel.index(channel)
+
+
+def _context_fields(tar: str, member: str) -> dict[str, Any]:
     name = name_in(tar, member)
     return {"context_audio_filepath": name, "context_audio_duration": probe(_member(tar, member), name).duration}
 
 
 def _member(tar: str, member: str) -> ByteRange:
+    return _members(tar).audio(member)
+
+
+def _members(tar: str) -> TarMembers:
     members = container(tar)
     assert isinstance(members, TarMembers)
-    return members.audio(member)
+    return members

@@ -160,16 +160,16 @@ def test_cuts(audio: Path, tmp_path: Path) -> None:
     path = audio / "b/y.flac"
     whole = cut(path)
     speech = {"id": "s", "text": "hi", "speaker": "me", "language": "en", "custom": {"id": "utt7", "snr": 9}}
-    part = cut(path, start=0.25, duration=0.5, supervisions=[speech])
+    part = cut(path, id="p", start=0.25, duration=0.5, supervisions=[speech])
     source = {"type": "command", "channels": [0], "source": "cat x |"}
     two = whole["recording"]["sources"] * 2
     bad = [
         cut(path, recording=whole["recording"] | {"sources": [source]}),
         cut(path, recording=whole["recording"] | {"sources": two}),
         cut(path, recording=whole["recording"] | {"transforms": [{"name": "Speed"}]}),
-        cut(path, supervisions=[speech, speech]),
         {"type": "MixedCut", "id": "m", "tracks": []},
-        {"type": "MonoCut", "id": "n"},
+        {"type": "MonoCut", "id": "n", "duration": 1.0},
+        {"id": "s", "recording_id": "r", "start": 0.0, "duration": 1.0, "text": "hi"},
     ]
     lines = [json.dumps(one) for one in (whole, part, *bad)]
     make(write_lines_of(tmp_path / "cuts.jsonl", *lines), tmp_path / "m.json")
@@ -179,7 +179,14 @@ def test_cuts(audio: Path, tmp_path: Path) -> None:
         segment | {"lang": "en", "id": "utt7", "snr": 9},
     ]
     details = [r["reject_detail"] for r in rejects(tmp_path / "m.json")]
-    wanted = ["of type command", "in 2 of the 2 files", "transforms", "2 supervisions", "is a MixedCut", "no recording"]
+    wanted = [
+        "of type command",
+        "in 2 of the 2 files",
+        "transforms",
+        "is a MixedCut",
+        "no recording",
+        "RECORDINGS,SUPER",
+    ]
     assert len(details) == len(wanted)
     assert all(part in detail for part, detail in zip(wanted, details, strict=True))
 
@@ -197,9 +204,10 @@ def test_cuts_of_telephone_calls(tmp_path: Path) -> None:
     lines = [
         *(cut(tmp_path, recording=one, channel=channel) for one in (both, apart) for channel in (0, 1, 2)),
         cut(tmp_path, recording=both, channel=1, start=0.25, duration=0.5, supervisions=[{"id": "s", "text": "hi"}]),
-        both | {"id": "call"},
+        both,
         apart,
     ]
+    lines = [line | {"id": f"call_{number}"} for number, line in enumerate(lines)]
     make(write_lines_of(tmp_path / "cuts.jsonl", *map(json.dumps, lines)), tmp_path / "m.json")
     named = [
         (line["audio_filepath"], line.get("channel"), line.get("offset")) for line in read_lines(tmp_path / "m.json")

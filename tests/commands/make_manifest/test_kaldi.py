@@ -26,7 +26,7 @@ class TestKaldi:
             # 0.3 - 0.1 is less
             {"audio_filepath": "audio/b/y.flac", "duration": 0.2, "offset": 0.1, "text": "8", "id": "u8"},
         ]
-        reasons = ["beyond_audio", "missing_field", "bad_field", "bad_offset", "missing_field", "bad_offset"]
+        reasons = ["beyond_audio", "missing_field", "bad_field", "bad_duration", "missing_field", "bad_duration"]
         found = rejects(tmp_path / "m.json")
         assert [reject["reject_reason"] for reject in found] == reasons
         assert [reject.get("id") for reject in found] == ["u3", "u4", None, None, "u7", None]
@@ -43,8 +43,62 @@ class TestKaldi:
     def test_an_utterance_twice(self, audio: Path, tmp_path: Path) -> None:
         folder = self.folder(tmp_path, wav_scp=f"u {audio}/a/x.wav\nu {audio}/b/x.wav\nv {audio}/b/y.flac")
         make(folder, tmp_path / "m.json")
-        assert paths(tmp_path / "m.json") == ["audio/b/y.flac"]
-        assert len(rejects(tmp_path / "m.json")) == 2
+        assert paths(tmp_path / "m.json") == ["audio/a/x.wav", "audio/b/y.flac"]
+        (reject,) = rejects(tmp_path / "m.json")
+        assert (reject["reject_reason"], reject["manifest_line"], reject["id"]) == ("bad_field", 2, "u")
+        assert reject["reject_detail"] == "the id u is there twice, in wav.scp:1 and in wav.scp:2; the first is used"
+
+    def test_a_line_twice_in_another_file(self, audio: Path, tmp_path: Path) -> None:
+        """The first is used; the second is a reject of its own, in each file."""
+        folder = self.folder(
+            tmp_path,
+            wav_scp=f"r {audio}/b/y.flac\nr {audio}/a/x.wav",
+            segments="u 0 0.5\nv r 0 0.5\nv r 0.5 1\nw r 0.5 1",
+            text="v one\n\nw two\nv three",
+            utt2spk="v s1\nw s2\nw s2",
+        )
+        done = make(folder, tmp_path / "m.json")
+        found = [(line["id"], line["text"], line["speaker"]) for line in read_lines(tmp_path / "m.json")]
+        assert found == [("v", "one", "s1"), ("w", "two", "s2")]
+        assert sorted(reject["reject_detail"] for reject in rejects(tmp_path / "m.json")) == [
+            "the id r is there twice, in wav.scp:1 and in wav.scp:2; the first is used",
+            "the id v is there twice, in segments:2 and in segments:3; the first is used",
+            "the id v is there twice, in text:1 and in text:4; the first is used",
+            "the id w is there twice, in utt2spk:2 and in utt2spk:3; the first is used",
+            "the line has 3 words; it must be: utterance recording start end [channel from 0]",
+        ]
+        assert "match no audio" not in done.out
+
+    def test_lines_that_belong_to_nothing_are_counted(self, audio: Path, tmp_path: Path) -> None:
+        folder = self.folder(
+            tmp_path,
+            wav_scp=f"r {audio}/b/y.flac\nother {audio}/a/x.wav",
+            segments="u r 0 0.5",
+            text="u one\nv two\nw three",
+            utt2spk="u s1",
+        )
+        done = make(folder, tmp_path / "m.json", "--max-rejects", 0)
+        assert f"2 of 3 lines of {folder}/text match no audio" in done.out
+        assert "1 of 2 recordings of wav.scp have no segment and are left out" in done.out
+        assert "utt2spk" not in done.out
+        assert len(read_lines(tmp_path / "m.json")) == 1
+
+    def test_segments_outside_of_their_recording(self, audio: Path, tmp_path: Path) -> None:
+        """By rounding: they end at the bound. By more: they are rejects, also if they begin with the recording."""
+        inside = ["u1 r 0.5 1.009", "u2 r 0 1.009", "u3 r -0.009 0.5", "u4 r 0.25 1.01"]
+        outside = ["u5 r 0.5 1.015", "u6 r 0 1.015", "u7 r -0.015 0.5", "u8 r nan 1", "u9 r 0 one"]
+        folder = self.folder(tmp_path, wav_scp=f"r {audio}/b/y.flac", segments="\n".join(inside + outside))
+        done = make(folder, tmp_path / "m.json")
+        assert [(line["offset"], line["duration"]) for line in read_lines(tmp_path / "m.json")] == [
+            (0.5, 0.5),
+            (0.0, 1.0),
+            (0.0, 0.5),
+            (0.25, 0.75),
+        ]
+        reasons = ["beyond_audio", "beyond_audio", "bad_offset", "bad_offset", "bad_offset"]
+        assert [reject["reject_reason"] for reject in rejects(tmp_path / "m.json")] == reasons
+        assert "3 segments lay up to 10 ms outside of their files" in done.out
+        assert "1 segment lay up to 10 ms outside of their recordings" in done.out
 
     def test_a_field_that_is_set_needs_no_line_in_its_table(self, audio: Path, tmp_path: Path) -> None:
         scp = f"u {audio}/a/x.wav\nv {audio}/b/y.flac"

@@ -161,17 +161,17 @@ def test_rejected_supervisions(part: Path, tmp_path: Path) -> None:
     with gzip.open(part / "toy_supervisions_train.jsonl.gz", "ab") as file:
         file.write(b'{"id": "broken\n')
     done = make(part, tmp_path / "m.json")
-    assert [one["id"] for one in read_lines(tmp_path / "m.json")] == ["11"]
+    assert [one["id"] for one in read_lines(tmp_path / "m.json")] == ["5", "11"]
     wanted = [
         ("bad_field", "there is no recording gone in "),
         ("bad_field", "transforms"),
         ("bad_field", "of type url, not a file"),
         ("bad_field", "of type command, not a file; give --run-commands if you trust it"),
-        ("bad_field", "has 2 lines for two"),
+        ("bad_field", "the id two is there twice, in toy_recordings_train.jsonl.gz:5 and in"),
         ("bad_field", "its channel 3 is in 0 of the 1 files"),
         ("bad_field", "it is of the channels 0, 1"),
-        ("bad_offset", "it begins at -1.0 s"),
-        ("bad_field", "Expected `str | null`, got `array`"),
+        ("bad_offset", "the supervision 8 begins 1.000 s before its recording A"),
+        ("bad_field", "text is ['not', 'a', 'text']; it must be a string"),
         ("beyond_audio", "is not before the end of the audio"),
         ("broken_json", "broken JSON"),
     ]
