@@ -171,7 +171,7 @@ def test_rejected_supervisions(part: Path, tmp_path: Path) -> None:
         ("bad_field", "its channel 3 is in 0 of the 1 files"),
         ("bad_field", "it is of the channels 0, 1"),
         ("bad_offset", "the supervision 8 begins 1.000 s before its recording A"),
-        ("bad_field", "text is ['not', 'a', 'text']; it must be a string"),
+        ("bad_field", 'text is ["not", "a", "text"]; it must be a string'),
         ("beyond_audio", "is not before the end of the audio"),
         ("broken_json", "broken JSON"),
     ]
