@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from prepcli.interface.options import Option
+from prepcli.storage.member_names import NameEncoding
 from prepcli.storage.paths import AnyPath
 
 AudioBaseDir = Annotated[
@@ -63,6 +64,10 @@ class SetInput:
     ] = None
     id_column: Annotated[
         str | None, Option("Column or field with the id.", shown_default="by its name: id, ...", added_later=True)
+    ] = None
+    name_encoding: Annotated[
+        NameEncoding | None,
+        Option("Encoding of names in a zip or tar, if not UTF-8.", shown_default="cp437 in a zip", added_later=True),
     ] = None
 
 

@@ -22,6 +22,7 @@ from prepcli.errors import RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tarred import BUCKET
+from prepcli.formats.wenet import list_kind
 
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
@@ -274,7 +275,7 @@ def _kind_of(path: str) -> tuple[str, str]:
         raise UsageError(f"{path} is a file of a Kaldi data directory; give the directory")
     if name == "metadata.jsonl":
         raise UsageError(f"{path} is the metadata of a Hugging Face audiofolder; give its folder")
-    if name.lower().endswith(_SET_SUFFIXES) or name in _SET_LISTS:
+    if name.lower().endswith(_SET_SUFFIXES) or list_kind(Path(path)) is not None:
         return "set", "it is a container of audio, or a list of such"
     if name.endswith(".arrow"):
         raise UsageError(f"{path}: Arrow is not read; export the table as Parquet or CSV")
