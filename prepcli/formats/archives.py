@@ -289,7 +289,7 @@ def streamed_members(path: str) -> "Iterator[tuple[str, Callable[[], bytes]]]":
             is_first = False
 
 
-def _pass_zeros(data: io.BufferedReader) -> bool:
+def _pass_zeros(data: IO[bytes]) -> bool:
     """Go to the next header after an end mark; returns whether there is one: several tars may be joined.
 
     Raises:

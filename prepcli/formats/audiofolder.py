@@ -68,7 +68,8 @@ def _audio_column(columns: Sequence[str], name: str, place: str) -> str:
         return _FILE_NAME if _FILE_NAME in found else found[0]
     raise UsageError(
         f"{name} in {place} has {'several columns' if found else 'no column'} with the names of audio files (its "
-        f"columns are {', '.join(columns)}); name one {_FILE_NAME}, or unpack the set and take the file out of it"
+        f"columns are {', '.join(columns)}); name it {_FILE_NAME}, or, if it lists texts by id, unpack the set: "
+        f"prepcli make-manifest FOLDER_OF_AUDIO OUT.json --transcripts {name}"
     )
 
 

@@ -340,7 +340,7 @@ class WenetSet(StoredSet):
         A shard that is at neither place is expected next to the list.
         """
         named = [] if self.is_raw else [path for path in read_shard_list(self.list) if path.name]
-        places = ((path_of(path), self.folder / path, self.folder / path.name) for path in named)
+        places = ((path_of(path), self.folder / str(path), self.folder / path.name) for path in named)
         return [next((place for place in those if place.is_file()), those[-1]) for those in places]
 
     def files(self) -> Iterator[AnyPath]:

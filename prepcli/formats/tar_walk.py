@@ -337,16 +337,12 @@ def _walk_by_tarfile(file: IO[bytes], num_bytes: int, read: Reader) -> TarWalk:
                     found.add(member.offset, member.name, member.isreg())
                 end = tar.offset
         except (tarfile.TarError, EOFError, ValueError, OverflowError, OSError) as error:
-            if position:
-                raise ValueError(after_end(found.end)) from None
             raise ValueError(f"it is not a tar, or broken: {error}") from None
         # `tarfile` treats anything that is not a header as the end.
+        if position and end == position:
+            kept = found.end + BLOCK
+            raise ValueError(f"bytes that are not a tar follow its end mark (truncate -s {kept} FILE removes them)")
         if read(BLOCK, end) not in (b"", _ZEROS):
             raise ValueError(f"it is broken after member {len(found.offsets):,}, at byte {end:,}")
         found.end, position = end, _after_zeros(read, end, num_bytes)
     return found
-
-
-def after_end(end: int) -> str:
-    """The problem of a tar whose end mark, at byte `end`, is followed by something else than another tar."""
-    return f"bytes that are not a tar follow its end mark (truncate -s {end + BLOCK} FILE removes them)"

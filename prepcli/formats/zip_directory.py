@@ -1,4 +1,4 @@
-"""What Python's `zipfile` does not look at in a zip archive: its volumes, archives before it, and names in Unicode."""
+"""Parts of a zip archive that Python's `zipfile` does not read: its volumes, archives before it, names in Unicode."""
 
 import io
 import os

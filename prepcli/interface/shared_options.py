@@ -38,14 +38,21 @@ OutManifest = Annotated[
 ]
 
 
+InputFormat = Annotated[
+    Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None,
+    Option("Kind of the input.", shown_default="by its content", added_later=True),
+]
+NamesEncoding = Annotated[
+    NameEncoding | None,
+    Option("Encoding of names in a zip or tar, if not UTF-8.", shown_default="cp437 in a zip", added_later=True),
+]
+
+
 @dataclass(frozen=True)
 class SetInput:
     """The options of commands that read manifests, or a data set in tars, Parquet or ZIP files."""
 
-    input_format: Annotated[
-        Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None,
-        Option("Kind of the input.", shown_default="by its content", added_later=True),
-    ] = None
+    input_format: InputFormat = None
     split: Annotated[
         str | None,
         Option("Split of a data set with several, such as train.", shown_default="its only one", added_later=True),
@@ -65,10 +72,7 @@ class SetInput:
     id_column: Annotated[
         str | None, Option("Column or field with the id.", shown_default="by its name: id, ...", added_later=True)
     ] = None
-    name_encoding: Annotated[
-        NameEncoding | None,
-        Option("Encoding of names in a zip or tar, if not UTF-8.", shown_default="cp437 in a zip", added_later=True),
-    ] = None
+    name_encoding: NamesEncoding = None
 
 
 WorkDir = Annotated[

@@ -185,6 +185,9 @@ def source_of(options: MakeManifest, folder: Path) -> EntrySource:
             f"{option('--audio-column')}, {option('--text-column')} and {option('--speaker-column')} are for tables; "
             f"{path} is read as {kind}"
         )
+    for name, value in (("--input-format", options.input_format), ("--name-encoding", options.name_encoding)):
+        if value is not None and kind != "set":
+            raise UsageError(f"{option(name, value)} is for data sets in containers; {path} is read as {kind}")
     if options.run_commands and kind not in ("kaldi", "lhotse"):
         raise UsageError(
             f"{option('--run-commands')} is for the commands of Kaldi and lhotse; {path} is read as {kind}"

@@ -1,7 +1,7 @@
 """Divides the names of an archive's members into the key of a sample and an extension.
 
 The keys of webdataset end at the first dot of a base name (webdataset/tariterators.py), those of WeNet at the last dot
-(wenet/dataset/processor.py). So do the names of files that somebody has only packed, such as `anna.take1.wav`.
+(wenet/dataset/processor.py). So do the names of files that are only packed, such as `anna.take1.wav`.
 """
 
 import re
@@ -46,6 +46,10 @@ def split_at_last_dot(name: str) -> Key | None:
     return Key(folder + slash + stem if stem.strip(".") else "", extension.lower())
 
 
+_Split = Callable[[str], Key | None]
+_SPLITS: dict[Keys, _Split] = {"wenet": split_at_last_dot, "webdataset": split_at_first_dot}
+
+
 def is_audio(extension: str, wanted: str | None) -> bool:
     """Whether a file is the audio of its sample: it has the extension `wanted` (None: any of audio)."""
     return extension == wanted.lstrip(".").lower() if wanted is not None else is_audio_suffix(extension)
@@ -63,18 +67,16 @@ class KeyRule:
     ) -> None:
         """`audio`: the extension of the audio that the user has named; `is_zip`: no loader reads it as webdataset."""
         self._audio, self._names, self._is_zip = audio, names, is_zip
-        self._split = {"wenet": split_at_last_dot, "webdataset": split_at_first_dot, None: None}[keys]
+        self._split: _Split | None = None if keys is None else _SPLITS[keys]
 
     def split(self, name: str) -> Key | None:
         """The key and the extension of a member; None if it belongs to no sample."""
-        if self._split is not None:
-            return self._split(name)
-        if name.count(".", name.rfind("/") + 1) > 1:
-            self._split = self._better()
-            return self._split(name)
-        return split_at_first_dot(name)
+        if self._split is None and name.count(".", name.rfind("/") + 1) <= 1:
+            return split_at_first_dot(name)
+        self._split = self._split or self._better()
+        return self._split(name)
 
-    def _better(self) -> Callable[[str], Key | None]:
+    def _better(self) -> _Split:
         """The rule that pairs more audio with texts, finds more audio, or leaves fewer files without audio.
 
         If both are alike, names are those of files. But a tar with several files of audio up to the same first dot may
@@ -87,7 +89,7 @@ class KeyRule:
         is_unclear = first.score == last.score and first.has_several and not self._is_zip
         return split_at_first_dot if is_unclear else split_at_last_dot
 
-    def _samples(self, names: Iterable[str], split: Callable[[str], Key | None]) -> "_Samples":
+    def _samples(self, names: Iterable[str], split: _Split) -> "_Samples":
         found: dict[str, _Sample] = {}
         for name in names:
             if (key := split(name)) is not None:
@@ -132,7 +134,7 @@ class _Sample:
 
 
 class _Samples(NamedTuple):
-    """What a rule makes of an archive: a tuple that is greater for a better rule; whether a sample has much audio."""
+    """The result of a rule: a tuple that is greater for a better rule, and whether a sample has several audio files."""
 
     score: tuple[int, int, int]
     has_several: bool

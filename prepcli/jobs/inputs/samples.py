@@ -156,11 +156,11 @@ def _samples(archive: _Archive, rule: KeyRule) -> Iterator[Sample]:
             key = rule.split(member.name)
             if key is not None and key.key in recurring and not is_metadata(member.name):
                 apart.setdefault(key.key, []).append((key.extension, member))
-    for key, members in _adjacent(archive.members(), rule):
-        if key not in recurring:
-            yield key, members
-        elif key in apart:
-            yield key, apart.pop(key)
+    for name, members in _adjacent(archive.members(), rule):
+        if name not in recurring:
+            yield name, members
+        elif name in apart:
+            yield name, apart.pop(name)
 
 
 def _recurring(names: Iterable[str], rule: KeyRule) -> set[str]:
@@ -201,19 +201,19 @@ def _in_order(archive: _Archive, rule: KeyRule) -> Iterator[Sample]:
     Raises:
         UsageError: the files of a sample do not follow each other, or there is a table for the whole archive.
     """
-    remedy = "which a compressed tar cannot be searched for: unpack it, such as with gunzip, and give the plain tar"
+    remedy = f"compressed tars are read in their order only: unpack it (gunzip {archive.path}), and give the plain tar"
 
     def checked() -> Iterator[Member]:
         for member in archive.members():
             if is_metadata(member.name):
-                raise UsageError(f"the texts of {archive.path} are in {member.name}, {remedy}")
+                raise UsageError(f"{archive.path} has a table of its texts, {member.name}, and {remedy}")
             yield member
 
     ended: set[str] = set()
     for key, members in _adjacent(checked(), rule):
         if key in ended and all(member.size is not None for _, member in members):
             raise UsageError(
-                f"{members[0][1].name} in {archive.path} does not follow the other files of its sample, {remedy}"
+                f"{members[0][1].name} in {archive.path} does not follow the other files of its sample, and {remedy}"
             )
         if key:
             ended.add(key)

@@ -54,6 +54,8 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
     """
     name, lower = os.path.basename(path), path.lower()
     wanted = options.input_format
+    if lower.endswith(".json"):
+        return _of_manifest(path) if wanted in (None, "tarred") else [path]
     if lower.endswith(".parquet"):
         return [_parquet(path, options)]
     if lower.endswith(".zip"):
@@ -159,6 +161,21 @@ def _of_tarred(one: TarredSet) -> list[str]:
     if not one.whole.is_file():
         return []  # tars of another kind may have such names
     return [_tarred(str(one.whole), {number: str(tar) for number, tar in one.shards.items()})]
+
+
+def _of_manifest(path: str) -> list[str]:
+    """The tarred set of which a file is the whole manifest, or the manifest of a shard; the file if it has no tars."""
+    file = path_of(path)
+    is_shard = file.parent.name == SHARD_MANIFEST_FOLDER
+    one = TarredSet(file.parent.parent if is_shard else file.parent)
+    if not one.has_tars:
+        return [path]
+    if not is_shard:
+        return [_tarred(path, {number: str(tar) for number, tar in one.shards.items()})]
+    number = next((number for number, manifest in one.manifests.items() if manifest.name == file.name), None)
+    if number not in one.shards:
+        raise UsageError(f"{one.folder} lacks the tar of {path}; copy it again")
+    return [_tarred(path, {None: str(one.shards[number])})]
 
 
 def _tarred(manifest: str, tars: Mapping[int | None, str]) -> Catalogue:
