@@ -17,7 +17,7 @@ from prepcli.formats.archives import ZipMembers, checksum, linked, repeated, str
 from prepcli.formats.audiofolder import is_metadata, metadata_of, metadata_rows
 from prepcli.formats.members import container
 from prepcli.jobs.inputs.catalogue import FieldNames, line, stated_duration, unusable
-from prepcli.jobs.inputs.keys import FIELD_OF, TEXTS, KeyRule, Keys, is_audio
+from prepcli.jobs.inputs.keys import FIELD_OF, TEXTS, Key, KeyRule, Keys, is_audio
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, name_in
 from prepcli.storage.member_names import NameEncoding, decoded
@@ -149,28 +149,32 @@ def _samples(archive: _Archive, rule: KeyRule) -> Iterator[Sample]:
 
     A member with an empty key is a sample of its own.
     """
-    recurring = _recurring(archive.names(), rule)
+    keys = [_key(name, rule) for name in archive.names()]
+    recurring = _recurring(keys)
     apart: dict[str, list[tuple[str, Member]]] = {}
     if recurring:
-        for member in archive.members():
-            key = rule.split(member.name)
-            if key is not None and key.key in recurring and not is_metadata(member.name):
+        for key, member in zip(keys, archive.members(), strict=True):
+            if key is not None and key.key in recurring:
                 apart.setdefault(key.key, []).append((key.extension, member))
-    for name, members in _adjacent(archive.members(), rule):
+    for name, members in _adjacent(zip(keys, archive.members(), strict=True)):
         if name not in recurring:
             yield name, members
         elif name in apart:
             yield name, apart.pop(name)
 
 
-def _recurring(names: Iterable[str], rule: KeyRule) -> set[str]:
+def _key(name: str, rule: KeyRule) -> Key | None:
+    """The key of a member; None if it is not a file of a sample."""
+    return None if is_metadata(name) else rule.split(name)
+
+
+def _recurring(keys: Iterable[Key | None]) -> set[str]:
     """The keys of the samples whose files do not follow each other."""
     ended: set[str] = set()
     recurring = set[str]()
     current = ""
-    for name in names:
-        key = rule.split(name)
-        if key is not None and key.key != current and not is_metadata(name):
+    for key in keys:
+        if key is not None and key.key != current:
             ended.add(current)
             current = key.key
             if current in ended and current:
@@ -178,13 +182,12 @@ def _recurring(names: Iterable[str], rule: KeyRule) -> set[str]:
     return recurring
 
 
-def _adjacent(members: Iterable[Member], rule: KeyRule) -> Iterator[Sample]:
+def _adjacent(members: Iterable[tuple[Key | None, Member]]) -> Iterator[Sample]:
     """Yield the samples of members of which those with one key follow each other."""
     current = ""
     together: list[tuple[str, Member]] = []
-    for member in members:
-        key = rule.split(member.name)
-        if key is None or is_metadata(member.name):
+    for key, member in members:
+        if key is None:
             continue
         if together and (key.key != current or not current):
             yield current, together
@@ -203,14 +206,14 @@ def _in_order(archive: _Archive, rule: KeyRule) -> Iterator[Sample]:
     """
     remedy = f"compressed tars are read in their order only: unpack it (gunzip {archive.path}), and give the plain tar"
 
-    def checked() -> Iterator[Member]:
+    def checked() -> Iterator[tuple[Key | None, Member]]:
         for member in archive.members():
             if is_metadata(member.name):
                 raise UsageError(f"{archive.path} has a table of its texts, {member.name}, and {remedy}")
-            yield member
+            yield rule.split(member.name), member
 
     ended: set[str] = set()
-    for key, members in _adjacent(checked(), rule):
+    for key, members in _adjacent(checked()):
         if key in ended and all(member.size is not None for _, member in members):
             raise UsageError(
                 f"{members[0][1].name} in {archive.path} does not follow the other files of its sample, and {remedy}"
