@@ -98,6 +98,22 @@ def convert_audio(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -136,6 +152,7 @@ def convert_audio(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
@@ -1348,6 +1365,22 @@ def extend_codec_codes(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     num_codebooks: int | None = None,
     peak: float | None = None,
     batch_duration: float = 120.0,
@@ -1408,6 +1441,7 @@ def extend_codec_codes(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         num_codebooks: Use the first codebooks of a codec of Hugging Face. Default: all.
         peak: Scale each segment so that its largest sample is this, such as 0.9; 0 keeps its level. Default: 0.9
             with --output-form omnivoice, else its level is kept.
@@ -1457,6 +1491,22 @@ def extend_context_audio(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1507,6 +1557,7 @@ def extend_context_audio(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
@@ -1672,6 +1723,22 @@ def find_duplicates(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -1714,6 +1781,7 @@ def find_duplicates(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
@@ -1896,6 +1964,23 @@ def make_manifest(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     absolute_paths: bool = False,
     run_commands: bool = False,
     dry_run: bool = False,
@@ -1937,6 +2022,8 @@ def make_manifest(
         audio_column: Column with the audio's path. Default: by its name: audio_filepath, file_name, ....
         text_column: Column with the text. Default: by its name: text, sentence, ....
         speaker_column: Column with the speaker. Default: by its name: speaker, client_id, ....
+        input_format: Kind of the input. Default: by its content.
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
         run_commands: Run the commands in Kaldi's wav.scp (entries that end in |) or of lhotse's recordings, and
             write their audio to OUT_audio/. Only for files that you trust.
@@ -1980,6 +2067,22 @@ def manifest_to_mels(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2027,6 +2130,7 @@ def manifest_to_mels(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 
@@ -2070,6 +2174,22 @@ def manifest_to_parquet(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2122,6 +2242,7 @@ def manifest_to_parquet(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
 
@@ -2163,6 +2284,22 @@ def manifest_to_shar(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2211,6 +2348,7 @@ def manifest_to_shar(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
 
@@ -2267,6 +2405,22 @@ def manifest_to_tarred(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2327,6 +2481,7 @@ def manifest_to_tarred(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
 
@@ -2371,6 +2526,22 @@ def manifest_to_wenet(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2415,6 +2586,7 @@ def manifest_to_wenet(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
 
@@ -2516,6 +2688,22 @@ def score(
     text_column: str | None = None,
     speaker_column: str | None = None,
     id_column: str | None = None,
+    name_encoding: Literal[
+        "cp437",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp932",
+        "cp949",
+        "cp1250",
+        "cp1251",
+        "cp1252",
+        "gb18030",
+        "big5",
+        "euc_jp",
+        "koi8_r",
+    ]
+    | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
     max_rejects: float = 0.05,
@@ -2556,6 +2744,7 @@ def score(
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
         id_column: Column or field with the id. Default: by its name: id, ....
+        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
 

@@ -1,5 +1,6 @@
 """Archives with audio: tars, compressed tars, zip archives and Kaldi's archives, whose members are found by name."""
 
+import io
 import os
 import stat
 import zlib
@@ -11,10 +12,13 @@ from functools import lru_cache
 from typing import IO, TYPE_CHECKING
 
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, same_command
+from prepcli.formats.tar import BLOCK, walk_headers
 from prepcli.formats.tar_walk import member_ranges
+from prepcli.formats.zip_directory import check_not_joined, check_volumes, is_utf8, raw_name, unicode_name
 from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.containers import name_in
 from prepcli.storage.input_files import FileState, state_of
+from prepcli.storage.member_names import NameEncoding, decoded, name_as_stored
 from prepcli.storage.paths import path_of, size_of
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOCAL_HEADER = 30
 _BEGINNING_BYTES = 4096
+_PAGE_BYTES = 1 << 20
 _MAX_INFLATED_BYTES = 2 << 30
 """Maximum size of a compressed member that is unpacked into memory: 6 hours at 48 kHz. A larger one may be a bomb."""
 
@@ -79,6 +84,8 @@ class TarMembers(Container):
 
     def audio(self, member: str) -> ByteRange:
         """The place of a member's bytes in the tar."""
+        if member not in self.members:
+            member = name_as_stored(member, self.members, "utf-8") or member
         place = self.members.get(member)
         if place is None:
             raise self.missing(member)
@@ -120,19 +127,63 @@ class ZipMembers(Container):
     """The files in a zip archive.
 
     The audio of an uncompressed file is its place in the archive. A compressed file is unpacked into memory.
+
+    Names are UTF-8 if the archive says so, or if all its other names are valid UTF-8, as some programs write them. Else
+    they are code page 437, as the format says, which is often wrong.
+
+    Attributes:
+        files: the files in the order of the archive; the attribute `filename` of each is its name.
+        members: the files by name.
+        repeated: the names that several files have.
+        is_unknown: whether there are names whose encoding is not known.
     """
 
     def __init__(self, path: str) -> None:
         import zipfile
 
         super().__init__(path)
+        file = path_of(path).open("rb")
+        check_volumes(file, path)
         try:
-            self._zip = zipfile.ZipFile(path_of(path).open("rb"))
+            self._zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, ValueError) as error:
             raise UsageError(f"{path} cannot be read as a zip archive: {error}; copy it again") from None
-        self.files = [one for one in self._zip.infolist() if not one.is_dir()]
+        check_not_joined(file, path, min((one.header_offset for one in self._zip.infolist()), default=0))
+        self.files = self._zip.infolist()
+        raw_names = {one.orig_filename: raw for one in self.files if (raw := raw_name(one)) is not None}
+        self.is_unknown = not all(map(is_utf8, raw_names.values()))
+        for one in self.files:
+            if one.orig_filename in raw_names and not self.is_unknown:
+                one.filename = raw_names[one.orig_filename].decode()
+            else:
+                one.filename = unicode_name(one) or one.filename
+            if not one.create_system and not self.is_unknown:
+                one.filename = one.filename.replace("\\", "/")  # some programs for Windows write it
+        self.files = [one for one in self.files if not one.filename.endswith("/")]
         self.members = {one.filename: one for one in self.files}
         self.repeated = {name for name, count in Counter(one.filename for one in self.files).items() if count > 1}
+        self._stored = {one.orig_filename: one.filename for one in self.files if one.orig_filename in raw_names}
+
+    def name_of(self, member: "zipfile.ZipInfo", encoding: NameEncoding | None) -> str:
+        """The name of a file, decoded with `encoding` if the archive does not state the encoding of the name.
+
+        Raises:
+            UsageError: the name has another encoding.
+        """
+        raw = None if encoding is None else raw_name(member)
+        return member.filename if raw is None or encoding is None else decoded(raw, encoding, self.path)
+
+    def damage(self) -> "Iterator[tuple[str, str]]":
+        """Read all files; yields the name of each that is damaged, with the problem."""
+        import zipfile
+
+        for one in self.files:
+            try:
+                with self._zip.open(one) as file:
+                    while file.read(_PAGE_BYTES):
+                        pass
+            except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+                yield one.filename, str(error)
 
     @property
     def is_deflated(self) -> bool:
@@ -141,6 +192,8 @@ class ZipMembers(Container):
 
     def audio(self, member: str) -> ByteRange | bytes:
         """The place of an uncompressed file in the archive, or the bytes of a compressed one."""
+        if member not in self.members:
+            member = self._stored.get(name_as_stored(member, self._stored, "cp437") or "", member)
         found = self.members.get(member)
         if found is None:
             raise self.missing(member)
@@ -194,12 +247,19 @@ class StreamedTar(Container):
     def audio(self, member: str) -> bytes:
         """The bytes of the first member of this name."""
         for _ in range(2):
-            for name, read in self._members:
-                if name == member and name not in self._passed:
+            try:
+                for name, read in self._members:
+                    is_member = name == member or (
+                        not name.isascii() and name_as_stored(member, (name,), "utf-8") is not None
+                    )
+                    if is_member and name not in self._passed:
+                        self._passed.add(name)
+                        self.check()
+                        return read()
                     self._passed.add(name)
-                    self.check()
-                    return read()
-                self._passed.add(name)
+            except UsageError:
+                self.check()
+                raise
             self._members, self._passed = streamed_members(self.path), set()
         raise self.missing(member)
 
@@ -212,13 +272,40 @@ def streamed_members(path: str) -> "Iterator[tuple[str, Callable[[], bytes]]]":
     Raises:
         UsageError: the archive is damaged.
     """
+    import gzip
     import tarfile
 
-    with _damage(path), path_of(path).open("rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
-        for member in tar:
-            tar.members = []  # type: ignore[attr-defined]
-            if member.isreg() or member.issym() or member.islnk():
-                yield member.name, _reader_of(path, tar, member)
+    with _damage(path), path_of(path).open("rb") as file, io.BufferedReader(gzip.open(file), _PAGE_BYTES) as data:
+        is_first = True
+        while is_first or _pass_zeros(data):
+            with tarfile.open(fileobj=data, mode="r:") as tar:
+                for member in walk_headers(tar):
+                    if member.isreg() or member.issym() or member.islnk():
+                        yield member.name, _reader_of(path, tar, member)
+                end = tar.offset
+            data.seek(end)
+            if data.read(BLOCK).strip(b"\0"):  # `tarfile` takes anything that is not a header for the end
+                raise tarfile.ReadError(f"it is broken at byte {end:,} of the unpacked tar")
+            is_first = False
+
+
+def _pass_zeros(data: IO[bytes]) -> bool:
+    """Go to the next header after an end mark; returns whether there is one: several tars may be joined.
+
+    Raises:
+        tarfile.ReadError: something else than a tar follows.
+    """
+    import tarfile
+
+    while block := data.read(BLOCK):
+        if block.strip(b"\0"):
+            try:
+                tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+            except tarfile.TarError:
+                raise tarfile.ReadError("bytes that are not a tar follow its end mark") from None
+            data.seek(-BLOCK, os.SEEK_CUR)
+            return True
+    return False
 
 
 @contextmanager

@@ -335,9 +335,13 @@ class WenetSet(StoredSet):
 
     @cached_property
     def tars(self) -> list[AnyPath]:
-        """The paths of the shards in the list; a shard that is not at its listed path is expected next to the list."""
-        named = [] if self.is_raw else read_shard_list(self.list)
-        return [path if path.is_file() else self.folder / path.name for path in named]
+        """The paths of the shards in the list, which start from the working folder, as for WeNet, or from the list's.
+
+        A shard that is at neither place is expected next to the list.
+        """
+        named = [] if self.is_raw else [path for path in read_shard_list(self.list) if path.name]
+        places = ((path_of(path), self.folder / str(path), self.folder / path.name) for path in named)
+        return [next((place for place in those if place.is_file()), those[-1]) for those in places]
 
     def files(self) -> Iterator[AnyPath]:
         """The list and the shards."""

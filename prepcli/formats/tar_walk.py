@@ -24,6 +24,7 @@ _PAGE_BYTES = 3 * BLOCK
 """Bytes per read after a small member: a header, a member of at most one block (such as a Shar manifest), and the next
 header.
 """
+_ZEROS_AT_ONCE = 64 << 10
 _AFTER_SIZE, _KIND = 135, 156
 _FILE, _LINKS = ord("0"), b"12"
 _BEFORE_MEMBER = (b"L", b"K", b"x", b"g")
@@ -59,7 +60,7 @@ class _UncommonError(Exception):
 
 
 def walk_tar(file: IO[bytes]) -> TarWalk:
-    """Read the headers of an open tar.
+    """Read the headers of an open tar, also those after an end mark: several tars may be joined (`cat a.tar b.tar`).
 
     Plain headers are read here, at a tenth of the cost of `tarfile`; a tar with other headers is read by `tarfile`.
 
@@ -126,20 +127,35 @@ def _walk(read: Reader, num_bytes: int) -> TarWalk:
             position = header.end
             header = _header_at(read, position, num_bytes, begin)
         if header is None:
-            break
+            if begin != position:
+                raise ValueError(f"it is cut off in the member at byte {begin:,}")
+            found.end, position = position, _after_zeros(read, position, num_bytes)
+            if position == num_bytes:
+                break
+            continue
         if header.kind not in b"0\0" or (header.kind == b"\0" and _name(header.head).endswith(b"/")):
             raise _UncommonError
         members.add(header.head, long_name)
         found.offsets.append(begin)
         position = header.end
     found.names += members.take_names()
-    if begin != position:
-        raise ValueError(f"it is cut off in the member at byte {begin:,}")
     if num_bytes == 0:
         raise ValueError("it is empty")
     found.is_regular = [True] * len(found.names)
-    found.end = position
     return found
+
+
+def _after_zeros(read: Reader, position: int, num_bytes: int) -> int:
+    """The first block from `position` on that is not zero; the end of the file if there is none.
+
+    Zeros end a tar, but programs that join tars put the headers of the next one after them (`tar --ignore-zeros`).
+    """
+    while position < num_bytes:
+        data = read(_ZEROS_AT_ONCE, position)
+        if rest := data.lstrip(b"\0"):
+            return position + (len(data) - len(rest)) // BLOCK * BLOCK
+        position += len(data)
+    return num_bytes
 
 
 def _pass_files(read: Reader, position: int, num_bytes: int, offsets: list[int], heads: list[bytes]) -> int:
@@ -312,15 +328,21 @@ def _walk_by_tarfile(file: IO[bytes], num_bytes: int, read: Reader) -> TarWalk:
     import tarfile
 
     found = TarWalk(num_bytes)
-    file.seek(0)
-    try:
-        with tarfile.open(fileobj=file, mode="r:") as tar:
-            for member in walk_headers(tar):
-                found.add(member.offset, member.name, member.isreg())
-            found.end = tar.offset
-    except (tarfile.TarError, EOFError, ValueError, OverflowError, OSError) as error:
-        raise ValueError(f"it is not a tar, or broken: {error}") from None
-    # `tarfile` treats anything that is not a header as the end.
-    if read(BLOCK, found.end) not in (b"", _ZEROS):
-        raise ValueError(f"it is broken after member {len(found.offsets):,}, at byte {found.end:,}")
+    position = 0
+    while position < num_bytes or not num_bytes:
+        file.seek(position)
+        try:
+            with tarfile.open(fileobj=file, mode="r:") as tar:
+                for member in walk_headers(tar):
+                    found.add(member.offset, member.name, member.isreg())
+                end = tar.offset
+        except (tarfile.TarError, EOFError, ValueError, OverflowError, OSError) as error:
+            raise ValueError(f"it is not a tar, or broken: {error}") from None
+        # `tarfile` treats anything that is not a header as the end.
+        if position and end == position:
+            kept = found.end + BLOCK
+            raise ValueError(f"bytes that are not a tar follow its end mark (truncate -s {kept} FILE removes them)")
+        if read(BLOCK, end) not in (b"", _ZEROS):
+            raise ValueError(f"it is broken after member {len(found.offsets):,}, at byte {end:,}")
+        found.end, position = end, _after_zeros(read, end, num_bytes)
     return found

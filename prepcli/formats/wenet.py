@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlparse
 
 from prepcli.errors import UsageError
@@ -22,6 +22,7 @@ SHARD_FILE = re.compile(r"(.+)_(\d{9})\.tar$")
 LIST_NAME = "shards.list"
 RAW_LIST_NAME = "data.list"
 
+_HEAD_BYTES = 64 << 10
 MIN_FRAMES, MAX_FRAMES = 10, 10240
 """Bounds of WeNet's filter if there is no `filter_conf`, in frames of 10 ms. Utterances with fewer or more frames are
 dropped without a message."""
@@ -62,7 +63,33 @@ def read_shard_list(path: AnyPath) -> list[Path]:
     As in WeNet's reader, a line ends at a newline, not at other line separators of Unicode such as U+2028.
     """
     *lines, rest = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
-    return [Path(line) for line in (*lines, *([rest] if rest else []))]
+    return [Path(line.strip(" \t\r")) for line in (*lines, *([rest] if rest else []))]
+
+
+def list_kind(path: AnyPath) -> Literal["shard", "raw"] | None:
+    """The `data_type` that WeNet has for a list, by its usual name or its first lines; None for another file.
+
+    The lines are paths of tars, or JSON with `key` and `wav`. Lists of wespeaker, which have `spk` instead of `txt`,
+    count too.
+    """
+    if not path.is_file():
+        return None
+    if path.name in (LIST_NAME, RAW_LIST_NAME):
+        return "raw" if path.name == RAW_LIST_NAME else "shard"
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    lines = [line.strip() for line in head.split(b"\n") if line.strip()]
+    if len(lines) > 1 and len(head) == _HEAD_BYTES:
+        del lines[-1]
+    if not lines or b"\0" in head:
+        return None
+    if all(line.lower().endswith((b".tar", b".tar.gz", b".tgz")) for line in lines):
+        return "shard"
+    try:
+        fields = json.loads(lines[0])
+    except (ValueError, RecursionError):
+        return None
+    return "raw" if isinstance(fields, dict) and {"key", "wav"} <= set(fields) else None
 
 
 def _joined(folder: str, name: str) -> str:

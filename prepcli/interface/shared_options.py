@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from prepcli.interface.options import Option
+from prepcli.storage.member_names import NameEncoding
 from prepcli.storage.paths import AnyPath
 
 AudioBaseDir = Annotated[
@@ -37,14 +38,21 @@ OutManifest = Annotated[
 ]
 
 
+InputFormat = Annotated[
+    Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None,
+    Option("Kind of the input.", shown_default="by its content", added_later=True),
+]
+NamesEncoding = Annotated[
+    NameEncoding | None,
+    Option("Encoding of names in a zip or tar, if not UTF-8.", shown_default="cp437 in a zip", added_later=True),
+]
+
+
 @dataclass(frozen=True)
 class SetInput:
     """The options of commands that read manifests, or a data set in tars, Parquet or ZIP files."""
 
-    input_format: Annotated[
-        Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None,
-        Option("Kind of the input.", shown_default="by its content", added_later=True),
-    ] = None
+    input_format: InputFormat = None
     split: Annotated[
         str | None,
         Option("Split of a data set with several, such as train.", shown_default="its only one", added_later=True),
@@ -64,6 +72,7 @@ class SetInput:
     id_column: Annotated[
         str | None, Option("Column or field with the id.", shown_default="by its name: id, ...", added_later=True)
     ] = None
+    name_encoding: NamesEncoding = None
 
 
 WorkDir = Annotated[

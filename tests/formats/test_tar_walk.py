@@ -106,3 +106,20 @@ def test_any_damage_is_said_or_harmless(tmp_path: Path, draw: random.Random, for
             offsets = struct.unpack(f"<{len(index) // 8}Q", index)
             assert list(offsets) == sorted(set(offsets))
             assert offsets[-1] == path.stat().st_size
+
+
+@pytest.mark.parametrize("zeros", [0, 512, 10240, 199_680])
+def test_tars_that_are_joined(tmp_path: Path, zeros: int) -> None:
+    """GNU tar reads all of them with --ignore-zeros; plain headers and those that `tarfile` reads."""
+    for kind, names in (("plain", ["a.wav", "b.wav"]), ("other", ["a.wav", f"{LONG}.wav"])):
+        formats = (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
+        parts = [make_tar(tmp_path / f"{kind}{n}.tar", names, format) for n, format in enumerate(formats)]
+        path = tmp_path / f"{kind}.tar"
+        path.write_bytes(bytes(zeros).join(part.read_bytes() for part in parts) + bytes(zeros))
+        with path.open("rb") as file:
+            walk = tar_walk.walk_tar(file)
+        with tarfile.open(path, ignore_zeros=True) as tar:
+            assert (walk.names, walk.offsets) == ([one.name for one in tar], [one.offset for one in tar])
+        path.write_bytes(path.read_bytes() + b"x" * 600)
+        with path.open("rb") as file, pytest.raises(ValueError, match="bytes that are not a tar follow its end mark"):
+            tar_walk.walk_tar(file)

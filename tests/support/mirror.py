@@ -29,7 +29,6 @@ ELSEWHERE = {
     "formats/wenet.py": "commands/exports/wenet/test_job.py",
     "functions.py": "api/test_api.py",
     "jobs/inputs/rows.py": "jobs/inputs/test_matrix.py",
-    "jobs/inputs/samples.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/shar.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/tarred.py": "jobs/inputs/test_matrix.py",
     "manifest/texts.py": "commands/estimate_bins/test_tokens.py",

@@ -19,6 +19,7 @@ from prepcli.formats.parquet import check_installed, python_values, seconds_in
 from prepcli.formats.parquet_audio import audio_value
 from prepcli.formats.qwen3_tts import CODES, LINES_FILE
 from prepcli.formats.sets import MelSet, OmnilingualSet, OmnivoiceSet, ParquetSet, QwenSet, WenetSet
+from prepcli.formats.wenet import list_kind
 from prepcli.interface.printing import first_line
 from prepcli.storage.paths import AnyPath
 
@@ -43,14 +44,8 @@ def export_of(path: AnyPath) -> Export | None:
         return OmnivoiceSet(path)
     if LINES_FILE.match(path.name):
         return QwenSet(path.parent, alone)
-    first = head.partition(b"\n")[0].strip()
-    if first.endswith(b".tar") and b"\0" not in first:
-        return WenetSet(path, is_raw=False)
-    try:
-        fields = json.loads(first)
-    except ValueError:
-        return None
-    return WenetSet(path, is_raw=True) if isinstance(fields, dict) and {"key", "wav", "txt"} <= set(fields) else None
+    kind = list_kind(path)
+    return None if kind is None else WenetSet(path, is_raw=kind == "raw")
 
 
 def title_of(export: Export, *, is_file: bool) -> str:

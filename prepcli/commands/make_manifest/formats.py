@@ -20,6 +20,7 @@ from prepcli.errors import RejectReason, UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tarred import BUCKET
+from prepcli.formats.wenet import list_kind
 
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
@@ -182,6 +183,9 @@ def source_of(options: MakeManifest, folder: Path) -> EntrySource:
             f"{option('--audio-column')}, {option('--text-column')} and {option('--speaker-column')} are for tables; "
             f"{path} is read as {kind}"
         )
+    for name, value in (("--input-format", options.input_format), ("--name-encoding", options.name_encoding)):
+        if value is not None and kind != "set":
+            raise UsageError(f"{option(name, value)} is for data sets in containers; {path} is read as {kind}")
     if options.run_commands and kind not in ("kaldi", "lhotse"):
         raise UsageError(
             f"{option('--run-commands')} is for the commands of Kaldi and lhotse; {path} is read as {kind}"
@@ -272,7 +276,7 @@ def _kind_of(path: str) -> tuple[str, str]:
         raise UsageError(f"{path} is a file of a Kaldi data directory; give the directory")
     if name == "metadata.jsonl":
         raise UsageError(f"{path} is the metadata of a Hugging Face audiofolder; give its folder")
-    if name.lower().endswith(_SET_SUFFIXES) or name in _SET_LISTS:
+    if name.lower().endswith(_SET_SUFFIXES) or list_kind(Path(path)) is not None:
         return "set", "it is a container of audio, or a list of such"
     if name.endswith(".arrow"):
         raise UsageError(f"{path}: Arrow is not read; export the table as Parquet or CSV")

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from prepcli.engine.run.options import JobOptions
 from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import OutManifest
+from prepcli.interface.shared_options import InputFormat, NamesEncoding, OutManifest
 
 Format = Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse", "set"]
 _MEASURED = ("audio_filepath", "duration", "offset")
@@ -85,6 +85,8 @@ class MakeManifest(JobOptions):
     speaker_column: Annotated[
         str | None, Option("Column with the speaker.", shown_default="by its name: speaker, client_id, ...")
     ] = None
+    input_format: InputFormat = None
+    name_encoding: NamesEncoding = None
     absolute_paths: Annotated[bool, Option("Write absolute audio paths instead of paths relative to OUT.json.")] = False
     run_commands: Annotated[
         bool,

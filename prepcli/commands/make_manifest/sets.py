@@ -25,8 +25,8 @@ def set_source(path: str, how: str, options: MakeManifest) -> EntrySource:
     Raises:
         UsageError: the path is not a data set.
     """
-    columns = {name: getattr(options, name) for name in ("audio_column", "text_column", "speaker_column")}
-    manifests = manifests_of(path, SetInput(**columns))
+    common = ("audio_column", "text_column", "speaker_column", "input_format", "name_encoding")
+    manifests = manifests_of(path, SetInput(**{name: getattr(options, name) for name in common}))
 
     num_moved = 0
 

@@ -16,6 +16,8 @@ from prepcli.commands.verify.shards import check_rates
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS, StoredPlan
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.archives import ZipMembers
+from prepcli.formats.members import container
 from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
 from prepcli.gate import RATE_FIELDS
@@ -175,6 +177,7 @@ class PartReport:
     """The result for a part of a manifest; a problem has the number of its line, from 0 within the part, and a text.
 
     `num_with_rate`: records with an offset and a sampling rate, which NeMo does not load from a plain manifest.
+    `damage`: files of an archive that are damaged, with the problem.
     """
 
     num_lines: int = 0
@@ -182,6 +185,7 @@ class PartReport:
     seconds: float = 0.0
     num_with_rate: int = 0
     problems: list[tuple[int, str]] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
 
 
 def manifests_in(out: AnyPath, published: Sequence[str]) -> list[str]:
@@ -262,19 +266,31 @@ def verify_manifest(
 
 
 def verify_containers(out: AnyPath, containers: Sequence[str], num_workers: int) -> VerifyReport:
-    """Check the records of containers that prepcli has not written; only the headers of their audio are read.
+    """Check the records of containers that prepcli has not written.
+
+    Only the headers of their audio are read, but all bytes of zip archives, which have checksums.
 
     Raises:
         UsageError: a container is damaged.
     """
     report = VerifyReport(str(out), kind="containers")
     parts = [ManifestPart(Range(one, 0, None), "", None, None) for one in containers]
-    for one, part in zip(containers, map_refusing_crashes(check_part, parts, num_workers), strict=True):
+    for one, part in zip(containers, map_refusing_crashes(_check_container, parts, num_workers), strict=True):
         report.manifests += 1
         report.records += part.num_records
         report.seconds += part.seconds
         name, problems = os.path.basename(one), part.problems[:MAX_PROBLEMS]
         report.problems += [f"{name}:{line + 1}: {problem}" for line, problem in problems]
+        report.problems += [f"{name}: {problem}" for problem in part.damage]
+    return report
+
+
+def _check_container(part: ManifestPart) -> PartReport:
+    report = check_part(part)
+    archive = container(part.lines.path) if part.lines.path.lower().endswith(".zip") else None
+    if isinstance(archive, ZipMembers):
+        known = "\n".join(problem for _, problem in report.problems)
+        report.damage += [f"{member}: {why}" for member, why in archive.damage() if member not in known]
     return report
 
 

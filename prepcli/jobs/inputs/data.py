@@ -1,18 +1,18 @@
 """The inputs of commands that write no data set: they estimate bins, inspect or verify data."""
 
 from prepcli.errors import UsageError
+from prepcli.formats.wenet import list_kind
 from prepcli.interface.shared_options import SetInput
-from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.inputs.named import MANIFEST_SUFFIXES, manifests_of
 from prepcli.jobs.inputs.revisions import with_commits
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.input_cfg import Texts
 from prepcli.manifest.inputs import resolve_input
 from prepcli.storage.addresses import on_hub
 from prepcli.storage.containers import Catalogue
-from prepcli.storage.paths import is_dir, is_file
+from prepcli.storage.paths import is_dir, is_file, path_of
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
-_LISTS = ("shards.list", "data.list")
 
 
 def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
@@ -45,9 +45,10 @@ def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
     path = with_commits(path)
     is_folder = is_dir(path)
     suffixes = (*_SUFFIXES, ".parquet") if of_rows or on_hub(path) else _SUFFIXES
-    if not is_folder and not (path.lower().endswith(suffixes) or path.rpartition("/")[2] in _LISTS):
-        return []
     if not is_folder and not is_file(path):
+        return []
+    is_container = is_folder or path.lower().endswith(suffixes)
+    if not is_container and (path.endswith(MANIFEST_SUFFIXES) or list_kind(path_of(path)) is None):
         return []
     try:
         return [one for one in manifests_of(path, SetInput()) if isinstance(one, Catalogue)]

@@ -1,4 +1,7 @@
-"""WeNet's raw data lists as inputs: JSON lines with `key`, `wav`, `txt` and, for a segment, `start` and `end`."""
+"""Raw data lists of WeNet and wespeaker as inputs.
+
+Their lines are JSON with `key`, `wav`, `txt` or `spk` (the speaker), and, for a segment, `start` and `end`.
+"""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +18,8 @@ from prepcli.manifest.scan import Range, lines_of
 class _Line(msgspec.Struct):
     key: str
     wav: str
-    txt: str = ""
+    txt: str | None = None
+    spk: str | None = None
     start: float | None = None
     end: float | None = None
 
@@ -36,7 +40,8 @@ def raw_list_lines(path: str) -> Iterator[bytes]:
             continue
         audio = one.wav if os.path.exists(one.wav) else os.path.join(folder, one.wav)
         audio = os.path.abspath(audio)
-        fields: dict[str, Any] = {"text": one.txt, "id": one.key}
+        texts = {"text": one.txt, "speaker": one.spk}
+        fields: dict[str, Any] = {"id": one.key} | {name: text for name, text in texts.items() if text is not None}
         try:
             if one.end is None:
                 offset, seconds = None, probe(audio).duration

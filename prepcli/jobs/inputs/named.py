@@ -1,5 +1,6 @@
 """The inputs that a user names: manifests, or the containers of a data set."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -21,14 +22,16 @@ NUMBERED_LANGUAGES = (
     "lang is a number, such as {}, because the files do not name the classes of that column; prepcli make-manifest "
     "SOURCE m.json --lang LANG names the language"
 )
+_OF_TARRED = re.compile(r"(^|/)(tarred_audio_manifest(_version_\d+)?|sharded_manifests/manifest_\d+)\.json$")
+"""Matches the manifests of a tarred set. The tars next to them hold the audio."""
 _FILES = {"webdataset": "tar", "Parquet": "file", "zip archive": "file", "WeNet list": "list"}
 
 
 def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]) -> list[str]:
     """The manifests that `spec` names, see `expand_paths`. For a data set, these are the containers of its records.
 
-    `spec` names a data set by its folder, by a `data.list` of WeNet, or by some of its files: tars, Parquet files, zip
-    archives or cuts. `commits`: see `with_commits`.
+    `spec` names a data set by its folder, by a list of WeNet, or by some of its files: tars, manifests of a tarred set,
+    Parquet files, zip archives or cuts. `commits`: see `with_commits`.
 
     Raises:
         UsageError: a file does not exist, or a folder is not a data set.
@@ -38,7 +41,8 @@ def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]
         return expand_paths(spec)
     found: list[str] = []
     for path in expand_paths(spec, of_folder=partial(_in_folder, options=options)):
-        found += [path] if isinstance(path, Catalogue) or _is_manifest(path) else _in_file(path, options)
+        is_plain = isinstance(path, Catalogue) or (_is_manifest(path) and not _OF_TARRED.search(path))
+        found += [path] if is_plain else _in_file(path, options)
     return found
 
 

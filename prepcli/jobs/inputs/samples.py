@@ -1,35 +1,30 @@
 """Tars of webdataset and WeNet, and zip archives, as inputs: all files with the same key are one record.
 
-The keys of webdataset end at the first dot of a base name (webdataset/tariterators.py), those of WeNet at the last dot
-of a name (wenet/dataset/processor.py).
+A table `metadata.csv`, `.jsonl` or `.parquet` in an archive gives fields to the audio that it names, as in Hugging
+Face's `audiofolder`.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.archives import ZipMembers, checksum, linked, repeated, streamed_members, tar_members
+from prepcli.formats.audiofolder import is_metadata, metadata_of, metadata_rows
 from prepcli.formats.members import container
-from prepcli.jobs.inputs.catalogue import (
-    FieldNames,
-    is_audio_suffix,
-    line,
-    stated_duration,
-    unusable,
-)
+from prepcli.jobs.inputs.catalogue import FieldNames, line, stated_duration, unusable
+from prepcli.jobs.inputs.keys import FIELD_OF, TEXTS, Key, KeyRule, Keys, is_audio
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, name_in
+from prepcli.storage.member_names import NameEncoding, decoded
 
-Keys = Literal["webdataset", "wenet"]
-_WEBDATASET_KEY = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
-_HIDDEN = re.compile(r"(^|/)(__[^/]*__($|/)|\._|\.DS_Store$)")
-_TEXTS = ("txt", "text", "transcript", "normalized.txt")
+_ABOUT_THE_SET = ("tsv", "csv", "yaml", "md", "list")
 _MAX_TEXT_BYTES = 16 << 20
+_MAX_TABLE_BYTES = 1 << 30
 
 
 class Member(NamedTuple):
@@ -44,31 +39,85 @@ class Member(NamedTuple):
     audio: Callable[[], ByteRange | bytes]
 
 
-def sample_lines(path: str, keys: Keys, columns: FieldNames) -> Iterator[bytes]:
+Sample = tuple[str, list[tuple[str, Member]]]
+"""The key of a sample, and the extension of each of its members with the member."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Archive:
+    """An archive: functions that read the names of its members, and the members, from the start on.
+
+    `in_order`: whether members can only be read in their order.
+    """
+
+    path: str
+    names: Callable[[], Iterable[str]]
+    members: Callable[[], Iterator[Member]]
+    in_order: bool = False
+
+
+def sample_lines(
+    path: str, keys: Keys | None, columns: FieldNames, encoding: NameEncoding | None = None
+) -> Iterator[bytes]:
     """The lines of the catalogue of a tar or a zip archive: one for each sample, in the order of the archive.
+
+    Args:
+        path: the archive.
+        keys: the rule of its keys; None decides by its names.
+        columns: the names of fields that the user has given.
+        encoding: the encoding of names that are not UTF-8, and whose encoding the archive does not state.
 
     Raises:
         UsageError: the archive is damaged, or samples have several files of audio.
     """
     is_zip = path.lower().endswith(".zip")
-    members = (
-        _of_zip(path) if is_zip else _of_stream(path) if path.lower().endswith(ONE_PASS_SUFFIXES) else _of_tar(path)
-    )
-    return _lines(path, _samples(members, keys, is_sorted=not is_zip), columns)
+    if is_zip:
+        archive = _of_zip(path, encoding)
+    elif path.lower().endswith(ONE_PASS_SUFFIXES):
+        archive = _Archive(
+            path,
+            lambda: (_tar_name(name, encoding, path) for name, _ in streamed_members(path)),
+            partial(_of_stream, path, encoding),
+            in_order=True,
+        )
+    else:
+        archive = _of_tar(path, encoding)
+    rule = KeyRule(keys, columns.audio, archive.names, is_zip=is_zip)
+    table = _Table() if archive.in_order else _Table.of(archive)
+    samples = _in_order(archive, rule) if archive.in_order else _samples(archive, rule)
+    yield from _lines(path, samples, columns, rule, table)
+    yield from table.unused(path)
 
 
-def _of_tar(path: str) -> Iterator[Member]:
-    for name, start, size in tar_members(path):
-        if size is None:
-            yield Member(name, None, partial(_reject, linked(path, name)))
-            continue
-        place = ByteRange(path, start, size)
-        yield Member(name, size, lambda place=place: place)  # type: ignore[misc]
+def _of_tar(path: str, encoding: NameEncoding | None) -> _Archive:
+    places = [(_tar_name(name, encoding, path), start, size) for name, start, size in tar_members(path)]
+
+    def members() -> Iterator[Member]:
+        for name, start, size in places:
+            if size is None:
+                yield Member(name, None, partial(_reject, linked(path, name)))
+                continue
+            place = ByteRange(path, start, size)
+            yield Member(name, size, lambda place=place: place)  # type: ignore[misc]
+
+    return _Archive(path, lambda: [name for name, _, _ in places], members)
 
 
-def _of_stream(path: str) -> Iterator[Member]:
+def _tar_name(name: str, encoding: NameEncoding | None, path: str) -> str:
+    """The name of a tar's member; without an encoding, bytes that are not UTF-8 stay surrogates."""
+    if encoding is None or name.isascii():
+        return name
+    raw = name.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return decoded(raw, encoding, path)
+
+
+def _of_stream(path: str, encoding: NameEncoding | None) -> Iterator[Member]:
     passed: set[str] = set()
-    for name, read in streamed_members(path):
+    for stored, read in streamed_members(path):
+        name = _tar_name(stored, encoding, path)
         try:
             if name in passed:
                 raise repeated(path, name)
@@ -84,111 +133,206 @@ def _reject(rejected: RecordRejected) -> bytes:
     raise rejected
 
 
-def _of_zip(path: str) -> Iterator[Member]:
-    found = container(path)
-    assert isinstance(found, ZipMembers)
-    for info in found.files:
-        yield Member(info.filename, info.file_size, partial(found.audio, info.filename))
+def _of_zip(path: str, encoding: NameEncoding | None) -> _Archive:
+    opened = container(path)
+    assert isinstance(opened, ZipMembers)
+    files = [(opened.name_of(info, encoding), info) for info in opened.files]
+    return _Archive(
+        path,
+        lambda: [name for name, _ in files],
+        lambda: (Member(name, info.file_size, partial(opened.audio, info.filename)) for name, info in files),
+    )
 
 
-def _key_of(name: str, keys: Keys) -> tuple[str, str] | None:
-    """The key and the extension of a member; None if it belongs to no sample.
+def _samples(archive: _Archive, rule: KeyRule) -> Iterator[Sample]:
+    """Yield the samples of an archive, whose files need not follow each other, in the order of their first files.
 
-    Audio without a key, such as `a/.wav`, is a sample of its own, whose key is empty.
+    A member with an empty key is a sample of its own.
     """
-    if _HIDDEN.search(name):
-        return None
-    key, dot, extension = name.rpartition(".")
-    if keys == "wenet":
-        return (key, extension) if dot else None
-    found = _WEBDATASET_KEY.match(name)
-    if found is None:
-        return ("", extension.lower()) if dot and is_audio_suffix(extension) else None
-    return found[1], found[2].lower()
+    keys = [_key(name, rule) for name in archive.names()]
+    recurring = _recurring(keys)
+    apart: dict[str, list[tuple[str, Member]]] = {}
+    if recurring:
+        for key, member in zip(keys, archive.members(), strict=True):
+            if key is not None and key.key in recurring:
+                apart.setdefault(key.key, []).append((key.extension, member))
+    for name, members in _adjacent(zip(keys, archive.members(), strict=True)):
+        if name not in recurring:
+            yield name, members
+        elif name in apart:
+            yield name, apart.pop(name)
 
 
-def _samples(
-    members: Iterable[Member], keys: Keys, *, is_sorted: bool
-) -> Iterator[tuple[str, list[tuple[str, Member]]]]:
-    """Yield the key of each sample with its members, as pairs of extension and member.
+def _key(name: str, rule: KeyRule) -> Key | None:
+    """The key of a member; None if it is not a file of a sample."""
+    return None if is_metadata(name) else rule.split(name)
 
-    `is_sorted`: whether the members of a sample follow each other, as in a tar. A member with an empty key is a sample
-    of its own.
+
+def _recurring(keys: Iterable[Key | None]) -> set[str]:
+    """The keys of the samples whose files do not follow each other."""
+    ended: set[str] = set()
+    recurring = set[str]()
+    current = ""
+    for key in keys:
+        if key is not None and key.key != current:
+            ended.add(current)
+            current = key.key
+            if current in ended and current:
+                recurring.add(current)
+    return recurring
+
+
+def _adjacent(members: Iterable[tuple[Key | None, Member]]) -> Iterator[Sample]:
+    """Yield the samples of members of which those with one key follow each other."""
+    current = ""
+    together: list[tuple[str, Member]] = []
+    for key, member in members:
+        if key is None:
+            continue
+        if together and (key.key != current or not current):
+            yield current, together
+            together = []
+        current = key.key
+        together.append((key.extension, member))
+    if together:
+        yield current, together
+
+
+def _in_order(archive: _Archive, rule: KeyRule) -> Iterator[Sample]:
+    """Yield the samples of an archive that is read from its start.
+
+    Raises:
+        UsageError: the files of a sample do not follow each other, or there is a table for the whole archive.
     """
-    if is_sorted:
-        current: str | None = None
-        together: list[tuple[str, Member]] = []
-        for member in members:
-            found = _key_of(member.name, keys)
-            if found is None:
-                continue
-            if found[0] != current and together:
-                yield str(current), together
-                together = []
-            current = found[0]
-            together.append((found[1], member))
-            if not current:
-                yield current, together
-                together = []
-        if together:
-            yield str(current), together
-        return
-    by_key: dict[str, list[tuple[str, Member]]] = {}
-    for member in members:
-        if (found := _key_of(member.name, keys)) is not None:
-            by_key.setdefault(found[0], []).append((found[1], member))
-    without_key = by_key.pop("", [])
-    yield from by_key.items()
-    yield from (("", [one]) for one in without_key)
+    remedy = f"compressed tars are read in their order only: unpack it (gunzip {archive.path}), and give the plain tar"
 
+    def checked() -> Iterator[tuple[Key | None, Member]]:
+        for member in archive.members():
+            if is_metadata(member.name):
+                raise UsageError(f"{archive.path} has a table of its texts, {member.name}, and {remedy}")
+            yield rule.split(member.name), member
 
-def _lines(path: str, samples: Iterable[tuple[str, list[tuple[str, Member]]]], columns: FieldNames) -> Iterator[bytes]:
-    for key, members in samples:
-        audio = [(extension, one) for extension, one in members if _is_audio(extension, columns.audio)]
-        if len({extension for extension, _ in audio}) > 1:
-            names = " and ".join(one.name for _, one in audio[:2])
+    ended: set[str] = set()
+    for key, members in _adjacent(checked()):
+        if key in ended and all(member.size is not None for _, member in members):
             raise UsageError(
-                f"{path} has several files of audio in a sample, {names}: choose with "
-                f"{option('--audio-column', audio[0][0])}"
+                f"{members[0][1].name} in {archive.path} does not follow the other files of its sample, and {remedy}"
             )
-        name = name_in(path, audio[0][1].name if audio else members[0][1].name)
-        fields: dict[str, Any] = {}
-        try:
-            if not audio:
-                if all(extension.endswith(("tsv", "csv", "yaml", "md", "list")) for extension, _ in members):
-                    continue  # this file is about the whole set
-                raise RecordRejected(RejectReason.MISSING_AUDIO, f"the sample {key} has no audio")
-            if not key:
-                raise RecordRejected(
-                    RejectReason.BAD_FIELD,
-                    f"{audio[0][1].name} has no name before its first dot, so no reader takes it",
-                )
-            if len(audio) > 1:
-                raise RecordRejected(RejectReason.BAD_FIELD, f"several samples in {path} have the key {key}")
-            stated = _fields(members)
-            fields = columns.rename(stated)
-            fields.setdefault("id", key.rpartition("/")[2])
-            place = audio[0][1].audio()
-            seconds = stated_duration(stated) or probe(place, name).duration
-            yield line(name, seconds, fields, crc32=checksum(place))
-        except RecordRejected as rejected:
-            yield unusable(name, rejected, fields)
+        if key:
+            ended.add(key)
+        yield key, members
 
 
-def _is_audio(extension: str, wanted: str | None) -> bool:
-    return extension == wanted.lstrip(".").lower() if wanted is not None else is_audio_suffix(extension)
+@dataclass(slots=True)
+class _Table:
+    """The rows of the metadata in an archive, by the name of their audio.
+
+    `files` are the names of the tables; `unusable` are rows that name no audio, each with the name of its table.
+    """
+
+    files: Sequence[str] = ()
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    unusable: list[tuple[str, RecordRejected]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, archive: _Archive) -> "_Table":
+        """Read the tables of an archive."""
+        names = metadata_of(archive.names(), archive.path)
+        table = cls(names)
+        for member in archive.members() if names else ():
+            if is_metadata(member.name):
+                try:
+                    data = _bytes_of(member, _MAX_TABLE_BYTES)
+                except RecordRejected as rejected:
+                    raise UsageError(f"{member.name} in {archive.path} cannot be read: {rejected.detail}") from None
+                for audio, row in metadata_rows(member.name, data, archive.path):
+                    if isinstance(row, RecordRejected):
+                        table.unusable.append((member.name, row))
+                    else:
+                        table.rows.setdefault(audio, []).append(row)
+        return table
+
+    def unused(self, path: str) -> Iterator[bytes]:
+        """A line of a catalogue for each row that is not used yet."""
+        for name, rejected in self.unusable:
+            yield unusable(name_in(path, name), rejected)
+        for audio, rows in self.rows.items():
+            for row in rows:
+                detail = f"{path} has no member {audio}, which its {' or '.join(self.files)} names"
+                yield unusable(name_in(path, audio), RecordRejected(RejectReason.MISSING_AUDIO, detail), row)
+
+
+def _lines(path: str, samples: Iterable[Sample], columns: FieldNames, rule: KeyRule, table: _Table) -> Iterator[bytes]:
+    """Yield a line for each file of audio in the samples, and for each row of the table about it."""
+    for key, members in samples:
+        audio = [(extension, member) for extension, member in members if is_audio(extension, columns.audio)]
+        if len({extension for extension, _ in audio}) > 1:
+            raise UsageError(rule.choice(path, [member.name for _, member in audio]))
+        if not audio:
+            if not all(extension.endswith(_ABOUT_THE_SET) for extension, _ in members):
+                rejected = RecordRejected(RejectReason.MISSING_AUDIO, f"the sample {key} has no audio")
+                yield unusable(name_in(path, members[0][1].name), rejected)
+            continue
+        for _, member in audio:
+            for row in table.rows.pop(member.name, [None]):
+                yield _line(path, key, members, member, len(audio) > 1, row, columns, table)
+
+
+def _line(
+    path: str,
+    key: str,
+    members: Sequence[tuple[str, Member]],
+    audio: Member,
+    has_others: bool,
+    row: dict[str, Any] | None,
+    columns: FieldNames,
+    table: _Table,
+) -> bytes:
+    """The line for a file of audio: its fields are those of the other files of its sample, and of its row."""
+    name = name_in(path, audio.name)
+    fields: dict[str, Any] = {}
+    try:
+        if not key:
+            detail = f"{audio.name} has no name before its first dot, so no reader takes it"
+            raise RecordRejected(RejectReason.BAD_FIELD, detail)
+        if has_others:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"several samples in {path} have the key {key}")
+        if not _is_unicode(audio.name):
+            detail = f"{audio.name!a} is not UTF-8; name the encoding of the names with {option('--name-encoding')}"
+            raise RecordRejected(RejectReason.NOT_UTF8, detail)
+        stated = _fields(members) | (row or {})
+        if table.files and row is None and not stated:
+            detail = f"no row of {' or '.join(table.files)} names {audio.name}"
+            raise RecordRejected(RejectReason.MISSING_TRANSCRIPT, detail)
+        fields = columns.rename(stated)
+        fields.setdefault("id", key.rpartition("/")[2])
+        place = audio.audio()
+        offset = None if row is None else row.get("offset")
+        seconds = stated_duration(stated) or probe(place, name).duration
+        if offset is not None and (not isinstance(offset, int | float) or stated_duration(stated) is None):
+            detail = f"{audio.name}: a row with an offset needs it and a duration in seconds, not {offset!r}"
+            raise RecordRejected(RejectReason.BAD_OFFSET, detail)
+        return line(name, seconds, fields, offset, crc32=checksum(place))
+    except RecordRejected as rejected:
+        return unusable(name, rejected, fields)
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _fields(members: Iterable[tuple[str, Member]]) -> dict[str, Any]:
-    """The fields of a sample: all fields of its JSON file, and `text`, `lang` and `cls` from files of their own."""
+    """The fields of a sample: all fields of its JSON file, and those of `FIELD_OF` and the text from other files."""
     fields: dict[str, Any] = {}
     for extension, member in members:
         if extension == "json":
             fields |= _decoded(member)
-        elif extension in _TEXTS or extension == "lang":
-            fields.setdefault("lang" if extension == "lang" else "text", _text_of(member))
-        elif extension == "cls":
-            fields.setdefault("cls", _text_of(member))
+        elif extension in TEXTS or extension in FIELD_OF:
+            fields.setdefault(FIELD_OF.get(extension, "text"), _text_of(member))
     return fields
 
 
@@ -209,9 +353,9 @@ def _text_of(member: Member) -> str:
         raise RecordRejected(RejectReason.NOT_UTF8, f"{member.name} is not UTF-8") from None
 
 
-def _bytes_of(member: Member) -> bytes:
+def _bytes_of(member: Member, most: int | None = None) -> bytes:
     from prepcli.audio.opening import read_whole
 
-    if (member.size or 0) > _MAX_TEXT_BYTES:
+    if (member.size or 0) > (most or _MAX_TEXT_BYTES):
         raise RecordRejected(RejectReason.BAD_FIELD, f"{member.name} has {member.size:,} bytes, too many for a text")
     return read_whole(member.audio(), member.name)

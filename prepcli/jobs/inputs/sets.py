@@ -12,13 +12,14 @@ from prepcli.formats.folders import advice_on_audio, listing
 from prepcli.formats.sets import ParquetSet, SharSet, StoredSet, TarredSet, WenetSet, sets_in
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
 from prepcli.formats.tarred import SHARD_MANIFEST_FOLDER
-from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
+from prepcli.formats.wenet import list_kind
 from prepcli.interface.calls import tell
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.catalogue import FieldNames, by_number
+from prepcli.jobs.inputs.keys import Keys
 from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
-from prepcli.jobs.inputs.samples import Keys, sample_lines
+from prepcli.jobs.inputs.samples import sample_lines
 from prepcli.jobs.inputs.shar import shar_lines, target_of
 from prepcli.jobs.inputs.tarred import check_complete, tarred_lines
 from prepcli.manifest.sources import check_file
@@ -53,6 +54,8 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
     """
     name, lower = os.path.basename(path), path.lower()
     wanted = options.input_format
+    if lower.endswith(".json"):
+        return _of_manifest(path) if wanted in (None, "tarred") else [path]
     if lower.endswith(".parquet"):
         return [_parquet(path, options)]
     if lower.endswith(".zip"):
@@ -70,11 +73,9 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
                 )
         if wanted == "tarred":
             raise UsageError(f"{path} has no manifest beside it; give the folder of the tarred set")
-        return [_samples(path, "wenet" if wanted == "wenet" else "webdataset", options)]
-    if name == LIST_NAME or (wanted == "wenet" and name.endswith(".list") and name != RAW_LIST_NAME):
-        return _wenet(WenetSet(path_of(path), is_raw=False), options)
-    if name == RAW_LIST_NAME:
-        return _wenet(WenetSet(path_of(path), is_raw=True), options)
+        return [_samples(path, _keys(options), options)]
+    if wanted in (None, "wenet") and (kind := list_kind(path_of(path))) is not None:
+        return _wenet(WenetSet(path_of(path), is_raw=kind == "raw"), options)
     if (match := CUTS_FILE.match(name)) and wanted in (None, "shar"):
         folder = path_of(path).parent
         for one in (SharSet(folder, is_flat=True), SharSet(folder.parent)):
@@ -103,10 +104,9 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     names = listing(top).files
     tars = sorted((name for name in names if name.lower().endswith(_TARS)), key=by_number)
     if tars and wanted in (None, "webdataset", "wenet"):
-        keys: Keys = "wenet" if wanted == "wenet" else "webdataset"
-        return [_samples(str(top / name), keys, options) for name in _of_split(tars, options, folder)]
+        return [_samples(str(top / name), _keys(options), options) for name in _of_split(tars, options, folder)]
     zips = sorted((name for name in names if name.lower().endswith(".zip")), key=by_number)
-    if zips and wanted in (None, "zip"):
+    if zips and wanted in (None, "zip", "webdataset", "wenet"):
         return [_zip(str(top / name), options) for name in zips]
     if wanted in (None, "parquet") and (below := _below(top, ".parquet")):
         return [_parquet(path, options) for path in _one_split(below, top, options)]
@@ -163,6 +163,21 @@ def _of_tarred(one: TarredSet) -> list[str]:
     return [_tarred(str(one.whole), {number: str(tar) for number, tar in one.shards.items()})]
 
 
+def _of_manifest(path: str) -> list[str]:
+    """The tarred set of which a file is the whole manifest, or the manifest of a shard; the file if it has no tars."""
+    file = path_of(path)
+    is_shard = file.parent.name == SHARD_MANIFEST_FOLDER
+    one = TarredSet(file.parent.parent if is_shard else file.parent)
+    if not one.has_tars:
+        return [path]
+    if not is_shard:
+        return [_tarred(path, {number: str(tar) for number, tar in one.shards.items()})]
+    number = next((number for number, manifest in one.manifests.items() if manifest.name == file.name), None)
+    if number not in one.shards:
+        raise UsageError(f"{one.folder} lacks the tar of {path}; copy it again")
+    return [_tarred(path, {None: str(one.shards[number])})]
+
+
 def _tarred(manifest: str, tars: Mapping[int | None, str]) -> Catalogue:
     places = {number: absolute(tar) for number, tar in tars.items()}
     return Catalogue(
@@ -194,23 +209,38 @@ def _shar(cuts: str, tars: Mapping[str, AnyPath]) -> Catalogue:
     )
 
 
-def _samples(path: str, keys: Keys, options: SetInput) -> Catalogue:
+def _keys(options: SetInput) -> Keys | None:
+    """The rule for the keys of archives that the user has named; None if their names decide."""
+    return options.input_format if options.input_format in ("webdataset", "wenet") else None
+
+
+def _samples(path: str, keys: Keys | None, options: SetInput) -> Catalogue:
     if AUDIO_FILE.match(os.path.basename(path)) and options.input_format is None:
         raise UsageError(
             f"{path} is named as a field of a Lhotse Shar, which has no texts: give the folder of the set, or "
             f"{option('--input-format', 'webdataset')} if it is not one"
         )
-    columns = given_columns(options)
     kind = WENET if keys == "wenet" else WEBDATASET
-    return Catalogue(check_file(path), partial(sample_lines, keys=keys, columns=columns), (), f"{keys} {columns}", kind)
+    return _archive(check_file(path, "tar"), keys, options, f"{keys or 'webdataset'}", kind)
 
 
 def _zip(path: str, options: SetInput) -> Catalogue:
-    columns = given_columns(options)
-    read = partial(sample_lines, keys="webdataset", columns=columns)
-    found = Catalogue(check_file(path), read, (), f"zip {columns}", ZIP)
-    found.is_one_pass = ZipMembers(path).is_deflated
+    keys = _keys(options)
+    found = _archive(check_file(path, "zip archive"), keys, options, f"zip{f' {keys}' if keys else ''}", ZIP)
+    members = ZipMembers(path)
+    found.is_one_pass = members.is_deflated
+    if members.is_unknown and options.name_encoding is None:
+        tell(
+            f"note: {path} does not say how its names are encoded, and they are not UTF-8: they are read as cp437; if "
+            f"that is wrong, name their encoding with {option('--name-encoding')}"
+        )
     return found
+
+
+def _archive(path: str, keys: Keys | None, options: SetInput, how: str, kind: str) -> Catalogue:
+    columns, encoding = given_columns(options), options.name_encoding
+    read = partial(sample_lines, keys=keys, columns=columns, encoding=encoding)
+    return Catalogue(path, read, (), f"{how} {columns}{f' {encoding}' if encoding else ''}", kind)
 
 
 def _parquet(path: str, options: SetInput) -> Catalogue:

@@ -123,9 +123,9 @@ def test_samples_without_audio_with_the_same_key_and_with_broken_json(manifest: 
         ("broken.flac", audio),
     ]
     done = tarred(write_tar(tmp_path / "a.tar", [*found, *odd]), tmp_path / "out")
-    check_counts(done, COUNT + 3, 3)
+    check_counts(done, COUNT + 4, 4)
     reasons = [one["reject_reason"] for one in rejects(tmp_path / "out")]
-    assert reasons == ["missing_audio", "bad_field", "broken_json"]
+    assert reasons == ["missing_audio", "bad_field", "bad_field", "broken_json"]
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.zip"])
@@ -154,9 +154,9 @@ def test_links_repeated_names_and_names_without_a_key_are_counted(name: str, man
     links = [("linked.flac", "missing_audio"), ("utt3.flac", "missing_audio")]
     no_key, repeated = ("..flac", "bad_field"), ("utt0.flac", "bad_field")
     expected = {
-        "a.tar": ([repeated, no_key, repeated, *links], ["utt1", "utt2"]),
+        "a.tar": ([repeated, repeated, no_key, *links], ["utt1", "utt2"]),
         "a.tar.gz": ([no_key, repeated, *links], ["utt0", "utt1", "utt2"]),
-        "a.zip": ([repeated, no_key], ["utt1"]),  # one reject for both files of a key
+        "a.zip": ([repeated, repeated, no_key], ["utt1"]),
     }
     assert (listed, kept) == expected[name]
     check_counts(done, len(listed) + len(kept), len(listed))
