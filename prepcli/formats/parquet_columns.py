@@ -168,7 +168,7 @@ def _not_audio(schema: "pyarrow.Schema", path: str, column: str) -> UsageError:
         advice = f"audio may be in {', '.join(others)}: give {option('--audio-column', others[0])}"
     elif _is_list(kind) and audio_form(kind.value_type) is not None:
         code = _ROWS_OF_LISTS.format(path=json.dumps(path), column=json.dumps(column))
-        advice = f"write a row for each recording: python -c {shlex.quote(code)}"
+        advice = f"write a row for each recording, and give rows.parquet: python -c {shlex.quote(code)}"
     elif str(inner) in ("string", "large_string", "string_view"):
         advice = _OF_PATHS.format(column)
     return UsageError(f"the column {column} of {path} holds {shown(kind)}, which is not read as audio; {advice}")
