@@ -50,17 +50,17 @@ class FieldNames:
             ("lang", None, LANGUAGE_NAMES),
             ("id", self.id, ID_NAMES),
         )
+        present = {name: value for name, value in fields.items() if not is_missing(value)}
         renamed: dict[str, Any] = {}
         taken = set(_OWN)
         for name, given, usual in wanted:
             if given is not None and given not in fields:
                 raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {given}")
-            source = given or next((one for one in usual if not is_missing(fields.get(one))), None)
+            source = given or next((one for one in usual if one in present), None)
             if source is not None:
-                renamed[name] = fields[source]
-                taken.add(source)
-        taken |= renamed.keys()
-        return checked_fields(renamed | {name: value for name, value in fields.items() if name not in taken})
+                taken |= {source, name}
+                renamed[name] = present.get(source)
+        return checked_fields(renamed | {name: value for name, value in present.items() if name not in taken})
 
 
 def line(

@@ -53,7 +53,7 @@ def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
             num_rows = file.metadata.row_group(group).num_rows
             sounds = None
             for place in range(num_rows):
-                name = name_in(path, Row(row, named))
+                name = name_in(path, str(row) if named is None else Row(row, named))
                 fields: dict[str, Any] = {}
                 try:
                     row_fields = folders | _fields(values[place] if values else {}, features)
