@@ -52,7 +52,7 @@ def in_store(path: str) -> list[str | ByteRange]:
     Returns:
         An empty list for a local file, and for a row of a Parquet file, which is read with its row group.
     """
-    if not is_address(path) or ((place := place_of(path)) is not None and place.is_row):
+    if not is_address(path) or ((place := place_of(path)) is not None and place.row is not None):
         return []
     try:
         source = resolved(path)

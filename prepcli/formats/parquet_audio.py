@@ -1,19 +1,25 @@
-"""Reads audio from Parquet files of any origin: finds the column of the audio, and the bytes of each row."""
+"""Reads audio from Parquet files of any origin: the bytes of each row."""
 
 import mmap
-from typing import TYPE_CHECKING, Any
+import struct
+from typing import TYPE_CHECKING
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.archives import Container
 from prepcli.formats.parquet import check_installed, naming_damage
+from prepcli.formats.parquet_columns import BYTES, PATH, RATE, SAMPLES, audio_column
 from prepcli.storage.addresses import ByteRange, is_address
-from prepcli.storage.containers import name_in
+from prepcli.storage.containers import name_in, row_of
 from prepcli.storage.paths import path_of
 from prepcli.storage.ranges import open_object
 
 if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet as pq
+
+_MAX_SAMPLE = 2.0
+"""Maximum magnitude of decoded samples: resampling may exceed 1 a little, integers stored as floats far more."""
+_WAV = struct.Struct("<4sI8sIHHIIHH4sI")
 
 
 class ParquetRows(Container):
@@ -27,40 +33,45 @@ class ParquetRows(Container):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._file = open_parquet(path)
-        self._column = audio_column(self._file.schema_arrow, path)
+        self._columns: dict[str | None, str] = {}
         metadata = self._file.metadata
-        self._places: dict[int, list[ByteRange | None]] = {}
+        self._places: dict[tuple[int, str], list[ByteRange | None]] = {}
         self._first = [0]
         for group in range(metadata.num_row_groups):
             self._first.append(self._first[-1] + metadata.row_group(group).num_rows)
 
     def audio(self, member: str) -> ByteRange | bytes:
-        """The audio of the row with the number `member`: its place in the file if it is known, else its bytes."""
+        """The audio of a row: its place in the file if it is known, else its bytes. `member`: see `row_of`.
+
+        Raises:
+            UsageError: the file has no such column with audio.
+        """
         from bisect import bisect_right
 
-        row = int(member) if member.isdigit() else -1
-        if not 0 <= row < self._first[-1]:
+        row = row_of(member)
+        if row is None or row.number >= self._first[-1]:
             raise self.missing(member)
-        group = bisect_right(self._first, row) - 1
-        within = row - self._first[group]
-        if group not in self._places:
-            RowGroup.load(self, group)
-        elif (place := self._places[group][within]) is not None:
+        if row.column not in self._columns:
+            self._columns[row.column] = audio_column(self._file.schema_arrow, self.path, row.column)
+        column = self._columns[row.column]
+        group = bisect_right(self._first, row.number) - 1
+        within = row.number - self._first[group]
+        if (places := self._places.get((group, column))) is not None and (place := places[within]) is not None:
             self.check()
             return place
-        RowGroup.load(self, group)
+        RowGroup.load(self, group, column)
         assert RowGroup.values is not None
-        return audio_value(RowGroup.values, within, name_in(self.path, row))
+        return audio_value(RowGroup.values, within, name_in(self.path, member))
 
-    def read_group(self, group: int) -> "pyarrow.Array":
+    def read_group(self, group: int, column: str) -> "pyarrow.Array":
         """Read the audio of a row group, and note the places of its rows in the file."""
         self.check()
         with naming_damage(self.path):
-            values = read_column(self._file, group, self._column)
-        self._places[group] = self._places_of(group, values)
+            values = read_column(self._file, group, column)
+        self._places[group, column] = self._places_of(group, column, values)
         return values
 
-    def _places_of(self, group: int, values: "pyarrow.Array") -> list[ByteRange | None]:
+    def _places_of(self, group: int, column: str, values: "pyarrow.Array") -> list[ByteRange | None]:
         """The place in the file of each row's audio.
 
         None for audio that the file holds only compressed or encoded, for rows without audio, and for objects in a
@@ -72,7 +83,7 @@ class ParquetRows(Container):
         found: list[ByteRange | None] = [None] * len(values)
         stored = self._file.metadata.row_group(group)
         chunks = (stored.column(number) for number in range(stored.num_columns))
-        chunk = next((one for one in chunks if one.path_in_schema in (self._column, f"{self._column}.bytes")), None)
+        chunk = next((one for one in chunks if one.path_in_schema in (column, f"{column}.{BYTES}")), None)
         if chunk is None or chunk.compression != "UNCOMPRESSED" or is_address(self.path):
             return found
         start = chunk.data_page_offset
@@ -98,21 +109,22 @@ class RowGroup:
     It is only one row group for all Parquet files, because a row group may have more than 100 MB.
     """
 
-    place: tuple[str, int] | None = None
+    place: tuple[str, int, str] | None = None
     values: "pyarrow.Array | None" = None
 
     @classmethod
-    def load(cls, rows: ParquetRows, group: int) -> None:
-        """Read a row group and hold it instead of the former one, unless it is held already."""
-        if cls.place != (rows.path, group):
+    def load(cls, rows: ParquetRows, group: int, column: str) -> None:
+        """Read a column of a row group and hold it instead of the former one, unless it is held already."""
+        if cls.place != (rows.path, group, column):
             cls.place = cls.values = None
-            cls.values = rows.read_group(group)
-            cls.place = rows.path, group
+            cls.values = rows.read_group(group, column)
+            cls.place = rows.path, group, column
 
 
 def read_column(file: "pq.ParquetFile", group: int, name: str) -> "pyarrow.Array":
     """A column of a row group as one array; raises pyarrow's errors."""
-    column = file.read_row_group(group, columns=[name], use_threads=False).column(0)
+    # The table may have more columns: a field `b` of a column `a`, if the wanted column is named `a.b`.
+    column = file.read_row_group(group, columns=[name], use_threads=False).column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
@@ -130,81 +142,66 @@ def open_parquet(path: str) -> "pq.ParquetFile":
         return pq.ParquetFile(file, pre_buffer=False, memory_map=False, page_checksum_verification=True)
 
 
-_AUDIO_COLUMNS = ("audio", "audio_bytes", "wav", "flac", "mp3", "speech")
-
-
-def audio_column(schema: "pyarrow.Schema", path: str, wanted: str | None = None) -> str:
-    """The column with encoded audio.
-
-    This is `wanted` if it is given; else the column that is declared as audio in the metadata of Hugging Face datasets;
-    else the column of a type for audio: a struct with `bytes`, binary data, or lists of bytes. If several columns fit,
-    it is the first one of `_AUDIO_COLUMNS` among them.
-
-    Raises:
-        UsageError: no column is found, or several and none with a usual name.
-    """
-    names = list(schema.names)
-    if wanted is not None:
-        if wanted not in names:
-            raise UsageError(f"{path} has no column {wanted}; its columns are {', '.join(names)}")
-        return wanted
-    features = huggingface_features(schema)
-    named = [name for name in names if isinstance(features.get(name), dict) and features[name].get("_type") == "Audio"]
-    found = named or [name for name in names if _may_be_audio(schema.field(name).type)]
-    if len(found) > 1:
-        found = [name for name in _AUDIO_COLUMNS if name in found][:1] or found
-    if len(found) != 1:
-        which = "several columns that may hold audio" if found else "no column with audio"
-        raise UsageError(
-            f"{path} has {which} (its columns are {', '.join(found or names)}); name it with {option('--audio-column')}"
-        )
-    return str(found[0])
-
-
-def huggingface_features(schema: "pyarrow.Schema") -> dict[str, Any]:
-    """The features, by column, that Hugging Face datasets has stored in a schema; empty if there are none."""
-    import json
-
-    try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-    except (KeyError, ValueError, TypeError):
-        return {}
-    return features if isinstance(features, dict) else {}
-
-
-def _may_be_audio(kind: "pyarrow.DataType") -> bool:
-    import pyarrow as pa
-
-    if pa.types.is_struct(kind):
-        return any(kind.field(number).name == "bytes" for number in range(kind.num_fields))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return bool(pa.types.is_int8(kind.value_type) or pa.types.is_uint8(kind.value_type))
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
 def audio_value(values: "pyarrow.Array", row: int, name: str) -> bytes:
-    """The encoded audio in a row of a column.
+    """The encoded audio in a row of a column; decoded audio becomes a WAV file.
+
+    Args:
+        values: the column, of a type for which `audio_form` is not None.
+        row: the row.
+        name: the name of the record for messages.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO if the row has no audio, or only a path.
+        RecordRejected: UNREADABLE_AUDIO if the row has no audio, only a path, or samples that are none.
     """
     import numpy as np
     import pyarrow as pa
 
-    kind = values.type
     path = None
-    if pa.types.is_struct(kind):
-        if values[row].is_valid and any(kind.field(number).name == "path" for number in range(kind.num_fields)):
-            path = values.field("path")[row].as_py()
-        values = values.field("bytes")
+    if pa.types.is_struct(values.type):
+        names = [field.name for field in values.type]
+        if BYTES not in names:
+            return _wav_of(values[row], name)
+        if values[row].is_valid and PATH in names:
+            path = values.field(PATH)[row].as_py()
+        values = values.field(BYTES)
     value = values[row]
+    if value.is_valid and pa.types.is_dictionary(values.type):
+        value = value.value
     if not value.is_valid:
         raise _not_embedded(name, path)
-    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+    if isinstance(value, pa.ListScalar | pa.LargeListScalar):
         return bytes(np.asarray(value.values).view(np.uint8).tobytes())
     return bytes(value.as_buffer())
 
 
+def _wav_of(value: "pyarrow.StructScalar", name: str) -> bytes:
+    """Decoded audio as a WAV file: 16 bits if these hold the samples exactly, else 32-bit floats."""
+    import numpy as np
+
+    array, rate = (value[SAMPLES], value[RATE].as_py()) if value.is_valid else (None, None)
+    if array is None or not array.is_valid:
+        raise _not_embedded(name, None)
+    if not isinstance(rate, int | float) or not 0 < rate < 1 << 31 or rate != int(rate):
+        raise RecordRejected(RejectReason.UNREADABLE_AUDIO, f"the {RATE} of {name} is {rate}, not a rate in Hz")
+    samples = array.values.to_numpy(zero_copy_only=False)
+    if samples.dtype != np.int16:
+        if not (np.abs(samples) <= _MAX_SAMPLE).all():  # NaN is not
+            detail = f"the {SAMPLES} of {name} has samples that are not floats between -1 and 1"
+            raise RecordRejected(RejectReason.UNREADABLE_AUDIO, detail)
+        scaled = samples.astype(np.float64) * 32768
+        is_exact = (scaled == np.rint(scaled)).all() and (scaled >= -32768).all() and (scaled <= 32767).all()
+        samples = scaled.astype("<i2") if is_exact else samples.astype("<f4")
+    data: bytes = samples.tobytes()
+    width = samples.itemsize
+    form = (1 if width == 2 else 3, 1, int(rate), int(rate) * width, width, 8 * width)
+    return _WAV.pack(b"RIFF", _WAV.size - 8 + len(data), b"WAVEfmt ", 16, *form, b"data", len(data)) + data
+
+
 def _not_embedded(name: str, path: object) -> RecordRejected:
-    only = f": the row has only the path {path}, which is not followed" if path else ""
+    only = (
+        f": the row has only the path {path}, which is not followed. Embed the files, as save_to_disk of Hugging Face "
+        "datasets does, or make a manifest of them with prepcli make-manifest"
+        if path
+        else ""
+    )
     return RecordRejected(RejectReason.UNREADABLE_AUDIO, f"the audio of {name} is not embedded{only}")

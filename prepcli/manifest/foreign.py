@@ -13,6 +13,7 @@ from prepcli.storage.containers import Catalogue
 HEAD_BYTES = 64 << 10
 _MAKE = "`prepcli make-manifest {} OUT.json` reads it"
 _MAKE_OF_CUTS = "make one of their audio: prepcli make-manifest {} OUT.json"
+_MAKE_PARQUET = "`prepcli make-manifest {} OUT.json` says how to make Parquet of it"
 _OF_FOLDER = "`prepcli make-manifest FOLDER OUT.json` makes a manifest of a folder of audio"
 _MAGIC = (
     (0, b"RIFF", "a WAV file", _OF_FOLDER),
@@ -24,7 +25,8 @@ _MAGIC = (
     (257, b"ustar", "a tar archive", "unpack it, or give its manifest"),
     (0, b"PK\x03\x04", "a zip archive", "unpack it"),
     (0, b"\x1f\x8b", "compressed with gzip", "give it a name that ends with .gz"),
-    (0, b"PAR1", "a Parquet file", "write its rows as one JSON object per line"),
+    (0, b"PAR1", "a Parquet file", _MAKE),
+    *((0, magic, "an Arrow file", _MAKE_PARQUET) for magic in (b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")),
 )
 _SEPARATORS = "\t,;|"
 _SHOWN = 60
@@ -82,7 +84,7 @@ def _foreign(head: bytes, path: str, cuts: bool) -> tuple[str, str] | None:
     """The kind of a file, judged by its beginning, and advice for the user; None if the file may be a manifest."""
     for at, magic, kind, advice in _MAGIC:
         if head[at:].startswith(magic):
-            return kind, advice
+            return kind, advice.format(path)
     text = head.removeprefix(b"\xef\xbb\xbf").strip()
     is_whole = len(head) < HEAD_BYTES
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -9,6 +9,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.parquet import check_installed, naming_damage
+from prepcli.formats.parquet_columns import BYTES, audio_form, check_names, shown
 from prepcli.manifest.parts import Columns
 from prepcli.manifest.sources import Blocks, open_bytes
 from prepcli.storage.addresses import is_address
@@ -59,6 +60,7 @@ def _lines(path: str, columns: Columns) -> Iterator[bytes]:
     encode = msgspec.json.Encoder(enc_hook=str).encode_lines
     number = 0
     with naming_damage(path), pq.ParquetFile(open_object(path) if is_address(path) else path, pre_buffer=False) as file:
+        check_names(file.schema_arrow, path)
         names = set(file.schema_arrow.names)
         wanted, num_rows = _wanted(columns, names), _ROWS
         if columns.parquet.duration not in names:
@@ -105,9 +107,12 @@ def _audio(path: str, columns: Columns, file: "pq.ParquetFile") -> str:
             f"{path} has no column {columns.parquet.duration} with durations, and no column {name} with audio to "
             f"measure (its columns are {', '.join(schema.names)}); name them with duration_field or audio_field"
         )
-    import pyarrow as pa
-
-    return f"{name}.bytes" if pa.types.is_struct(schema.field(name).type) else name
+    if audio_form(kind := schema.field(name).type) != "bytes":
+        raise UsageError(
+            f"the column {name} of {path} holds {shown(kind)}, and NeMo reads the bytes of audio files; name another "
+            f"with audio_field, or make such files: prepcli manifest-to-parquet {path} OUT"
+        )
+    return f"{name}.{BYTES}" if kind.num_fields else name
 
 
 def _seconds(audio: object, columns: Columns, name: str) -> float | None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 SEPARATOR = "::"
-"""The text between the path of a container and the name of a member in it, or the number of a row."""
+"""The text between the path of a container and the name of a member in it, or the number of a row, and between this
+number and the name of a column."""
 _SUFFIXES = r"tar|tar\.gz|tgz|zip|parquet|ark"
 _NAME = re.compile(rf"(.+?\.(?:{_SUFFIXES}))::(.+)", re.DOTALL | re.IGNORECASE)
 ONE_PASS_SUFFIXES = (".tar.gz", ".tgz")
@@ -22,33 +23,66 @@ MOVED = "_moved"
 (`prepcli.gate.fit`). No output gets this field."""
 MOVED_TEXT = b'"_moved":true'
 """The text of the field `MOVED` in a line."""
-SHARD, MEMBER, ROW = ("shard", "member", "row")
-"""The fields of a reject that say where its record lies: a container, and a member or a row in it."""
+SHARD, MEMBER, ROW, COLUMN = ("shard", "member", "row", "column")
+"""The fields of a reject that say where its record lies: a container, and a member or a row in it, and the column of
+audio if it is not the usual one."""
+_ROW = re.compile(rf"([0-9]{{1,18}})(?:{SEPARATOR}(.*))?", re.DOTALL)
+_NOT_IN_NAMES = re.compile(r"[%/\x00-\x1f\x7f]")
+
+
+class Row(NamedTuple):
+    """A row of a Parquet file: its number, counted from 0 through the file, and the column with the audio.
+
+    `column` is None for the column that is found by its type and name (`prepcli.formats.parquet_columns`).
+    """
+
+    number: int
+    column: str | None = None
+
+    def __str__(self) -> str:
+        """The row as a member of its file: `ROW`, or `ROW::COLUMN`, without slashes and line breaks (`%2F`, `%0A`)."""
+        if self.column is None:
+            return str(self.number)
+        return f"{self.number}{SEPARATOR}{_NOT_IN_NAMES.sub(lambda char: f'%{ord(char[0]):02X}', self.column)}"
+
+
+def row_of(member: str) -> Row | None:
+    """The row that the member of a Parquet file names, as `str(Row)` writes it; None for another text."""
+    match = _ROW.fullmatch(member)
+    if match is None or match[2] is None:
+        return Row(int(match[1])) if match else None
+    from urllib.parse import unquote  # few names have a column
+
+    return Row(int(match[1]), unquote(match[2]))
 
 
 class Place(NamedTuple):
-    """A record in a container: the path of the container, and the name of a member or the number of a row."""
+    """A record in a container: the path of the container, and the name of a member or of a row."""
 
     path: str
     member: str
 
     @property
-    def is_row(self) -> bool:
-        """Whether the place is a row of a Parquet file. Then `member` is its number; the file's first row is 0."""
-        return self.path.lower().endswith(".parquet") and self.member.isdecimal()
+    def row(self) -> Row | None:
+        """The row, if the place is one of a Parquet file."""
+        return row_of(self.member) if self.path.lower().endswith(".parquet") else None
 
     def fields(self) -> dict[str, str | int]:
         """The fields of a reject that say where the record lies."""
-        found: dict[str, str | int] = {SHARD: self.path}
-        return found | ({ROW: int(self.member)} if self.is_row else {MEMBER: self.member})
+        shard: dict[str, str | int] = {SHARD: self.path}
+        row = self.row
+        if row is None:
+            return shard | {MEMBER: self.member}
+        return shard | {ROW: row.number} | ({} if row.column is None else {COLUMN: row.column})
 
     @property
     def stem(self) -> str:
         """The name from which names in an output are made: the member's name, or `<name of the container>_<row>`."""
-        if not self.is_row and not self.path.lower().endswith(".ark"):
+        row = self.row
+        if row is None and not self.path.lower().endswith(".ark"):
             return self.member
         file = self.path.rpartition("/")[2]
-        return f"{file.rpartition('.')[0]}_{self.member}"
+        return f"{file.rpartition('.')[0]}_{self.member if row is None else row.number}"
 
 
 def place_of(path: str) -> Place | None:
@@ -70,7 +104,7 @@ def own_name(path: str) -> str:
     return path if place is None else place.stem
 
 
-def name_in(path: str, member: str | int) -> str:
+def name_in(path: str, member: str | Row) -> str:
     """The name `FILE::MEMBER` of a member, or of a row, of the container at `path`."""
     return f"{path}{SEPARATOR}{member}"
 

@@ -3,20 +3,19 @@
 import json
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from prepcli.commands.inspect.audio import AudioFacts, NamedFile, look_at_files
 from prepcli.commands.inspect.report import Inspection
 from prepcli.commands.inspect.sample import EvenSample, spread
 from prepcli.engine.run.crashes import map_refusing_crashes
-from prepcli.errors import UsageError
+from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import Listing
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
-from prepcli.formats.omnilingual import AUDIO as LISTS
 from prepcli.formats.omnilingual import RATE, SIZE
 from prepcli.formats.omnivoice import LIST_NAME, read_list
 from prepcli.formats.parquet import check_installed, python_values, seconds_in
-from prepcli.formats.parquet_audio import audio_value
+from prepcli.formats.parquet_audio import audio_value, read_column
+from prepcli.formats.parquet_columns import audio_column
 from prepcli.formats.qwen3_tts import CODES, LINES_FILE
 from prepcli.formats.sets import MelSet, OmnilingualSet, OmnivoiceSet, ParquetSet, QwenSet, WenetSet
 from prepcli.formats.wenet import list_kind
@@ -174,16 +173,9 @@ def _look_at_parquet(paths: list[AnyPath], num_audio_files: int, found: Inspecti
                 elif SIZE in names:
                     sizes = python_values(file.read([SIZE]).column(0))
                     _add_durations(path.name, [None if size is None else size / RATE for size in sizes], found)
-                if path in opened and LISTS in names and file.num_row_groups:
-                    (audio,) = map_refusing_crashes(
-                        _add_lists, [(audio, path, min(wanted, num_audio_files - audio.looked_at))]
-                    )
-                elif path in opened and "audio" in names and file.num_row_groups:
-                    rows = python_values(file.read_row_group(file.num_row_groups // 2, ["audio"]).column(0))
-                    sample: EvenSample[dict[str, Any]] = EvenSample(min(wanted, num_audio_files - audio.looked_at))
-                    sample.add([row for row in rows if isinstance(row, dict) and isinstance(row.get("bytes"), bytes)])
-                    encoded = [(row["bytes"], f"{path.name}: {row.get('path')}") for row in sample.chosen()]
-                    (audio,) = map_refusing_crashes(_add_encoded, [(audio, encoded)])
+                if path in opened and file.num_row_groups:
+                    size = min(wanted, num_audio_files - audio.looked_at)
+                    (audio,) = map_refusing_crashes(_add_rows, [(audio, path, size)])
         except (pyarrow.ArrowException, OSError) as error:
             found.notes.append(f"damaged: {path.name}: {first_line(error)}")
     found.audio = [audio] if audio.looked_at else []
@@ -201,26 +193,28 @@ def _add_durations(name: str, durations: list[object], found: Inspection) -> Non
         found.notes.append(f"{name}: {problems[0]}{more}")
 
 
-def _add_encoded(task: tuple[AudioFacts, list[tuple[bytes, str]]]) -> AudioFacts:
-    audio, encoded = task
-    for data, name in encoded:
-        audio.add_bytes(data, name)
-    return audio
+def _add_rows(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
+    """Look at the audio of a few rows of a Parquet file, and return the facts with what was found.
 
-
-def _add_lists(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
-    """Look at the audio of a few rows of a Parquet file for omnilingual-asr, and return the facts with what was found.
-
-    `task`: the facts, the file, and the maximum number of rows, which are taken from the middle row group.
+    `task`: the facts, the file, and the maximum number of rows, which are taken from the middle row group. Nothing is
+    added if no column is certain to hold the audio.
     """
     import pyarrow.parquet as pq
 
     audio, path, wanted = task
     with pq.ParquetFile(path) as file:
-        column = file.read_row_group(file.num_row_groups // 2, [LISTS]).column(0).combine_chunks()
+        try:
+            column = audio_column(file.schema_arrow, str(path))
+        except UsageError:
+            return audio
+        values = read_column(file, file.num_row_groups // 2, column)
     rows: EvenSample[int] = EvenSample(wanted)
-    rows.add([row for row in range(len(column)) if column[row].is_valid])
+    rows.add([row for row in range(len(values)) if values[row].is_valid])
     for row in rows.chosen():
         name = f"{path.name}: row {row}"
-        audio.add_bytes(audio_value(column, row, name), name)
+        try:
+            audio.add_bytes(audio_value(values, row, name), name)
+        except RecordRejected as rejected:
+            audio.looked_at += 1
+            audio.add_fault("unreadable", rejected.detail)
     return audio

@@ -21,6 +21,7 @@ from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tarred import BUCKET
 from prepcli.formats.wenet import list_kind
+from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow
 
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
@@ -253,8 +254,10 @@ def _audiofolder(path: str, how: str, base: str, options: MakeManifest) -> Entry
 
 def holds_set(names: Iterable[str]) -> bool:
     """Whether a folder with these names in it is a data set with audio."""
-    suffixes = (*_SET_SUFFIXES, *_SET_LISTS)
-    return any(one.lower().endswith(suffixes) or _CUTS.match(one) or BUCKET.fullmatch(one) for one in names)
+    names, suffixes = list(names), (*_SET_SUFFIXES, *_SET_LISTS)
+    return is_arrow(names) or any(
+        one.lower().endswith(suffixes) or _CUTS.match(one) or BUCKET.fullmatch(one) for one in names
+    )
 
 
 def _kind_of(path: str) -> tuple[str, str]:
@@ -276,10 +279,8 @@ def _kind_of(path: str) -> tuple[str, str]:
         raise UsageError(f"{path} is a file of a Kaldi data directory; give the directory")
     if name == "metadata.jsonl":
         raise UsageError(f"{path} is the metadata of a Hugging Face audiofolder; give its folder")
-    if name.lower().endswith(_SET_SUFFIXES) or list_kind(Path(path)) is not None:
+    if name.lower().endswith((*_SET_SUFFIXES, *ARROW_SUFFIXES)) or list_kind(Path(path)) is not None:
         return "set", "it is a container of audio, or a list of such"
-    if name.endswith(".arrow"):
-        raise UsageError(f"{path}: Arrow is not read; export the table as Parquet or CSV")
     lines = [line for _, line in islice(text_lines(path), 100)]
     if not lines:
         raise UsageError(f"{path} is empty")

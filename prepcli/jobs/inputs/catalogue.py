@@ -9,6 +9,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
+from prepcli.gate import checked_fields, is_missing
 from prepcli.interface.printing import encodable
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.storage.containers import BEGINNING, UNUSABLE
@@ -34,13 +35,14 @@ class FieldNames:
     id: str | None = None
 
     def rename(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a record under their names in a NeMo manifest.
+        """The fields of a record under their names in a NeMo manifest, as the gate lets them pass.
 
         These are left out: fields without a value; fields that a catalogue writes itself, such as `duration`; and a
-        field whose own name another field gets.
+        field whose name another field gets, or would get if it had a value.
 
         Raises:
-            RecordRejected: MISSING_FIELD if a field that the user has named is not there.
+            RecordRejected: MISSING_FIELD if a field that the user has named is not there, BAD_FIELD if a field may not
+                hold its value.
         """
         wanted = (
             ("text", self.text, TEXT_NAMES),
@@ -48,17 +50,17 @@ class FieldNames:
             ("lang", None, LANGUAGE_NAMES),
             ("id", self.id, ID_NAMES),
         )
-        found: dict[str, Any] = {}
-        taken = set()
+        present = {name: value for name, value in fields.items() if not is_missing(value)}
+        renamed: dict[str, Any] = {}
+        taken = set(_OWN)
         for name, given, usual in wanted:
             if given is not None and given not in fields:
                 raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {given}")
-            own = given or next((one for one in usual if fields.get(one) is not None), None)
-            if own is not None and fields[own] is not None:
-                found[name] = fields[own]
-                taken.add(own)
-        rest = {name: value for name, value in fields.items() if name not in taken and name not in _OWN}
-        return found | {name: value for name, value in rest.items() if name not in found and value is not None}
+            source = given or next((one for one in usual if one in present), None)
+            if source is not None:
+                taken |= {source, name}
+                renamed[name] = present.get(source)
+        return checked_fields(renamed | {name: value for name, value in present.items() if name not in taken})
 
 
 def line(

@@ -1,8 +1,10 @@
 """The inputs of commands that write no data set: they estimate bins, inspect or verify data."""
 
 from prepcli.errors import UsageError
+from prepcli.formats.folders import listing
 from prepcli.formats.wenet import list_kind
 from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.arrow import is_arrow
 from prepcli.jobs.inputs.named import MANIFEST_SUFFIXES, manifests_of
 from prepcli.jobs.inputs.revisions import with_commits
 from prepcli.manifest.datasets import DataSet, Mix
@@ -40,7 +42,8 @@ def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
     the hub always is a container.
 
     Raises:
-        UsageError: the file cannot be read as a container, or there is no such data set on the hub.
+        UsageError: the file cannot be read as a container, the folder holds Arrow files, or there is no such data set
+            on the hub.
     """
     path = with_commits(path)
     is_folder = is_dir(path)
@@ -53,6 +56,6 @@ def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
     try:
         return [one for one in manifests_of(path, SetInput()) if isinstance(one, Catalogue)]
     except UsageError:
-        if is_folder and not on_hub(path):
+        if is_folder and not on_hub(path) and not is_arrow(listing(path_of(path)).files):
             return []
         raise

@@ -15,6 +15,7 @@ from prepcli.formats.tarred import SHARD_MANIFEST_FOLDER
 from prepcli.formats.wenet import list_kind
 from prepcli.interface.calls import tell
 from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow, refusal_of_file, refusal_of_folder
 from prepcli.jobs.inputs.catalogue import FieldNames, by_number
 from prepcli.jobs.inputs.keys import Keys
 from prepcli.jobs.inputs.lists import raw_list_lines
@@ -60,6 +61,8 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
         return [_parquet(path, options)]
     if lower.endswith(".zip"):
         return [_zip(path, options)]
+    if lower.endswith(ARROW_SUFFIXES):
+        raise refusal_of_file(path)
     if lower.endswith(_TARS):
         folder = path_of(path).parent
         tarred = TarredSet(folder)
@@ -110,6 +113,8 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
         return [_zip(str(top / name), options) for name in zips]
     if wanted in (None, "parquet") and (below := _below(top, ".parquet")):
         return [_parquet(path, options) for path in _one_split(below, top, options)]
+    if is_arrow(names):
+        raise refusal_of_folder(folder, names)
     if on_hub(folder):
         converted = f"{HUB}://{parse_address(folder).bucket.partition('@')[0]}@refs/convert/parquet"
         raise UsageError(

@@ -13,7 +13,7 @@ from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.catalogue import stated_duration
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.inputs.sets import split_of
-from prepcli.storage.containers import Catalogue, own_name, place_of
+from prepcli.storage.containers import Catalogue
 from prepcli.storage.input_files import state_of
 from tests.conftest import MINI_CORPUS, make_set, read_lines, tree
 from tests.support.audio_files import write_short_corpus
@@ -47,26 +47,6 @@ def test_kinds(source: str, tmp_path: Path) -> None:
         {KINDS[source][0]},
         KINDS[source][1],
     )
-
-
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        ("a/b.tar::c/d.flac", ("a/b.tar", "c/d.flac")),
-        ("s3://x/b.TAR.GZ::c::d.wav", ("s3://x/b.TAR.GZ", "c::d.wav")),
-        ("a.parquet::7", ("a.parquet", "7")),
-        ("a::b.wav", None),
-        ("a.tar", None),
-    ],
-)
-def test_names(path: str, place: tuple[str, str] | None) -> None:
-    assert place_of(path) == place
-
-
-def test_names_in_outputs_are_those_of_members() -> None:
-    assert own_name("/x/a.tar::spk/u.1.wav") == "spk/u.1.wav"
-    assert own_name("/x/data-000001.parquet::12") == "data-000001_12"
-    assert own_name("plain::a.wav") == "plain::a.wav"
 
 
 @pytest.mark.parametrize(
