@@ -97,6 +97,7 @@ def convert_audio(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -135,6 +136,7 @@ def convert_audio(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
@@ -1347,6 +1349,7 @@ def extend_codec_codes(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     num_codebooks: int | None = None,
     peak: float | None = None,
@@ -1407,6 +1410,7 @@ def extend_codec_codes(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         num_codebooks: Use the first codebooks of a codec of Hugging Face. Default: all.
         peak: Scale each segment so that its largest sample is this, such as 0.9; 0 keeps its level. Default: 0.9
@@ -1456,6 +1460,7 @@ def extend_context_audio(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -1506,6 +1511,7 @@ def extend_context_audio(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
@@ -1671,6 +1677,7 @@ def find_duplicates(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -1713,6 +1720,7 @@ def find_duplicates(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
@@ -1886,7 +1894,9 @@ def make_manifest(
     source: str | PathLike[str],
     out: str | PathLike[str],
     *,
-    format: Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse", "set"] = "auto",
+    format: Literal[
+        "auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "jsonl", "lhotse", "set"
+    ] = "auto",
     audio_base_dir: str | PathLike[str] | None = None,
     text_suffix: str | None = None,
     transcripts: str | PathLike[str] | None = None,
@@ -1896,6 +1906,8 @@ def make_manifest(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
+    columns: str | None = None,
     absolute_paths: bool = False,
     run_commands: bool = False,
     dry_run: bool = False,
@@ -1912,12 +1924,13 @@ def make_manifest(
 ) -> "Report":
     """Make a NeMo manifest of your own audio, with durations as measured.
 
-    SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts
-    (.jsonl), recordings and supervisions of lhotse (their folder, one of both files, or RECORDINGS,SUPERVISIONS),
-    or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip; audio is then named FILE::MEMBER). Records are in
-    the order of the source, those of a folder of audio sorted by path. Audio that cannot be read, and records whose
-    transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
+    SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV, a Hugging Face audiofolder
+    (metadata.csv, .jsonl or .parquet), a file list (path|text, path|text|speaker or path|speaker|text), JSON lines
+    with the path of the audio ({"audio": ..., "text": ...}), lhotse cuts (.jsonl), recordings and supervisions of
+    lhotse (their folder, one of both files, or RECORDINGS,SUPERVISIONS), or a data set (tarred, Shar, WeNet,
+    webdataset, Parquet, zip; audio is then named FILE::MEMBER). Records are in the order of the source, those of a
+    folder of audio sorted by path. Audio that cannot be read, and records whose transcript is missing or ambiguous,
+    are listed as rejects in OUT.json.prepcli/.
 
     Run the same call again to continue after an interruption.
 
@@ -1937,6 +1950,9 @@ def make_manifest(
         audio_column: Column with the audio's path. Default: by its name: audio_filepath, file_name, ....
         text_column: Column with the text. Default: by its name: text, sentence, ....
         speaker_column: Column with the speaker. Default: by its name: speaker, client_id, ....
+        lang_column: Column with the language. Default: by its name: lang, locale, ....
+        columns: Names of the columns of a table without a header, in their order, such as path,text,speaker; - for
+            one to leave out. With transcripts, of that file: id,text,speaker.
         absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
         run_commands: Run the commands in Kaldi's wav.scp (entries that end in |) or of lhotse's recordings, and
             write their audio to OUT_audio/. Only for files that you trust.
@@ -1979,6 +1995,7 @@ def manifest_to_mels(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -2026,6 +2043,7 @@ def manifest_to_mels(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
@@ -2069,6 +2087,7 @@ def manifest_to_parquet(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -2121,6 +2140,7 @@ def manifest_to_parquet(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
@@ -2162,6 +2182,7 @@ def manifest_to_shar(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -2210,6 +2231,7 @@ def manifest_to_shar(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
@@ -2266,6 +2288,7 @@ def manifest_to_tarred(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -2326,6 +2349,7 @@ def manifest_to_tarred(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
@@ -2370,6 +2394,7 @@ def manifest_to_wenet(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -2414,6 +2439,7 @@ def manifest_to_wenet(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
@@ -2515,6 +2541,7 @@ def score(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     dry_run: bool = False,
     num_workers: int | None = None,
@@ -2555,6 +2582,7 @@ def score(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
 
     For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.

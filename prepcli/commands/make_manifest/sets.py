@@ -23,7 +23,9 @@ def set_source(path: str, how: str, options: MakeManifest) -> EntrySource:
     Raises:
         UsageError: the path is not a data set.
     """
-    columns = {name: getattr(options, name) for name in ("audio_column", "text_column", "speaker_column")}
+    columns = {
+        name: getattr(options, name) for name in ("audio_column", "text_column", "speaker_column", "lang_column")
+    }
     manifests = manifests_of(path, SetInput(**columns))
 
     def entries() -> Iterator[SourceEntry]:

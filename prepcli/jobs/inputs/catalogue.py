@@ -32,6 +32,12 @@ class FieldNames:
     text: str | None = None
     speaker: str | None = None
     id: str | None = None
+    lang: str | None = None
+
+    def __str__(self) -> str:
+        """The names as a part of a run's settings, as earlier versions wrote them, which did not know `lang`."""
+        lang = "" if self.lang is None else f", lang={self.lang!r}"
+        return f"FieldNames(audio={self.audio!r}, text={self.text!r}, speaker={self.speaker!r}, id={self.id!r}{lang})"
 
     def rename(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a record under their names in a NeMo manifest.
@@ -45,7 +51,7 @@ class FieldNames:
         wanted = (
             ("text", self.text, TEXT_NAMES),
             ("speaker", self.speaker, SPEAKER_NAMES),
-            ("lang", None, LANGUAGE_NAMES),
+            ("lang", self.lang, LANGUAGE_NAMES),
             ("id", self.id, ID_NAMES),
         )
         found: dict[str, Any] = {}

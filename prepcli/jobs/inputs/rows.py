@@ -63,7 +63,7 @@ def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
 
 
 def _check_named(path: str, names: list[str], columns: FieldNames) -> None:
-    for name in (columns.text, columns.speaker, columns.id):
+    for name in (columns.text, columns.speaker, columns.id, columns.lang):
         if name is not None and name not in names:
             raise UsageError(f"{path} has no column {name}; its columns are {', '.join(names)}")
 

@@ -145,11 +145,14 @@ def test_a_missing_transcript_is_tried_again(audio: Path) -> None:
 def test_texts_that_are_not_utf8(name: str, audio: Path) -> None:
     rows = {
         "list.txt": [b"a/x.wav|\xff", b"b/x.wav|fine", b"\xff.wav|x"],
-        "table.csv": [b"path,te\xffxt", b"a/x.wav,1"],
+        "table.csv": [b"path,text", b"a/x.wav,1\xff", b"b/x.wav,fine", b"\xff.wav,x"],
     }
     (audio / name).write_bytes(b"\n".join(rows[name]))
     make(audio / name, audio / "m.json")
-    good = 1 if name == "list.txt" else 0
-    assert len(read_lines(audio / "m.json")) == good
-    assert {r["reject_reason"] for r in rejects(audio / "m.json")} <= {"not_utf8", "missing_audio"}
-    assert len(rejects(audio / "m.json")) == len(rows[name]) - 1 - good + (name == "list.txt")
+    assert [record["text"] for record in read_lines(audio / "m.json")] == ["fine"]
+    assert [r["reject_reason"] for r in rejects(audio / "m.json")] == ["not_utf8"] * 2
+
+
+def test_names_of_columns_that_are_not_utf8(audio: Path) -> None:
+    (audio / "table.csv").write_bytes(b"path,text,te\xff\na/x.wav,1,2\n")
+    assert "the header of" in make(audio / "table.csv", audio / "m.json", code=2).error_line
