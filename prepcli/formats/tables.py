@@ -28,7 +28,7 @@ METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 SAMPLE_LINES = 4096
 """Maximum number of lines by which the layout of a table is decided."""
 LEFT_OUT = ("", "-")
-"""What stands for a column without a use in `--columns`."""
+"""Names in `--columns` for a column that is left out."""
 _MAX_NAME = 40
 _NO_SPEAKER = re.compile(
     r"[A-Za-z]{2}|[a-z]{2,3}[-_][A-Za-z]{2,4}|[mfMF]|(fe)?male|man|woman|\d*[.,]\d+"
@@ -85,7 +85,7 @@ def layout_of(path: str, lines: Sequence[str], columns: str | None = None, delim
         delimiter: the character between columns, if it is known.
 
     Raises:
-        UsageError: `columns` does not fit the table, the header has one name twice, or it is not UTF-8.
+        UsageError: `columns` does not fit the table.
     """
     mark = delimiter or _delimiter_of(path, lines)
     rows = split_rows(lines, mark)
@@ -173,7 +173,7 @@ def _of_list(rows: list[list[str]]) -> Layout:
 
 
 def _of_two(second: list[str], third: list[str], has_ids: bool) -> tuple[str, str] | None:
-    """The names of two columns beside that of the path or id; None if content does not decide.
+    """The names of the two columns after that of the path or id; None if content does not decide.
 
     The speaker is the one column that has few, short values without blanks, if the other has texts. Two texts that are
     often equal, or that follow an id, are those of LJSpeech: as it is written, and as it is read.

@@ -25,10 +25,10 @@ _LONG_LINE = 8 << 20
 
 
 class Kind(NamedTuple):
-    """What a file is.
+    """The kind of a file.
 
     Attributes:
-        name: what it is called in messages.
+        name: its name in messages.
         advice: one remedy.
         source: the format of `make-manifest` that reads it; None if it reads no such file.
         lines: one of the kinds above, if the file has one such JSON object per line.
@@ -73,7 +73,7 @@ def kind_of_json(path: str, text: str, is_whole: bool) -> Kind | None:
 
 
 def kind_of_object(fields: dict[str, Any]) -> str | None:
-    """What a JSON object is, by the names of its fields; None if they show nothing."""
+    """The kind of a JSON object, by the names of its fields; None if they show nothing."""
     if "audio_filepath" in fields or "reject_reason" in fields:
         return RECORDS
     if str(fields.get("type")).endswith("Cut"):
@@ -153,7 +153,7 @@ def _of_value(path: str, value: object, rows: str, what: str) -> Kind:
 
 
 def _advice_on_conversations(path: str, fields: dict[str, Any], rows: str) -> str:
-    """A command that makes pairs of the audio and the last turn, if the fields show where they are."""
+    """A command that makes pairs of the audio and the last turn, if the fields show their places."""
     turns, value = ("messages", "content") if isinstance(fields.get("messages"), list) else ("conversations", "value")
     audio = next((place for name, place in _AUDIO_OF_CONVERSATIONS.items() if fields.get(name)), None)
     last = fields[turns][-1] if fields[turns] else None

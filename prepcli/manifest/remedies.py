@@ -27,11 +27,11 @@ def conversion(path: str, words: str, new: str) -> str:
 
 
 def new_name(path: str, before: str = "", suffix: str | None = None) -> str:
-    """A path beside the file `path` for its converted copy, where no file is yet.
+    """A path for the converted copy of the file `path`, next to it; no file has this path yet.
 
     Args:
         path: the file; a suffix `.gz` is left out, because the copy is not compressed.
-        before: what is put in front of the suffix.
+        before: text in front of the suffix.
         suffix: the suffix of the copy, if it is another.
     """
     stem, old = os.path.splitext(path.removesuffix(".gz"))

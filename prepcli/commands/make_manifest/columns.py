@@ -4,7 +4,7 @@ import csv
 import gzip
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -35,8 +35,8 @@ def table_layout(path: str, options: MakeManifest, delimiter: str | None = None)
     """The columns of the table `path`, which is CSV, TSV, or, if `delimiter` is |, a list.
 
     Raises:
-        UsageError: two columns have the same name, the names are not UTF-8, there is no header where one is needed, or
-            it cannot be decided which column holds what.
+        UsageError: two columns have the same name, the names are not UTF-8, there is no header that is needed, or it
+            cannot be decided which column holds what.
     """
     check_file(path, "source")
     lines = first_lines(path)
@@ -91,23 +91,18 @@ def rows_of_objects(path: str, options: MakeManifest, folder: str = "") -> Itera
         yield entry
 
 
-def rows_of_metadata(path: str, options: MakeManifest, folder: str = "") -> Callable[[], Iterator[SourceEntry]]:
-    """What reads the entries of a metadata file of an audiofolder, as Hugging Face datasets does.
+def rows_of_metadata(
+    path: str, layout: Layout | None, options: MakeManifest, folder: str = ""
+) -> Iterator[SourceEntry]:
+    """The entries of a metadata file of an audiofolder, as Hugging Face datasets reads it.
 
     Paths in it start from its folder, which is `folder` relative to the base folder; a backslash separates, too.
-
-    Raises:
-        UsageError: it is a table without a header, or two columns have the same name.
+    `layout`: the columns of a CSV; None for a file of another kind.
     """
-    layout = table_layout(path, options) if path.endswith(".csv") else None
-
-    def entries() -> Iterator[SourceEntry]:
-        rows = rows_of_table(path, layout, options, folder) if layout else rows_of_objects(path, options, folder)
-        for entry in rows:
-            entry.path = entry.path.replace("\\", "/")
-            yield entry
-
-    return entries
+    rows = rows_of_table(path, layout, options, folder) if layout else rows_of_objects(path, options, folder)
+    for entry in rows:
+        entry.path = entry.path.replace("\\", "/")
+        yield entry
 
 
 def _table_rows(path: str, layout: Layout) -> Iterator[_Row]:
@@ -137,7 +132,7 @@ def _table_rows(path: str, layout: Layout) -> Iterator[_Row]:
                 if len(row) != len(names):
                     detail = f"the row has {len(row)} columns, {what} {len(names)}"
                 elif "\0" in text:
-                    detail = "the row has a character NUL, which is no text"
+                    detail = "the row has a NUL character; write the row again without it"
                 else:
                     if delimiter == "|":
                         row = [cell.strip() for cell in row]

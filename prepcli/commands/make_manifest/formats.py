@@ -238,25 +238,29 @@ def _audiofolder(path: str, how: str, base: str, options: MakeManifest) -> Entry
     names = [names] if isinstance(names, str) else names
     if not names:
         raise UsageError(f"{path} is not a Hugging Face audiofolder: it has no {', '.join(METADATA)}")
-    readers = [rows_of_metadata(os.path.join(top, name), options, os.path.dirname(name)) for name in names]
+    paths = [os.path.join(top, name) for name in names]
+    layouts = [table_layout(file, options) if file.endswith(".csv") else None for file in paths]
     num_rows = 0
 
     def entries() -> Iterator[SourceEntry]:
         nonlocal num_rows
         num_rows = 0
-        for row in chain.from_iterable(read() for read in readers):
-            num_rows += 1
-            yield row
+        for name, file, layout in zip(names, paths, layouts, strict=True):
+            for row in rows_of_metadata(file, layout, options, os.path.dirname(name)):
+                num_rows += 1
+                yield row
 
     def notes() -> Iterator[str]:
+        yield from (
+            f"{name}: {layout.how}" for name, layout in zip(names, layouts, strict=True) if layout and layout.how
+        )
         if len(names) > 1:
             yield f"{len(names):,} metadata files are read ({', '.join(names[:4])}); a split is the folder of one"
         left_out = sum(1 for _ in Walk(top or ".").files()) - num_rows if os.path.isdir(path) else 0
         if left_out > 0:
             yield f"{left_out:,} audio files in the folder are left out: its metadata do not name them"
 
-    files = tuple(os.path.join(top, name) for name in names)
-    return EntrySource(path, "audiofolder", how, base, entries, files, notes=notes)
+    return EntrySource(path, "audiofolder", how, base, entries, tuple(paths), notes=notes)
 
 
 def holds_set(names: Iterable[str]) -> bool:
@@ -276,7 +280,7 @@ def _kind_of(path: str, options: MakeManifest) -> tuple[str, str]:
     if not is_rows and (name.lower().endswith(_SET_SUFFIXES) or name in _SET_LISTS):
         return "set", "it is a container of audio, or a list of such"
     kind = None if is_rows else kind_of(path)
-    if is_rows or (is_metadata(path) and kind is not None and kind.source is not None):
+    if is_rows or (is_metadata(path) and kind is not None and kind.source in ("csv", "jsonl")):
         return "audiofolder", "it has the name of the metadata of an audiofolder"
     if options.columns is not None and options.transcripts is None and (kind is None or kind.source is None):
         return ("filelist" if "|" in first_lines(path)[0] else "csv"), option("--columns")

@@ -101,7 +101,7 @@ def read_transcripts(path: Path, key_of: Callable[[str], str], columns: str | No
         A table for each field of the records: `text`, and with three columns `normalized_text` or `speaker`.
 
     Raises:
-        UsageError: there is no such file, it is compressed or no text, or it cannot be decided what its columns hold.
+        UsageError: there is no such file, it is compressed, it is not text, or its columns cannot be decided.
     """
     name = _check(path, "transcripts")
     check_is_text(name)
